@@ -1,4 +1,4 @@
-//! Everything that a plan is made from: values, and what they say together.
+//! The observation that a plan is made from: values, and conclusions from several of them.
 
 use crate::api::{Before, EndReason, Imports, Operation, PurchaseRecord, Verb};
 use crate::cloud::{Detail, ServerId, TaskId, TaskState};
@@ -23,36 +23,36 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// What is known of the Account.
+/// The state of the Account.
 #[derive(Clone, Debug)]
 pub enum AccountFact {
     /// It can be used.
     AccountSession(SessionFacts),
-    /// It has not been looked at yet.
+    /// Its first reconcile has not finished.
     Pending,
     /// It cannot be used.
     Unusable(Problem),
-    /// There is none of that name.
+    /// No Account has this name.
     NotFound(String),
 }
 
-/// What a plan needs to know of an account session.
+/// The part of an account session that plans need.
 #[derive(Clone, Debug)]
 pub struct SessionFacts {
     /// The settling time.
     pub settle: Duration,
-    /// Whether servers that exist may be taken over.
+    /// Whether Instances may import existing servers.
     pub imports: Imports,
-    /// What tells its endpoint and token in records.
+    /// Identifies endpoint and token in records.
     pub credential: Arc<str>,
     /// The time zone in which the service writes its times.
     pub utc_offset: Offset,
-    /// In each region where a server of the Instance may be, a listing of this token has shown a server that was recorded
-    /// under the same credential as this one.
+    /// In each region where a server of the Instance may be, a listing with this token has shown a server that was recorded under
+    /// the same credential as this Instance's server.
     pub shown_ours: bool,
 }
 
-/// Everything a plan is made from.
+/// All values that a plan is made from.
 #[derive(Clone, Debug)]
 pub struct Observation {
     /// The object.
@@ -63,14 +63,14 @@ pub struct Observation {
     pub account_key: ObjectKey,
     /// The listings; none without an account session.
     pub listing: Option<Listing>,
-    /// The task that is being waited for.
+    /// The task that the reconcile waits for.
     pub task: Fact<TaskState>,
-    /// What kind of task that is, if there is one.
+    /// The operation of that task, if there is one.
     pub following: Option<Verb>,
-    /// When the operator reads the detail of the server again: while the detail and not the task shows the end of an operation, or
-    /// while the server shows a state or lacks an address that changes by itself.
+    /// When to read the server's detail again: while the detail rather than the task shows the end of an operation, or while the
+    /// server has a state or lacks an address that changes without an operation.
     pub look_again: Option<Instant>,
-    /// The service's detail of it.
+    /// The server's detail.
     pub detail: Fact<Detail>,
     /// The Secret that the login names and its version (see [`login::named_version`]), if it exists.
     pub secret_version: Option<String>,
@@ -78,38 +78,38 @@ pub struct Observation {
     pub secret_is_unmarked: bool,
     /// The login, read only when a call that bears it may be made in this reconcile.
     pub login: login::LoginFact,
-    /// What was looked up for the selectors of the spec.
+    /// The results of resolving the spec's selectors.
     pub found: Found,
     /// UID and resourceVersion of the connection Secret, if it is wanted and exists.
     pub connection_version: Option<String>,
-    /// The connection Secret, read only where it may have to be written.
+    /// The connection Secret, read only if it may have to be written.
     pub connection: ConnectionFact,
-    /// Whether the Account's limits leave room for a server, asked only when one may be bought in this turn.
+    /// Whether the Account's limits have room for a server, requested only when this reconcile may buy one.
     pub room: Reservation,
-    /// The detail of the server that is to be taken over, read only when one is found.
+    /// The detail of the server to import, read only when one is found.
     pub candidate: Fact<Detail>,
-    /// Whether it may be taken over, asked only when it may be in this turn.
+    /// The claim to that server, made only when this reconcile may import it.
     pub claim: Claim,
-    /// Another Instance that has the better right to the server that was taken over.
+    /// Another Instance with the better right to the imported server.
     pub rival: Rival,
-    /// The record of another cluster on this object, where no Instance here has the server that it names.
+    /// The record that another cluster wrote on this object, if no Instance here has the server in it.
     pub elsewhere: Option<Box<PurchaseRecord>>,
-    /// What this process remembers, after this look.
+    /// The memory of this process, including this observation.
     pub memory: Memory,
-    /// Monotonic time of the look.
+    /// Monotonic time of the observation.
     pub now: Instant,
-    /// Time to show to people.
+    /// Wall-clock time, for users.
     pub wall_clock: Timestamp,
-    /// What tells the time of day of an instant.
+    /// Converts an instant into a time of day.
     pub day: Day,
 }
 
-/// Whether a server is off, and nothing is done to it.
+/// Whether a server is stopped and idle.
 pub fn is_off(detail: &Detail) -> bool {
     detail.status() == Some("STOPPED") && is_idle(detail.pending())
 }
 
-/// A purchase as what it is: an operation, under its record.
+/// A purchase as an operation, from its record.
 pub fn of_purchase(record: &PurchaseRecord) -> Operation {
     Operation {
         verb: Verb::Create,
@@ -129,7 +129,7 @@ pub fn of_purchase(record: &PurchaseRecord) -> Operation {
 }
 
 impl Observation {
-    /// What the newest listing shows of a server.
+    /// The newest listing of a server, in short.
     pub fn sight(&self, id: &ServerId) -> Option<Sight> {
         match self.listing.as_ref()?.sighting(id) {
             Sighting::Present(row, at) => Some(Sight {
@@ -144,21 +144,21 @@ impl Observation {
         }
     }
 
-    /// The state of the server, where the operator does not know it and waits for another one.
+    /// The server's state, if the operator does not know it and waits for another one.
     pub fn passing_state<'a>(&self, detail: &'a Map<String, Value>) -> Option<&'a str> {
         let passing = self.memory.observations.passing.as_ref()?;
         let state = text(detail, "ecsStatus")?;
         passing.is_unknown_state(self.now).then_some(state)
     }
 
-    /// Whether the detail was not asked for in this time, or never.
+    /// Whether the detail was not requested within this time.
     pub fn has_not_looked_for(&self, time: Duration) -> bool {
         let observed_at = self.memory.observations.observed_at;
         observed_at.is_none_or(|observed_at| self.now >= observed_at + time)
     }
 
-    /// The operation that is open at the recorded server: what status tells, or what this process follows where status was lost,
-    /// and what the service answered to this process; else the create, as the record tells it.
+    /// The open operation on the recorded server. It comes from status, or from this process if status was lost, combined with
+    /// the service's answer to this process. If there is none, it is the create, from the record.
     pub fn open(&self) -> Option<Operation> {
         let record = self.facts.purchase().filter(|record| record.id.is_some())?;
         let told = self.facts.operation();
@@ -178,24 +178,24 @@ impl Observation {
         Some(open)
     }
 
-    /// Whether something is open at the recorded server, or an attempt to buy one.
+    /// Whether an operation on the recorded server is open, or an attempt to buy one.
     pub fn is_open(&self) -> bool {
         let has_none = self.facts.id().is_none();
         self.open().is_some() || (has_none && self.facts.is_creating())
     }
 
-    /// The task of what is open.
+    /// The task of the open operation.
     pub fn task_id(&self) -> Option<TaskId> {
         self.open()?.task_id.as_deref().map(TaskId::from)
     }
 
-    /// The recorded server, unless it is somebody else's by right: then nothing is done to it.
+    /// The recorded server, unless another Instance has the better right to it: then the operator does nothing to it.
     pub fn own_id(&self) -> Option<ServerId> {
         self.facts.id().filter(|_| self.rival == Rival::None)
     }
 
-    /// The server whose release comes next: the recorded one, then one that this process was given, then any with the
-    /// marker; those that are known to be gone are left out.
+    /// The server to release next: the recorded one, then one that the service gave this process, then any with the marker.
+    /// Servers that are known to be gone are skipped.
     pub fn release_target(&self) -> Option<ServerId> {
         let given = self.memory.given().map(|(_, id, _)| id.clone());
         let listed = self
@@ -210,7 +210,7 @@ impl Observation {
             .find(alive)
     }
 
-    /// What the service said of the recorded create, if its task failed: in this turn, or as status tells.
+    /// The service's message if the task of the recorded create failed, from this reconcile or from status.
     pub fn create_failed(&self) -> Option<String> {
         if let Some(end) = self.facts.create_end() {
             let has_failed = end.reason == EndReason::Failed;

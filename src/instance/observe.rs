@@ -1,4 +1,4 @@
-//! Looks; changes nothing and never fails. Each thing looked at is known, absent or unknown with a reason.
+//! Reads the service and the apiserver. Failures become `Unknown` facts.
 
 pub(super) mod login;
 mod look;
@@ -26,7 +26,7 @@ use crate::session::{Access, AccountSession, Claim, Reservation, Rival, Say, Sta
 use std::sync::{Arc, Mutex};
 use tokio::time::Instant;
 
-/// Looks at everything that the object's state calls for. May read, writes nothing.
+/// Reads whatever the object's state requires. Writes nothing.
 pub async fn observe(
     context: &Context,
     facts: Facts,
@@ -40,11 +40,11 @@ pub async fn observe(
     let rival = rival(context, &facts, session.as_deref());
     let mut observed = unread(context, facts, remembered, account, key, now);
     observed.rival = rival;
-    // An object that others hold while it is deleted is no matter of ours any more.
+    // An object in deletion without our finalizer no longer concerns the operator.
     let ours = !observed.facts.deleting || observed.facts.is_held();
     if let Some(session) = session.as_ref().filter(|_| ours) {
         if observed.facts.places.is_empty() && session.may_call(observed.facts.call_priority()) {
-            // Region or zone is given by name: without its code there is no listing to look at.
+            // The spec gives region or zone by name, and a listing needs their codes.
             references::find::place(&mut observed, session, context).await;
             observed.facts.places.extend(observed.facts.here.clone());
         }
@@ -77,11 +77,11 @@ pub async fn observe(
     (observed, session)
 }
 
-/// What is remembered, brought up to this object and this instant.
+/// The memory, updated for this object and this instant.
 fn remembered(context: &Context, facts: &Facts, memory: &Mutex<Memory>, now: Instant) -> Memory {
     let mut remembered = open(memory).clone();
     remembered.meet(facts.purchase(), context.memories.doubts(), now);
-    // Its record was lost with whoever wrote it: from the first look on, whatever stands in status later.
+    // Another process bought and the record was lost. Remember that from the first observation on, regardless of later statuses.
     remembered.origin.ever_intended |= facts.purchase().is_none() && facts.tells_of_a_purchase();
     remembered.meet_operation(facts, now);
     remembered.origin.read_status(&facts.status, now);
@@ -96,7 +96,7 @@ fn remembered(context: &Context, facts: &Facts, memory: &Mutex<Memory>, now: Ins
     remembered
 }
 
-/// An observation of the object alone: nothing is asked for yet.
+/// An observation of the object alone, before any read.
 fn unread(
     context: &Context,
     facts: Facts,
@@ -133,15 +133,15 @@ fn unread(
         elsewhere: elsewhere(context, &facts),
         memory,
         now,
-        // Whole seconds, as status keeps them: a fraction would look like a change at every reconcile.
+        // Whole seconds, as in status: a fraction would look like a change in every reconcile.
         wall_clock: chance::time_of_day(),
         day: chance::day(),
         facts,
     }
 }
 
-/// When the service showed last whether the recorded server is there. What the listings of an account session that cannot be used
-/// for now have shown counts too.
+/// When the service last showed whether the recorded server exists. The listings of an account session that is not usable now
+/// count too.
 fn confirmed(
     observed: &Observation,
     session: Option<&AccountSession>,
@@ -167,14 +167,14 @@ fn confirmed(
     }
 }
 
-/// Without a session it wants no listings beyond those that it needs none for.
+/// Without an account session the object needs no listings beyond the regular ones.
 fn unsubscribe(context: &Context, observed: &mut Observation) {
     if observed.memory.pace.subscribed.is_none() {
         return;
     }
     let subject: Subject = shared(&observed.facts.uid);
     if is_withdrawn(&observed.account) {
-        // It asks for no listing with a token that may not be used any more.
+        // The Secret withdrew its consent to the token, so no listing may be requested with it.
         context.sessions.leave(&subject);
         observed.memory.pace.subscribed = None;
     } else {
@@ -183,13 +183,13 @@ fn unsubscribe(context: &Context, observed: &mut Observation) {
     observed.memory.pace.wants = Wants::default();
 }
 
-/// Whether the server that is to be imported may be taken over.
+/// Claims the server that is to be imported.
 fn claim(context: &Context, observed: &Observation, session: &Access, id: &ServerId) -> Claim {
     let marker = match &observed.candidate {
         Fact::Known(detail) => detail.name().and_then(Marker::in_name),
         Fact::NotAsked | Fact::Absent | Fact::Unknown(_) => None,
     };
-    // Its own marker says that it is its own.
+    // The Instance's own marker needs no check.
     let marker = marker.filter(|marker| *marker != observed.facts.marker);
     let (uid, account, marker) = (&observed.facts.uid, &observed.account_key, marker.as_ref());
     let sessions = &context.sessions;
@@ -199,7 +199,7 @@ fn claim(context: &Context, observed: &Observation, session: &Access, id: &Serve
         .claim(uid, account, id, marker, backing)
 }
 
-/// Looks at the connection Secret, with the password that it is to bear.
+/// Reads the connection Secret, and the password that it should contain.
 async fn connection(
     context: &Context,
     observed: &mut Observation,
@@ -219,7 +219,7 @@ async fn connection(
         .clone_from(&observed.memory.secrets.connection);
 }
 
-/// Reads what a plan asks for, each at most once a reconcile. Tells whether there is something new to plan from.
+/// Reads the answer to a plan's question, each at most once per reconcile. Returns whether there is something new to plan with.
 pub async fn learn(
     context: &Context,
     observed: &mut Observation,
@@ -231,7 +231,7 @@ pub async fn learn(
         return false;
     };
     if needs.is_for_a_call() && !session.may_call(observed.facts.call_priority()) {
-        return false; // it stands in line, and is woken when it may
+        return false; // it stands in line, and is woken when it gets a slot
     }
     match needs {
         Needs::Login if matches!(observed.login, LoginFact::NotAsked) => {
@@ -286,9 +286,8 @@ pub async fn learn(
     }
 }
 
-/// The Account that it uses: the one of the record, or of an attempt that this process remembers, as long as a server
-/// may be there. While it is certain that nothing was bought, the one of the spec, so that a typing error can be
-/// mended.
+/// The Account that the object uses: the one on record, or of an attempt that this process remembers, while a server may exist
+/// there. If certainly nothing was bought, it is the one in the spec, so that a user can fix a typo.
 pub(super) fn account_of(facts: &Facts, memory: &Memory) -> ObjectKey {
     let recorded = facts
         .purchase()
@@ -304,8 +303,8 @@ pub(super) fn account_of(facts: &Facts, memory: &Memory) -> ObjectKey {
     ObjectKey::new(&facts.key.namespace, name)
 }
 
-/// Which account session the object uses. One that is being deleted goes on with the last usable account session, whatever became
-/// of Account and Secret in the meantime, unless it is that very account session which the service refuses.
+/// The account session that the object uses. An object in deletion keeps the last usable account session, whatever became of
+/// Account and Secret since, unless the service refuses that very session.
 fn account(
     context: &Context,
     facts: &Facts,
@@ -336,7 +335,7 @@ fn account(
     (fact, None)
 }
 
-/// Whether the Secret consents to the use of its token no longer.
+/// Whether the Secret no longer consents to the use of its token.
 fn is_withdrawn(account: &AccountFact) -> bool {
     let AccountFact::Unusable(problem) = account else {
         return false;
@@ -353,17 +352,17 @@ fn secret_version(context: &Context, facts: &Facts) -> Option<String> {
     Some(named_version(&reference, &version))
 }
 
-/// UID and resourceVersion of a Secret of the Instance's namespace, if it exists.
+/// UID and resourceVersion of a Secret in the Instance's namespace, if it exists.
 fn version_of(context: &Context, facts: &Facts, name: &str) -> Option<String> {
     context
         .secrets
         .of(&ObjectKey::new(&facts.key.namespace, name))
 }
 
-/// Who has the better right to the server that this object took over.
+/// The Instance with the better right to the server that this object imported.
 fn rival(context: &Context, facts: &Facts, session: Option<&AccountSession>) -> Rival {
     let id = facts.id().filter(|_| facts.imported().is_some());
-    // Without an account session nothing is done to it.
+    // Without an account session nothing is done to the server anyway.
     let Some((id, session)) = id.zip(session) else {
         return Rival::None;
     };
@@ -404,7 +403,7 @@ fn session_facts(session: &AccountSession, facts: &Facts) -> SessionFacts {
     }
 }
 
-/// A server that was taken for gone and is listed long afterwards is there: the word that it was gone was wrong.
+/// A server that counted as gone and is listed long afterwards exists: the earlier answer was wrong.
 fn take_back_gone(observed: &mut Observation) {
     let Some(listing) = &observed.listing else {
         return;

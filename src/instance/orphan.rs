@@ -1,6 +1,6 @@
-//! An Instance went although its server was not confirmed gone: somebody took its finalizer away, or the cluster's state
-//! went back to before it was applied. Nobody knows the server from here on, so it is told. It is not released: whoever
-//! removes a finalizer by hand may well want to keep the server.
+//! Reports an Instance that disappeared before its server was confirmed gone: a user removed its finalizer, or the cluster's
+//! state went back to before the object was created. No Instance owns the server from here on, so the operator reports it. It
+//! does not release the server, because a user who removes a finalizer by hand may want to keep it.
 
 use crate::api::{Account, Instance};
 use crate::cloud::{CallPriority, ServerId};
@@ -15,10 +15,10 @@ use kube::{Api, Resource};
 use std::sync::{Arc, Mutex};
 use tokio::time::sleep;
 
-/// Looks at the apiserver, which may be away, before it is given up.
+/// How often the apiserver is asked before giving up; it may be down.
 const LOOKS: u32 = 20;
 
-/// The watch says that an Instance is gone. Forgets it, and tells what it leaves behind.
+/// The watch shows that an Instance is gone. Drops its memory, and reports the server that it leaves behind.
 pub fn gone(context: &Context, key: &ObjectKey, uid: &str) {
     let Some(memory) = context.memories.forget(uid) else {
         return;
@@ -35,7 +35,7 @@ pub fn gone(context: &Context, key: &ObjectKey, uid: &str) {
     });
 }
 
-/// Whether the apiserver itself says so: a listing that lacks it may be an old one.
+/// Whether the apiserver itself confirms it: a list without the object may be an old one.
 async fn is_gone(context: &Context, key: &ObjectKey, uid: &str) -> bool {
     let api: Api<Instance> = Api::namespaced(context.client.clone(), &key.namespace);
     for _ in 0..LOOKS {
@@ -79,7 +79,7 @@ async fn publish(context: &Context, key: &ObjectKey, memory: &Arc<Mutex<Memory>>
     if let Some(id) = &id
         && is_gone_at_the_service(context, namespace, &account, id).await
     {
-        return; // an old sight of an Instance that had ended long before
+        return; // the watch showed an old state of an Instance whose server was released long before
     }
     let server = id.as_ref().map_or_else(
         || "the server of a create whose answer is not known".to_owned(),
@@ -99,7 +99,7 @@ async fn publish(context: &Context, key: &ObjectKey, memory: &Arc<Mutex<Memory>>
     );
     context.metrics.left_behind();
     let api: Api<Account> = Api::namespaced(context.client.clone(), namespace);
-    // Without its Account there is nobody to tell it about.
+    // Without its Account there is no object for an Event.
     if let Ok(found) = call("read the Account", api.get(&account)).await {
         let about = found.object_ref(&());
         context

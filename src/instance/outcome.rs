@@ -1,4 +1,4 @@
-//! What became of the one step of a reconcile.
+//! The outcome of a reconcile's one step.
 
 use crate::api::Verb;
 use crate::api::conditions::{Readiness, Reason};
@@ -7,71 +7,71 @@ use crate::instance::plan::step::ReleaseReason;
 use crate::runtime::KubeError;
 use std::time::Duration;
 
-/// What became of the step.
+/// The outcome of the step.
 #[derive(Debug)]
 pub enum Outcome {
     /// There was nothing to do.
     Rested,
-    /// The service took the call; the receipt may or may not be on record.
+    /// The service accepted the call; the receipt may or may not be on record.
     Accepted {
-        /// What was asked for.
+        /// The operation.
         verb: Verb,
         /// The server.
         id: ServerId,
         /// Its task; some answers name none.
         task: Option<TaskId>,
-        /// Whether the receipt stands where it belongs.
+        /// Whether the receipt was written.
         recorded: bool,
     },
-    /// The service took, or did not take, a call within an attempt.
+    /// An auxiliary call within an attempt, accepted or not.
     Auxiliary {
         /// Start or Stop.
         verb: Verb,
-        /// It cuts the server's power.
+        /// The call cuts the server's power.
         power_cut: bool,
-        /// No such call was made within this attempt before.
+        /// It is the first call of this kind within the attempt.
         is_first: bool,
-        /// What stood in the way.
+        /// The error, if it failed.
         trouble: Option<String>,
-        /// It may have been carried out all the same.
+        /// The outcome is unknown.
         is_unknown: bool,
     },
-    /// The service refused the call, or it never left: nothing was done.
+    /// The service refused the call, or it was never sent: it had no effect.
     Refused {
-        /// The service's words.
+        /// The service's message.
         message: String,
-        /// What that means for the conditions.
+        /// The reason for the conditions.
         reason: Reason,
-        /// How long the service wants us to wait.
+        /// How long the service asks to wait.
         after: Option<Duration>,
     },
-    /// The call may have happened.
+    /// The call may have taken effect.
     Unknown(String),
     /// The record was written.
     Written,
-    /// The service took the release, or says that there is no such server, or did neither.
+    /// A release: accepted, refused or unknown, or the service does not know the server.
     Released {
         /// Which server.
         id: ServerId,
-        /// Why.
+        /// Why it is released.
         why: ReleaseReason,
-        /// The service had not taken it before.
+        /// It is the first release of this server that the service accepted.
         is_first: bool,
-        /// What stood in the way.
+        /// The error, if it failed.
         trouble: Option<String>,
-        /// It may have been carried out all the same.
+        /// The outcome is unknown.
         is_unknown: bool,
     },
-    /// The finalizer is gone and with it the object.
+    /// The finalizer was removed, and the object can go.
     Finished,
-    /// The object changed: look again.
+    /// The object changed: observe again.
     Stale,
-    /// It did not come to the step. With what is to be said about it, if somebody has to do something.
+    /// The step was not done. With a readiness to report if human action is needed.
     NotDone(String, Option<Readiness>),
 }
 
 impl Outcome {
-    /// A write to Kubernetes failed. A refusal is reported, since a right, a policy or the like has to change.
+    /// A write to Kubernetes failed. A refusal is reported, since a permission, a policy or the like has to change.
     pub fn not_written(error: &KubeError) -> Self {
         let readiness = error
             .obstacle()
@@ -82,17 +82,17 @@ impl Outcome {
         Self::NotDone(error.to_string(), readiness)
     }
 
-    /// It was not done, and a person has to do something about that.
+    /// The step was not done, and a human has to act.
     pub fn stalled(reason: Reason, why: String) -> Self {
         Self::NotDone(why.clone(), Some(Readiness::stalled(reason, why)))
     }
 
-    /// Whether a purchase that was planned may have been made.
+    /// Whether a planned purchase may have been made.
     pub fn may_have_bought(&self) -> bool {
         matches!(self, Self::Accepted { .. } | Self::Unknown(_))
     }
 
-    /// It was not done, and is tried again.
+    /// The step was not done, and will be retried.
     pub fn not_done(why: impl Into<String>) -> Self {
         Self::NotDone(why.into(), None)
     }

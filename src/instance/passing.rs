@@ -1,4 +1,4 @@
-//! A server that shows something which usually passes by itself: its detail is read again soon, for a limited time.
+//! Temporary states of a server that are expected to pass: its detail is read again soon, for a limited time.
 
 use crate::api::InstanceStatus;
 use crate::api::conditions::{READY, Reason};
@@ -9,16 +9,16 @@ use serde_json::{Map, Value};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Which of them.
+/// The kind of temporary state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
-    /// `ecsStatus` is a word that the operator does not know.
+    /// `ecsStatus` has a value that the operator does not know.
     UnknownState,
-    /// The server is started and shows no public address: some services show it late (field note 30).
+    /// The server is started and shows no public address, since some services show it late.
     NoAddress,
 }
 
-/// What passes, and how long this process waits for that.
+/// A temporary state, and how long this process waits for its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Passing {
     what: What,
@@ -43,7 +43,7 @@ impl What {
         }
     }
 
-    /// Whether a former process has waited for it to the end: status shows it, and reports what follows such a wait.
+    /// Whether a former process has waited for its full time: status shows the state, and the report that follows such a wait.
     fn was_waited_for(self, status: &InstanceStatus) -> bool {
         let follows = |condition: &Condition| match self {
             Self::UnknownState => condition.reason == Reason::PowerStateDiffers.as_str(),
@@ -54,7 +54,7 @@ impl What {
 }
 
 impl Passing {
-    /// What the newest detail shows, as the continuation of what was remembered.
+    /// The temporary state in the newest detail, if any; continues a former one of the same kind.
     pub fn next(
         former: Option<Self>,
         status: &InstanceStatus,
@@ -77,17 +77,17 @@ impl Passing {
         )
     }
 
-    /// Whether the state of the server is not known, and still waited for.
+    /// Whether the server's state is unknown and the wait for another one goes on.
     pub fn is_unknown_state(&self, now: Instant) -> bool {
         self.what == What::UnknownState && now < self.until
     }
 
-    /// When the detail is to be read again, or the wait ends; none where it has ended.
+    /// When to read the detail again, or when the wait ends; None after its end.
     pub fn look_again(&self, observed_at: Option<Instant>, now: Instant) -> Option<Instant> {
         (now < self.until).then(|| self.until.min(self.due_at(observed_at)))
     }
 
-    /// Whether the detail is to be read again now.
+    /// Whether to read the detail again now.
     pub fn is_due(&self, observed_at: Option<Instant>, now: Instant) -> bool {
         (self.due_at(observed_at)..self.until).contains(&now)
     }

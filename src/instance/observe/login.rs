@@ -1,4 +1,4 @@
-//! Reads the login of a server that is about to be bought, reinstalled, or given another password.
+//! Reads the login for a create, a reinstall or a password change.
 
 use crate::api::conditions::{Readiness, Reason};
 use crate::api::{KeyLoginPassword, PasswordSpecialCharacters, SecretKeyRef};
@@ -15,7 +15,7 @@ use secrecy::{ExposeSecret, SecretString};
 use sha2::{Digest, Sha256};
 use std::sync::LazyLock;
 
-/// Reads the login that the spec names; a key pair is what the spec's reference to it was found to mean.
+/// Reads the login that the spec names. `key`: the key pair, if the spec's reference to one has been resolved.
 pub(super) async fn read(
     context: &Context,
     facts: &Facts,
@@ -24,7 +24,7 @@ pub(super) async fn read(
 ) -> LoginFact {
     if facts.spec.login.ssh_key.is_some() {
         let Some(key) = key else {
-            // A plan asks for the key pair first.
+            // The plan has the key pair resolved first.
             return LoginFact::Unread("spec.login.sshKey is not looked up yet".to_owned());
         };
         let password = match session.key_login_password {
@@ -66,7 +66,7 @@ pub(super) async fn read(
     }
 }
 
-/// A password that was read under this key, if it meets the rules.
+/// The login with a password that was read under this key, if it follows the password rules.
 fn judged(
     reference: &SecretKeyRef,
     key: &str,
@@ -108,7 +108,7 @@ async fn generated(
     }
 }
 
-/// The password that the server is to have: one that waits to be set, unless a user has put another one under `password` since.
+/// The password that the server should have: the pending one, unless a user has put another one under `password` since.
 fn of_generated(
     mut content: Content,
     facts: &Facts,
@@ -152,7 +152,7 @@ fn of_generated(
     }
 }
 
-/// What a Secret that gives no password means, and what to do about it.
+/// The meaning of a Secret that yields no password, with the remedy.
 fn of_secret(problem: &SecretProblem, key: &str) -> LoginFact {
     let missing = |remedy: &str| {
         let message = format!("{problem}: {remedy}");
@@ -177,8 +177,8 @@ fn of_secret(problem: &SecretProblem, key: &str) -> LoginFact {
     }
 }
 
-/// Half a digest, which is enough: it tells whether two passwords are the same, to this process and to nobody else, since it is
-/// keyed by a random word that is never written anywhere.
+/// Half of a digest is enough to show whether two passwords are the same. Only this process can use it, since the digest is keyed
+/// with a random value that is never written anywhere.
 fn digest(password: &str) -> [u8; 16] {
     static KEY: LazyLock<[u8; 32]> = LazyLock::new(|| rand::rng().random());
     let mut hash = Sha256::new();

@@ -1,4 +1,4 @@
-//! The reads of a reconcile: the task, the server's detail. Each when it is due, each at most once.
+//! The reads of a reconcile: the task and the server's detail, each when it is due and at most once.
 
 use crate::api::{Operation, Verb, resync_period};
 use crate::cloud::{CallPriority, Error, ServerId, TaskId, TaskState};
@@ -15,10 +15,10 @@ use crate::session::{Access, AccountSession};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// What stands in the way when the request limit is used up by others.
+/// The reason of an `Unknown` fact if other objects use up the request limit.
 const NO_ROOM: &str = "the request limit left no room for a query";
 
-/// Reads task and detail of the recorded server, when they are due.
+/// Reads task and detail of the recorded server if they are due.
 pub(super) async fn at_server(observed: &mut Observation, session: &Access, context: &Context) {
     let Some(id) = observed.facts.id() else {
         observed.memory.observations.passing = None;
@@ -34,7 +34,7 @@ pub(super) async fn at_server(observed: &mut Observation, session: &Access, cont
     note_what_passes(observed);
 }
 
-/// Remembers what the server shows and what usually passes by itself, and when to look for that again.
+/// Remembers a temporary state of the server that is expected to pass, and when to check it again.
 fn note_what_passes(observed: &mut Observation) {
     let (status, now) = (&observed.facts.status, observed.now);
     let seen = &mut observed.memory.observations;
@@ -53,13 +53,13 @@ fn note_what_passes(observed: &mut Observation) {
     let passing = seen.passing.as_ref().filter(|_| !seen.unread);
     let look = passing.and_then(|passing| passing.look_again(seen.observed_at, now));
     if is_read || !observed.is_open() {
-        // An open operation has its own pace; the look after its end comes soon.
+        // An open operation has its own schedule, and the read after its end comes soon.
         let looks = observed.look_again.into_iter().chain(look);
         observed.look_again = looks.min();
     }
 }
 
-/// How often the detail is read anew, and whether the spec says so: then it is read whatever the listing tells.
+/// How often to read the detail, and whether the spec sets this interval: then the detail is read regardless of the listing.
 fn resync(observed: &Observation) -> (Duration, bool) {
     let period = observed.facts.spec.resync_period.as_deref();
     match period.and_then(resync_period) {
@@ -97,7 +97,7 @@ async fn at_operation(
         Fact::NotAsked | Fact::Unknown(_) => task.is_none(),
     };
     let just_ended = ended && asked == Some(observed.now);
-    // A task that tells nothing must not hide that the server is done.
+    // A task without a useful answer must not hide that the server is done.
     let is_odd = observed
         .memory
         .observations
@@ -120,8 +120,8 @@ async fn at_operation(
     as_shown(observed, session, id, attempt);
 }
 
-/// What the listing tells of a server with an open operation that was met at `since`: a sight of it at rest, and whether it has
-/// vanished. A server that is listed at work is not remembered as at rest any more.
+/// The listing of a server with an open operation that was first seen at `since`: the listing if it shows the server idle, and
+/// whether the server has vanished. A server that is listed as busy no longer counts as idle since an earlier time.
 fn as_listed(
     observed: &mut Observation,
     id: &ServerId,
@@ -139,7 +139,7 @@ fn as_listed(
     }) {
         observed.memory.observations.at_rest_since = None;
     }
-    // A row without the field says nothing, other than a detail without it; nor does one from before the call.
+    // A row without the field shows nothing, unlike a detail without it. A row from before the call does not count either.
     let idle = listed.is_some_and(|(pending, at)| {
         let is_new = since.is_none_or(|since| at > since);
         is_new && pending.is_some() && is_idle(pending.as_deref())
@@ -149,7 +149,8 @@ fn as_listed(
     (sight.filter(|_| idle), vanished)
 }
 
-/// Remembers what the detail tells of an open operation; its attempt by whether it is ours, its calls, and when it was met.
+/// Records what the detail shows of an open operation. `attempt`: whether it is ours, its number of calls, and when it was first
+/// seen.
 fn as_shown(
     observed: &mut Observation,
     session: &AccountSession,
@@ -161,8 +162,8 @@ fn as_shown(
         Fact::Absent => (false, false),
         Fact::NotAsked | Fact::Unknown(_) => return,
     };
-    // The server is at work after our call, and nothing else of ours is under way: the service took the call. A listing is
-    // no evidence of that: it may be older than it looks.
+    // The server is busy after our call, and none of our other calls is in progress: so the service accepted the call. A listing
+    // is no evidence of that, since it may be older than it looks.
     let called = attempt.filter(|(is_own, tries, _)| *is_own && *tries > 0);
     let is_ours = observed.memory.calls.auxiliary.is_none()
         && called.is_some_and(|(.., since)| {
@@ -181,7 +182,7 @@ fn as_shown(
     }
 }
 
-/// From when on the service shows what the recorded create made.
+/// From when on the service certainly shows a server of the recorded create.
 fn shown_by(observed: &Observation, session: &AccountSession) -> Instant {
     let record = observed.facts.purchase();
     let attempt = record.and_then(|record| observed.memory.attempt(record));
@@ -189,14 +190,14 @@ fn shown_by(observed: &Observation, session: &AccountSession) -> Instant {
     since + session.settle.min(times::FAILED_CREATE_SHOWS_WITHIN)
 }
 
-/// Reads the detail of the recorded server, whatever its pace.
+/// Reads the detail of the recorded server now.
 pub(super) async fn at_recorded(observed: &mut Observation, session: &Access, context: &Context) {
     if let Some(id) = observed.facts.id() {
         at_detail(observed, session, context, id, CallPriority::Urgent).await;
     }
 }
 
-/// Reads the detail of a server that is to be taken over.
+/// Reads the detail of the server that is to be imported.
 pub(super) async fn at_candidate(
     observed: &mut Observation,
     session: &Access,
@@ -212,7 +213,7 @@ pub(super) async fn at_candidate(
     };
 }
 
-/// What a failed create left behind, until it is known to be gone.
+/// Reads the leftover of a failed create until it is known to be gone.
 async fn at_orphan(observed: &mut Observation, session: &Access, context: &Context, id: ServerId) {
     let shown_by = shown_by(observed, session);
     let is_shown = |at: Instant| at < shown_by && observed.now >= shown_by;
@@ -238,14 +239,13 @@ async fn at_orphan(observed: &mut Observation, session: &Access, context: &Conte
     }
 }
 
-/// Whether the detail of a server that is being worked on is read again: at its pace, and at once when the listing shows
-/// something new.
+/// Whether to read the detail of a busy server again: on its schedule, and at once if the listing shows something new.
 fn detail_is_due(observed: &Observation, id: &ServerId, schedule: Schedule) -> bool {
     let Some(observed_at) = observed.memory.observations.observed_at else {
         return true;
     };
     if tells_nothing(observed) {
-        // Listings do not make it readable.
+        // A new listing does not make the detail readable.
         return observed.now >= observed_at + times::UNREADABLE_RETRY;
     }
     let age = observed
@@ -254,13 +254,13 @@ fn detail_is_due(observed: &Observation, id: &ServerId, schedule: Schedule) -> b
     is_led(observed, id, observed_at) || observed.now >= observed_at + schedule.pause(age)
 }
 
-/// Whether the detail cannot be read, or the task tells nothing that would do instead.
+/// Whether the detail cannot be read, or the task that would replace it gives no useful answer.
 fn tells_nothing(observed: &Observation) -> bool {
     let poll = observed.memory.observations.poll.as_ref();
     observed.memory.observations.unread || poll.is_some_and(|poll| poll.odd.is_some())
 }
 
-/// When the server was last given something to do, or its task was found done.
+/// When the server last got something to do, or when its task was found done.
 fn worked_since(observed: &Observation) -> Instant {
     let memory = &observed.memory;
     let open = observed.open();
@@ -282,8 +282,8 @@ fn worked_since(observed: &Observation) -> Instant {
     known.into_iter().flatten().max().unwrap_or(observed.now)
 }
 
-/// When the server is looked at again whose task is done or is not known: while it is seen at work, as often as a task is asked
-/// for; while its task is done and it does not show it yet, less and less.
+/// When to read a server again whose task is done or unknown. While it is busy, as often as a task would be queried; while the
+/// task is done and the effect does not show, less and less often.
 fn look_again(observed: &Observation, schedule: Schedule) -> Option<Instant> {
     let observed_at = observed.memory.observations.observed_at?;
     if tells_nothing(observed)
@@ -305,7 +305,7 @@ fn look_again(observed: &Observation, schedule: Schedule) -> Option<Instant> {
     }
 }
 
-/// Whether the service refused the call of the recorded operation, and no other one within it was made since.
+/// Whether the service refused the call of the recorded operation, and no auxiliary call was made since.
 fn is_given_nothing(observed: &Observation) -> bool {
     let open = observed.open();
     let attempt = open.and_then(|open| observed.memory.call(&open));
@@ -313,7 +313,7 @@ fn is_given_nothing(observed: &Observation) -> bool {
     is_refused && observed.memory.calls.auxiliary.is_none()
 }
 
-/// Whether the listing shows something that it did not show when the detail was read last.
+/// Whether the listing shows something new since the detail was last read.
 fn is_led(observed: &Observation, id: &ServerId, observed_at: Instant) -> bool {
     let sight = observed.sight(id);
     sight.is_some_and(|sight| {
@@ -321,8 +321,8 @@ fn is_led(observed: &Observation, id: &ServerId, observed_at: Instant) -> bool {
     })
 }
 
-/// Whether the listing gives a reason to read the detail: it shows something else than the status, or too little, or the
-/// server is not in it. What the listing shows unchanged costs no call.
+/// Whether the listing is a reason to read the detail: it differs from status, shows too little, or lacks the server. A listing
+/// without changes costs no call.
 fn needs_detail(observed: &Observation, id: &ServerId) -> bool {
     let detail = &observed.facts.status.detail;
     let (period, is_asked_for) = resync(observed);
@@ -390,7 +390,7 @@ fn needs_detail(observed: &Observation, id: &ServerId) -> bool {
     }
 }
 
-/// Reads what became of a release: its task, or the server itself, which tells without the task too.
+/// Reads the progress of a release: its task, or the server itself, which shows the result even without the task.
 pub(super) async fn at_release(observed: &mut Observation, session: &Access, context: &Context) {
     let Some(id) = observed.release_target() else {
         return;
@@ -401,7 +401,7 @@ pub(super) async fn at_release(observed: &mut Observation, session: &Access, con
     let absent = observed.sight(&id).filter(|sight| sight.digest == 0);
     let waits = !call.accepted && call.not_before.is_some_and(|at| observed.now < at);
     if waits && absent.is_none() {
-        // It is called again in its time, and looked at right before that.
+        // The release is retried at its time, and the server is read right before that.
         return;
     }
     let mut running = false;
@@ -433,11 +433,11 @@ pub(super) async fn at_release(observed: &mut Observation, session: &Access, con
             Fact::Known(_) | Fact::NotAsked | Fact::Unknown(_) => running = true,
         }
     }
-    // A task that never ends, or that cannot be asked for, must not hide that the server is gone.
+    // A task that never ends or cannot be queried must not hide that the server is gone.
     let overdue = observed.now >= call.at + times::GONE_IS_CERTAIN_AFTER;
     if (!running || absent.is_some() || overdue)
         && detail_is_due(observed, &id, Schedule::of(session, Verb::Release))
-        // Where nothing runs yet, the pace of what runs is no matter.
+        // If no release is running, the schedule of running operations does not apply.
         && (call.accepted || absent.is_some() || observed.has_not_looked_for(times::UNTAKEN_RELEASE_RECHECK))
     {
         at_detail(
@@ -478,10 +478,10 @@ async fn at_task(
     }
     let mut schedule = Schedule::of(session, verb);
     if verb == Verb::Create && began.is_none() {
-        // A process that did not see it begin asks at once: while it runs, nothing can have come after it.
+        // A process that did not see the create begin queries at once: while its task runs, no operation can have followed it.
         schedule = schedule.at_once();
     }
-    // Neither task nor detail may cost more because the other one tells nothing.
+    // Task and detail must not be read more often because the other one gives no useful answer.
     let soon = poll.odd.is_some()
         && poll
             .last
@@ -495,7 +495,7 @@ async fn at_task(
     }
     let since = poll.since;
     let running_at = poll.last.map(|last| last.duration_since(since));
-    // Where nobody asked for long, or in vain, the task may have ended at any time: nothing is learnt from that.
+    // If no query was made for long, or none was useful, the task may have ended at any time, so its duration cannot be learnt.
     let asked_at = running_at.unwrap_or_default();
     let is_steady = observed.now < since + asked_at + 2 * schedule.pause(asked_at);
     let is_learnt = poll.whole && poll.odd.is_none() && is_steady;
@@ -525,7 +525,7 @@ async fn at_task(
     observed.task = state;
 }
 
-/// The task of the create runs: nothing came after it.
+/// The task of the create is running, so no operation has followed it.
 fn runs(observed: &mut Observation) {
     if let Some(record) = observed.facts.purchase()
         && let Some(attempt) = observed.memory.calls.attempts.get_mut(&record.attempt)
@@ -534,7 +534,7 @@ fn runs(observed: &mut Observation) {
     }
 }
 
-/// What a poll means for the next ones.
+/// Updates the poll state with the answer.
 fn remember(poll: &mut Poll, state: &Fact<TaskState>, now: Instant) {
     match state {
         Fact::Known(state) => {
@@ -557,7 +557,7 @@ fn remember(poll: &mut Poll, state: &Fact<TaskState>, now: Instant) {
     }
 }
 
-/// The task tells nothing, as before or from now on.
+/// The task gives no useful answer, again or from now on.
 fn odd(former: Option<Odd>, why: String, now: Instant) -> Odd {
     let since = former.map_or(now, |odd| odd.since);
     Odd { since, why }
@@ -601,7 +601,7 @@ async fn at_detail(
     observed.memory.observations.was_off =
         matches!(&observed.detail, Fact::Known(detail) if is_off(detail));
     if !observed.memory.observations.unread {
-        // A listing from before the purchase cannot show the server, and leads to nothing.
+        // A listing from before the purchase cannot show the server, and is no reason to read the detail.
         let bought = observed.memory.newest_attempt();
         let sight = sight
             .filter(|sight| sight.digest != 0 || bought.is_none_or(|bought| sight.at > bought));
@@ -617,7 +617,7 @@ async fn at_detail(
     }
 }
 
-/// An error's words; a refused token is also a matter of the Account.
+/// The error's message. A refused token also triggers a reconcile of the Account.
 fn trouble(observed: &Observation, context: &Context, error: &Error) -> String {
     if error.is_unauthorized() {
         (context.doubt_account)(&observed.account_key);

@@ -47,7 +47,7 @@ fn a_new_process_goes_on_waiting_and_does_not_begin_a_wait_that_has_ended() {
     assert!(starts(&status(migrating.clone(), &waits), &migrating));
     assert!(!starts(&status(migrating.clone(), &drifted), &migrating));
     assert!(starts(&status(late.clone(), &ready), &migrating));
-    // Any other report is no evidence that a wait has ended.
+    // Any other condition is no evidence that a wait has ended.
     let unreachable = Readiness::reconciling(Reason::ServiceUnreachable, "");
     for shown in [late, migrating] {
         assert!(starts(&status(shown.clone(), &unreachable), &shown));

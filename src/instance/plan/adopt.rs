@@ -1,5 +1,5 @@
-//! A server is there and the record does not name it: given by the service a moment ago, or found by its name. Recorded before
-//! anything else, and never bought beside.
+//! A server exists that the record does not name: the service gave it to this process a moment ago, or a listing shows it with
+//! our marker. It is recorded before anything else, and no second server is bought next to it.
 
 use crate::api::conditions::Reason;
 use crate::api::{Applied, Cause, PurchaseRecord, attempt_number};
@@ -12,9 +12,9 @@ use crate::instance::plan::{attempt, diff, evidence, words};
 use crate::runtime::events::EventNote;
 use tokio::time::Instant;
 
-/// A server bears our marker and no record names it: it is ours. Of several the one that status knew, else the first by
-/// identifier; the others become surplus. `since` is when an attempt was met: all that came before it was proven absent when it
-/// was written, so that what an older listing shows is gone.
+/// Adopts a server that bears our marker and is on no record. Of several, takes the one in status, or else the first by
+/// identifier; the others become surplus servers. `since` is when an attempt was first seen: the absence of all earlier servers
+/// was proven before its intent was written, so a server that only an older listing shows is gone.
 pub(super) fn adopt(
     observed: &Observation,
     session: &SessionFacts,
@@ -37,7 +37,7 @@ pub(super) fn adopt(
     Some(plan)
 }
 
-/// Servers with our marker that are not known to be gone, in order.
+/// Servers with our marker that are not known to be gone, by identifier.
 pub(super) fn bearing(observed: &Observation) -> Vec<ServerId> {
     let listed = observed
         .listing
@@ -48,14 +48,14 @@ pub(super) fn bearing(observed: &Observation) -> Vec<ServerId> {
         .collect()
 }
 
-/// The service gave this process a server and the record does not name it yet: nothing comes before that.
+/// The service gave this process a server that the record does not name yet. Recording it comes before everything else.
 pub(super) fn given(observed: &Observation, session: &SessionFacts) -> Option<Plan> {
     let (number, id, task) = observed.memory.given()?;
     let current = observed.facts.purchase().map(|record| record.attempt);
     let stands = match current {
         Some(current) if number < current => return None,
         Some(current) => number == current,
-        // Of a server that status tells of, more is known than that it was bought.
+        // If status names the server, more has happened to it than the purchase.
         None => observed.facts.status_names(id),
     };
     Some(if stands {
@@ -65,9 +65,9 @@ pub(super) fn given(observed: &Observation, session: &SessionFacts) -> Option<Pl
     })
 }
 
-/// This process bought another server than the recorded one, and the record does not say so. Either it is from before that, where
-/// the cluster's state went back: that other one is what the Instance has, and nothing else is bought in its place. Or another
-/// process took one for the server of this attempt that is missing by now, and the other one is there.
+/// This process bought a server that differs from the recorded one, and the record does not show it. Either the record is older,
+/// because the cluster's state went back: then that other server belongs to the Instance, and nothing else is bought. Or another
+/// process recorded a different server for this attempt, which is missing by now while this one exists.
 pub(super) fn bought_instead(
     observed: &Observation,
     session: &SessionFacts,
@@ -86,9 +86,9 @@ pub(super) fn bought_instead(
     Some(announced(observed, session, number, id, task))
 }
 
-/// The record of a purchase as this process announced it, with what the service gave. Where another record stands, or none, the
-/// spec may be from before the purchase as well: nothing is erased to undo what was ordered since (rule 10), so that what the
-/// spec says counts as done, but for the password.
+/// The record of a purchase as this process announced it, with the server that the service gave. If the object has another record
+/// or none, its spec may be older than the purchase as well. Nothing may be erased to undo what was ordered since (rule 10), so
+/// the values in the spec count as applied, except for the password.
 fn announced(
     observed: &Observation,
     session: &SessionFacts,
@@ -126,7 +126,8 @@ fn announced(
     Plan::act(Step::Record { record }, update)
 }
 
-/// The record of a server that exists. Without a task it was found instead of received: its request may have been doubled.
+/// The record of an existing server. Without a task the server was found rather than received, and its request may have been
+/// doubled.
 pub(super) fn record(
     observed: &Observation,
     session: &SessionFacts,
@@ -137,7 +138,7 @@ pub(super) fn record(
         Some(record) => {
             let mut record = record.clone();
             if !observed.facts.is_creating() {
-                // The recorded attempt has ended; what is found now belongs to none that is known.
+                // The recorded attempt has ended, so the adopted server belongs to an unknown one.
                 record.attempt = attempt::next_attempt(observed);
                 record.nonce.clear();
                 record.cause = Some(Cause::Adoption);
@@ -149,9 +150,9 @@ pub(super) fn record(
                 record.imported = None;
             }
             if is_other && !is_as_ordered(observed) {
-                // It was ordered as the spec said then, and status may no longer tell what was done to the other one since.
-                // Nobody asked for the disk of this one to be erased to undo that: only the password is set once more.
-                // So it is where an image or a key is looked up only later.
+                // The server was ordered with the spec of that time, and status may no longer show what was done to the other
+                // server since. Its disk must not be erased to undo that: only the password is set again. The same holds if image
+                // or key are resolved only later.
                 record.target = Applied {
                     password_secret: None,
                     ..diff::as_specified(observed)
@@ -162,19 +163,19 @@ pub(super) fn record(
         }
         None => {
             let mut record = attempt::blank(observed, session);
-            // Status may still tell that this server was bought: then only the record was lost.
+            // Status may still show the purchase of this server: then only the record was lost.
             let status = &observed.facts.status;
             let is_known = observed.facts.status_names(id) && status.applied.is_some();
             record.lost = u32::from(!is_known);
             if is_known {
-                // What is open at the server came after it was bought.
+                // An open operation on the server came after the purchase.
                 let open = status.operation.as_ref().filter(|told| told.is_open());
                 let before = open.map_or(status.attempt, |open| open.attempt.saturating_sub(1));
                 record.attempt = attempt_number(before).unwrap_or(record.attempt);
             }
             if observed.facts.spec.login.generate.is_some() {
-                // It may have another one than stands in the Secret by now, which is to tell what is in force. As long as status
-                // tells what was applied, that counts.
+                // The server may have another password by now than the Secret, which must hold the one in force. If status shows
+                // what was applied, that value is used.
                 record.target.password_secret = None;
                 record.waiting_password = true;
             }
@@ -198,16 +199,16 @@ pub(super) fn record(
     )
 }
 
-/// Where the recorded create failed, nothing was done to its server since, and what else bears our marker came of the same order:
-/// an edit since is an edit of that as well. Not where this process may have bought under a later record.
+/// The recorded create failed and nothing was done to its server since. Another server with our marker comes from the same order,
+/// so an edit since then is an edit for it as well. This does not hold if this process may have bought under a later record.
 fn is_as_ordered(observed: &Observation) -> bool {
     let record = observed.facts.purchase();
     observed.create_failed().is_some()
         && record.is_some_and(|record| observed.memory.in_doubt_since(record).is_none())
 }
 
-/// The place of the recorded server comes last: operations name it, and the spec is held against it. The places of former
-/// attempts stay, where theirs may still turn up.
+/// Moves the place of the recorded server to the end, where operations and the comparison with the spec look for it. The places
+/// of former attempts stay, since their servers may still show up.
 pub(super) fn is_in(observed: &Observation, id: &ServerId, record: &mut PurchaseRecord) {
     let Some(place) = observed
         .listing

@@ -1,4 +1,4 @@
-//! A new attempt: its number, and the record of one of which nothing is known yet.
+//! New attempts: the next number, and a record without results.
 
 use crate::api::{Cause, PurchaseRecord, attempt_number};
 use crate::instance::observation::{Observation, SessionFacts};
@@ -6,7 +6,7 @@ use crate::instance::plan::diff;
 use crate::instance::references;
 use crate::instance::resolved_references::Meaning;
 
-/// A record of a new attempt, of which nothing is known yet. Cluster and nonce are filled in when it is written.
+/// A record of a new attempt, without any result. Cluster and nonce are filled in when it is written.
 pub(super) fn blank(observed: &Observation, session: &SessionFacts) -> PurchaseRecord {
     let facts = &observed.facts;
     let id = |meaning: Option<Meaning>| meaning.map(|m| m.id).unwrap_or_default();
@@ -24,10 +24,10 @@ pub(super) fn blank(observed: &Observation, session: &SessionFacts) -> PurchaseR
         started_at: observed.wall_clock,
         generation: facts.generation,
         cause: Some(Cause::Spec),
-        // Of a server that was found nobody knows what was asked for: what the spec says counts.
+        // If the server was found, its order is unknown, so the spec counts.
         target: diff::as_specified(observed),
         waiting_password: false,
-        // Empty where a selector is not looked up: of a server that was found, nobody tells.
+        // Empty if a selector has not been resolved: nothing shows the value for a server that was found.
         package: id(references::package(observed)),
         firewall: (facts.spec.firewall.as_ref()).map(|_| id(references::firewall(observed))),
         resolved: references::pins(observed),
@@ -41,7 +41,7 @@ pub(super) fn blank(observed: &Observation, session: &SessionFacts) -> PurchaseR
     }
 }
 
-/// Attempt numbers only grow, over records, memory and what status tells of lost records.
+/// The next attempt number. Numbers only grow, over the record, the memory, and the status, which survives a lost record.
 pub(super) fn next_attempt(observed: &Observation) -> u32 {
     let recorded = observed.facts.purchase().map_or(0, |record| record.attempt);
     let remembered = observed

@@ -1,8 +1,8 @@
-//! When a recorded server is to become another than it is: decides which operation comes next.
+//! Decides which operation comes next when a recorded server must change.
 //!
-//! The spec is compared with what the service last took ([`Applied`]), never with the last look, so that only a change of
-//! the spec or of a Secret erases or changes anything (design section 4, rules 10 and 11). One operation at a time: what
-//! is open is resolved in [`follow`](super::follow) before the spec is looked at again.
+//! The spec is compared with what the service last accepted ([`Applied`]) and never with the last observation, so that only a
+//! change of the spec or of a Secret erases or changes anything (rules 10 and 11). Operations run one at a time: an open one is
+//! resolved in [`follow`](super::follow) before the spec is compared again.
 
 use crate::api::{Applied, Before, ForceStop, Operation, PurchaseRecord, Verb};
 use crate::cloud::{ImageId, Login, PasswordRequest, ReinstallRequest, ServerId};
@@ -19,7 +19,7 @@ use crate::instance::{observation, times};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Map, Value};
 
-/// Whether an operation may be begun or repeated: the server is idle and ours, and nothing is in doubt.
+/// Whether an operation may begin or be repeated: the server is idle and ours, and nothing is in doubt.
 pub(super) fn may_operate(observed: &Observation, detail: &Map<String, Value>) -> bool {
     is_idle(observation::pending(detail))
         && observed.passing_state(detail).is_none()
@@ -28,7 +28,7 @@ pub(super) fn may_operate(observed: &Observation, detail: &Map<String, Value>) -
         && breaker_open(observed).is_none()
 }
 
-/// The next operation, if one is wanted and nothing stands in its way.
+/// The next operation, if one is due and nothing prevents it.
 pub(super) fn begin(
     observed: &Observation,
     record: &PurchaseRecord,
@@ -40,7 +40,7 @@ pub(super) fn begin(
     let is_touched = wanted.contains(&Verb::ModifyPassword) && observed.secret_version.is_some();
     if policy::is_observed(observed) && is_touched && matches!(observed.login, LoginFact::NotAsked)
     {
-        // A Secret that was only touched is no difference.
+        // A new version of the Secret with the same password is no difference.
         let mut plan = Plan::rest(
             StatusUpdate::default().with_id(Some(id.clone())),
             times::PASS_RECHECK,
@@ -56,7 +56,7 @@ pub(super) fn begin(
         return Some(plan);
     }
     if !may_operate(observed, detail) {
-        // What stands in the way is said instead.
+        // `judge` reports the obstacle instead.
         return None;
     }
     let mut held_up: Option<Plan> = None;
@@ -73,13 +73,13 @@ pub(super) fn begin(
         {
             return Some(plan);
         }
-        // What is wanted first is what is told.
+        // Report the operation that comes first in the order.
         held_up.get_or_insert(plan);
     }
     held_up
 }
 
-/// Whether what the open operation asked for is still what the spec and the Secret ask for.
+/// Whether spec and Secret still ask for the open operation.
 pub(super) fn is_still_asked(observed: &Observation, operation: &Operation) -> bool {
     let same_secret = observed.secret_version.is_none()
         || operation.target.password_secret.is_none()
@@ -97,7 +97,7 @@ pub(super) fn announce(
     detail: &Map<String, Value>,
 ) -> Plan {
     if verb == Verb::Reinstall && !matches!(observed.detail, Fact::Known(_)) {
-        // A disk is not erased after a look of yesterday.
+        // Never erase a disk based on an old observation.
         let mut plan = Plan::rest(
             StatusUpdate::default().with_id(Some(id.clone())),
             times::PASS_RECHECK,
@@ -152,14 +152,14 @@ pub(super) fn announce(
     }
 }
 
-/// A server that was stopped for a reinstall which did not come about ran before.
+/// Whether the server was running before a reinstall that stopped it and failed.
 pub(super) fn was_running(observed: &Observation) -> bool {
     let last = observed.facts.status.operation.as_ref();
     let in_vain = last.filter(|last| last.verb == Verb::Reinstall && !last.is_open());
     in_vain.is_some_and(|last| last.before.running)
 }
 
-/// The call of an operation; none where the login does not fit it.
+/// The request of an operation; None if the login does not fit it.
 pub(super) fn request(
     observed: &Observation,
     operation: &Operation,

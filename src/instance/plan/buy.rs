@@ -1,4 +1,4 @@
-//! While no server is recorded: buy one, and never a second.
+//! No server is recorded: buys one, and never a second.
 
 use crate::api::conditions::{Readiness, Reason};
 use crate::api::{Import, PurchaseRecord, Verb, counted, names};
@@ -36,27 +36,28 @@ pub(super) fn begin(observed: &Observation, session: &SessionFacts) -> Plan {
         .not_before
         .filter(|at| is_new && *at > observed.now)
     {
-        // The intent was not taken just now.
+        // The write of the intent failed a moment ago.
         return Plan::rest(StatusUpdate::default(), at - observed.now);
     }
     if is_new {
-        // This process saw the object appear and never bought for it: nobody can have, so no look-up is needed.
+        // This process saw the object appear and never made a call for it, so no process can have bought a server. No listing is
+        // needed.
         return create(observed, session, &Origin::First);
     }
-    // Something is known or may have been: a server with our marker may exist. Where an attempt may be open, it must have
-    // settled; where nothing tells of one, that may have been lost with what told of it, so a server has the time to be listed.
+    // A server with our marker may exist. If an attempt may be open, its settling time must pass first. If nothing shows an
+    // attempt, its traces may have been lost, so a server must have had the time to be listed.
     let since = memory.origin.recordless_since.unwrap_or(observed.now);
     let doubtful = memory.origin.ever_intended || !untouched;
     let settled = match doubtful {
         true => since.max(memory.newest_attempt().unwrap_or(since)) + session.settle,
         false => since + times::LISTED_WITHIN,
     };
-    // A first listing may show its server, and is not waited for.
+    // The first listing may show the server, so it is requested without waiting for the settling time.
     let Some(listing) = &observed.listing else {
         return looking(observed, since, 1);
     };
     match listing.proven_absent(&observed.facts.marker, None, settled) {
-        // A server was known once and is nowhere now. Missing is not gone: nothing is bought in its place.
+        // A server once existed and is nowhere now. A missing server is not proven gone, so nothing is bought in its place.
         Absence::Proven if status.id.is_some() || memory.had_server().is_some() => {
             missing(observed)
         }
@@ -69,7 +70,7 @@ pub(super) fn begin(observed: &Observation, session: &SessionFacts) -> Plan {
     }
 }
 
-/// A server is taken over, once what it is compared with is known.
+/// Imports a server, once the values to compare it with are resolved.
 fn imported(observed: &Observation, session: &SessionFacts, wanted: &Import) -> Plan {
     if let Some(plan) = import::denied(observed, session, wanted, None) {
         return plan;
@@ -80,7 +81,7 @@ fn imported(observed: &Observation, session: &SessionFacts, wanted: &Import) -> 
     }
 }
 
-/// An attempt is recorded and its server is not.
+/// An attempt is recorded, and its server is not.
 pub(super) fn go_on(
     observed: &Observation,
     session: &SessionFacts,
@@ -92,7 +93,7 @@ pub(super) fn go_on(
         return plan;
     }
     if observed.facts.status.applied.is_some() {
-        // Its server was there, and its identifier was taken out of the record.
+        // Its server existed, and a user removed the identifier from the record.
         return settle(
             observed,
             session,
@@ -103,7 +104,7 @@ pub(super) fn go_on(
     if let Some(since) = observed.memory.in_doubt_since(record) {
         return settle(observed, session, record, since + session.settle);
     }
-    // One that only an older listing shows was not taken for its server: whether it is there the next one tells.
+    // A server that only an older listing shows was not adopted; the next listing shows whether it exists.
     let is_shown = !adopt::bearing(observed).is_empty();
     match attempt {
         Some(Attempt {
@@ -123,8 +124,8 @@ pub(super) fn go_on(
             *since,
             (message.as_str(), *reason),
         ),
-        // The service is known not to have bought anything under this attempt, since this very process knows what became
-        // of every call of it: the call may be made again.
+        // Certainly nothing was bought under this attempt, since this process knows the outcome of each of its calls: it may make
+        // the call again.
         Some(Attempt {
             call_state: CallState::NotSent,
             ..
@@ -133,7 +134,7 @@ pub(super) fn go_on(
             call_state: CallState::Refused { message, reason },
             ..
         }) => again(observed, session, record, Some((message.as_str(), *reason))),
-        // What was given is recorded first; see above.
+        // A server that the service gave is recorded first; see above.
         Some(Attempt {
             call_state: CallState::Accepted { .. } | CallState::Unknown,
             since,
@@ -143,8 +144,8 @@ pub(super) fn go_on(
     }
 }
 
-/// The service refused the attempt to a process before this one, which is on record: that is no lost answer. Whether some other
-/// server bears the marker, one listing of the places that there are tells.
+/// The service refused the attempt, and a former process recorded that, so no answer was lost. One listing of each place shows
+/// whether another server bears the marker.
 fn refused_before(
     observed: &Observation,
     session: &SessionFacts,
@@ -154,10 +155,10 @@ fn refused_before(
 ) -> Plan {
     let listing = observed.listing.as_ref();
     match listing.map(|listing| listing.absent_once(&observed.facts.marker, since)) {
-        // Where this process was refused as well, it keeps its own pause: two that both act must not take turns at once.
+        // If this process was refused as well, it keeps its own pause: two active processes must not alternate without a pause.
         Some(Absence::Proven) => paused(observed, record, (message, reason))
             .unwrap_or_else(|| create(observed, session, &Origin::Refused(record))),
-        // The spec of now was not refused.
+        // The current spec was not refused.
         _ if record.generation != observed.facts.generation => looking(observed, since, 1),
         Some(Absence::NotYet(_) | Absence::Present(_)) | None => Plan::rest(
             StatusUpdate::of(words::refused(message, reason)),
@@ -167,7 +168,7 @@ fn refused_before(
     }
 }
 
-/// The create failed, what it left is gone: a new attempt, in its time.
+/// The create failed and its leftover is gone: makes a new attempt after a pause.
 pub(super) fn after_failure(
     observed: &Observation,
     session: &SessionFacts,
@@ -176,7 +177,7 @@ pub(super) fn after_failure(
     create(observed, session, &Origin::Failed(record))
 }
 
-/// Somebody else released the server, as is proven: another one, as the spec wants it.
+/// The server was provably released externally, and the spec asks for another one.
 pub(super) fn after_loss(
     observed: &Observation,
     session: &SessionFacts,
@@ -185,8 +186,8 @@ pub(super) fn after_loss(
     create(observed, session, &Origin::Released(record))
 }
 
-/// What comes before anything is bought: a receipt that is owed, a server that is found by its name since the recorded attempt
-/// was met, a listing that is not to be trusted.
+/// Checks before every purchase: a receipt that is pending, a server that a listing shows with our marker since the attempt was
+/// first seen, an open circuit breaker.
 fn first_what_is_ours(
     observed: &Observation,
     session: &SessionFacts,
@@ -197,30 +198,30 @@ fn first_what_is_ours(
         .or_else(|| breaker_open(observed))
 }
 
-/// Who comes before the attempt.
+/// The reason for an attempt, with the attempt before it.
 enum Origin<'a> {
-    /// Nobody.
+    /// No attempt came before.
     First,
-    /// An attempt of which nothing was bought.
+    /// An attempt that bought nothing.
     Refused(&'a PurchaseRecord),
-    /// An attempt whose answer was lost and of which no server is there.
+    /// An attempt without an answer, whose server does not exist.
     Lost(&'a PurchaseRecord),
     /// An attempt whose task failed.
     Failed(&'a PurchaseRecord),
-    /// A server that somebody else released.
+    /// A server that was released externally.
     Released(&'a PurchaseRecord),
 }
 
 impl Origin<'_> {
-    /// The record of the attempt before, and how many were lost, failed and replaced with the new one: as many as this process
-    /// remembers, whatever was put back since.
+    /// The record of the attempt before, and the new counts of lost answers, failures and replacements. The replacements are at
+    /// least those that this process remembers, even if the cluster's state went back since.
     fn counts(&self, remembered: u32) -> (Option<&PurchaseRecord>, u32, u32, u32) {
         let (former, lost, failed, recreated) = match self {
             Self::First => return (None, 0, 0, remembered),
             Self::Refused(former) => (former, 0, Some(0), 0),
             Self::Lost(former) => (former, 1, Some(0), 0),
             Self::Failed(former) => (former, 0, Some(1), 0),
-            // Another server is made anew, whatever failed before the one that is gone.
+            // The replacement starts over, so failures before the lost server do not count.
             Self::Released(former) => (former, 0, None, 1),
         };
         (
@@ -252,7 +253,7 @@ fn create(observed: &Observation, session: &SessionFacts, origin: &Origin<'_>) -
         _ => observed.memory.origin.recreated,
     };
     let (former, lost, failed, recreated) = origin.counts(remembered);
-    // What a server that is proven gone makes due was asked about before.
+    // For a server that is proven gone, this was checked before.
     let withdrawn = || match origin {
         Origin::Released(_) => None,
         _ => recreate::withdrawn(observed, recreated),
@@ -297,9 +298,9 @@ fn create(observed: &Observation, session: &SessionFacts, origin: &Origin<'_>) -
     )
 }
 
-/// The record of another cluster names a server that is listed and that no Instance here has. The manifest is a copy, for which
-/// another server is bought, or the fleet is being moved: status reports that for a while before the purchase. The wait begins once
-/// status has the report; a restart begins it anew.
+/// The record comes from another cluster and names a listed server that no Instance here has. Either the manifest is a copy that
+/// needs its own server, or the fleet is being moved. Status reports this for a while before the purchase. The wait begins once
+/// status has the report, and begins again after a restart.
 fn bought_elsewhere(observed: &Observation) -> Option<Plan> {
     let record = observed.elsewhere.as_ref()?;
     let origin = &observed.memory.origin;
@@ -331,7 +332,7 @@ fn bought_elsewhere(observed: &Observation) -> Option<Plan> {
     ))
 }
 
-/// A server of an earlier attempt may still turn up in the account of that one, and the spec does not want another one there.
+/// A server of an earlier attempt may still show up in the account of that attempt, and the spec now names another Account.
 fn of_another_account(account: &str, wanted: &str) -> Plan {
     let message = format!(
         "an attempt was made with Account {account}, the spec names {wanted}: set spec.accountRef back; for a server of {wanted}, \
@@ -341,11 +342,11 @@ fn of_another_account(account: &str, wanted: &str) -> Plan {
     Plan::rest(StatusUpdate::of(readiness), times::IDLE_REQUEUE)
 }
 
-/// The attempt comes after another one: where that may have left a server is looked through too.
+/// The attempt follows another one, so the places where that may have left a server are searched, too.
 fn goes_on_from(observed: &Observation, former: &PurchaseRecord, record: &mut PurchaseRecord) {
-    // A restored object goes on under the marker of the one that it was.
+    // A restored object keeps the marker of the original one.
     record.uid.clone_from(&former.uid);
-    // The newest place last; where every call was refused nothing can be.
+    // The newest place comes last. If every call was refused, no server can be in the former places.
     let was_refused = observed.memory.nothing_bought(former) || former.bought_nothing();
     let here = std::mem::take(&mut record.places);
     record.places = former
@@ -357,7 +358,7 @@ fn goes_on_from(observed: &Observation, former: &PurchaseRecord, record: &mut Pu
         .collect();
 }
 
-/// What was refused is asked for again in its time, and a spec that was changed since at once.
+/// The pause after a refusal; None if it is over, or if the spec has changed since.
 fn paused(
     observed: &Observation,
     record: &PurchaseRecord,
@@ -367,13 +368,13 @@ fn paused(
     let not_before = observed.memory.pace.not_before;
     let at = not_before.filter(|at| *at > observed.now && !changed)?;
     let mut update = StatusUpdate::of(words::refused(message, reason));
-    // Trouble of the service that the next try may already have behind it.
+    // A fault of the service that may be over at the next attempt.
     update.progress = matches!(reason, Reason::RateLimited | Reason::ServiceUnreachable);
     Some(Plan::rest(update, at - observed.now))
 }
 
-/// The call of a recorded attempt, once more: the spec may have been mended since, so it is made from the spec of now. A
-/// change of the spec makes it an attempt of its own.
+/// Repeats the call of a recorded attempt, with the current spec, since a user may have fixed it. If the spec has changed, this
+/// is a new attempt.
 fn again(
     observed: &Observation,
     session: &SessionFacts,
@@ -384,8 +385,8 @@ fn again(
         return plan;
     }
     let changed = record.generation != observed.facts.generation;
-    // The spec may want none any more, which is asked before what one would be bought with.
-    // Nor is any call made under a record that says it was refused.
+    // The spec may no longer ask for a purchase; check that before resolving its values. A record that shows a refusal allows no
+    // further call either.
     let is_closed = record.refused.is_some();
     let wants_none =
         policy::restriction(observed).is_some() || observed.facts.spec.import.is_some();
@@ -397,7 +398,7 @@ fn again(
         Ok(ready) => ready,
         Err(plan) => return *plan,
     };
-    // What is posted is what the intent recorded: what a selector means by now may be something else.
+    // Send only what the intent recorded; a selector may have another meaning by now.
     if resolve::is_other(&purchase, record) {
         return create(observed, session, &Origin::Refused(record));
     }
@@ -419,7 +420,7 @@ fn again(
     )
 }
 
-/// The outcome of an attempt is unknown: look for its server, and buy again only after proven absence.
+/// The outcome of an attempt is unknown: look for its server, and buy again only after a proof of absence.
 fn settle(
     observed: &Observation,
     session: &SessionFacts,
@@ -431,12 +432,12 @@ fn settle(
         .as_ref()
         .map(|listing| listing.proven_absent(&observed.facts.marker, None, settled));
     match absence {
-        // It was there long enough to be operated on: missing is not gone.
+        // The server existed long enough for operations on it. A missing server is not proven gone.
         Some(Absence::Proven) if observed.facts.status.applied.is_some() => missing(observed),
         Some(Absence::Proven) if evidence::is_our_account(observed, session) => {
             create(observed, session, &Origin::Lost(record))
         }
-        // The listing may be somebody else's: it proves nothing about ours.
+        // The listing may belong to another account, so it proves nothing.
         Some(Absence::Proven) => {
             let message = format!(
                 "{}, and the token was changed since: nothing shows that it belongs to the same account, so nothing is bought; \
@@ -467,8 +468,8 @@ fn request(observed: &Observation, purchase: Purchase, login: Login) -> CreateRe
     }
 }
 
-/// The Account's limits leave room for one more, or the plan that waits for it. Asked last: who waits for something else
-/// takes nobody's place.
+/// Checks that the Account's limits have room for one more server; otherwise returns the plan that waits for it. Called last, so
+/// that an Instance that waits for something else takes no place.
 fn room(observed: &Observation) -> Result<(), Box<Plan>> {
     let account = &observed.account_key.name;
     let plan = match observed.room {
@@ -503,7 +504,7 @@ fn room(observed: &Observation) -> Result<(), Box<Plan>> {
     Err(Box::new(plan))
 }
 
-/// Whether a server is there already is not known: as many listings that begin after `since` tell.
+/// It is not known whether a server exists; this many listings that begin after `since` will show it.
 fn looking(observed: &Observation, since: Instant, passes: u8) -> Plan {
     let trouble = observed.listing.as_ref().and_then(Listing::trouble);
     let message = match trouble {
@@ -521,7 +522,7 @@ fn looking(observed: &Observation, since: Instant, passes: u8) -> Plan {
     if rest.is_zero() {
         return Plan::rest(update, times::PASS_RECHECK).wanting(since, passes);
     }
-    // What status says of this spec stands until then: it is over sooner than anybody could do something about it.
+    // Keep the status that this spec has until then: the wait is over before a user could act on the message.
     let update = match evidence::is_told(observed) {
         true => StatusUpdate::default(),
         false => update,

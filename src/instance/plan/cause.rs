@@ -1,10 +1,10 @@
-//! Why an operation is begun: told in record, history, Events and log, and never decided by.
+//! Why an operation is begun. The cause is reported in record, history, Events and log, and never used for decisions.
 
 use crate::api::conditions::{READY, Reason};
 use crate::api::{Applied, Cause, HistoryEntry, Operation, PowerState, PurchaseRecord, Verb};
 use crate::instance::observation::Observation;
 
-/// Why an operation on a server that is there is begun.
+/// Why an operation on an existing server is begun.
 pub(super) fn of(observed: &Observation, verb: Verb, applied: &Applied, target: &Applied) -> Cause {
     let last = observed.facts.status.operation.as_ref();
     let again = last.filter(|last| {
@@ -23,7 +23,7 @@ pub(super) fn of(observed: &Observation, verb: Verb, applied: &Applied, target: 
     }
 }
 
-/// Why a server is bought, after this attempt.
+/// Why a server is bought after this attempt.
 pub(super) fn of_purchase(former: Option<&PurchaseRecord>, somebody_released: bool) -> Cause {
     let is_again = former.is_some_and(|before| before.cause == Some(Cause::ExternalDeletion));
     match somebody_released || is_again {
@@ -32,9 +32,9 @@ pub(super) fn of_purchase(former: Option<&PurchaseRecord>, somebody_released: bo
     }
 }
 
-/// Whether the server was as the spec says: what differs by now, somebody else did. Where the operator brought its power about
-/// before, the newest such operation tells, for whatever generation it was: an edit of anything else changed nothing about that.
-/// Else what status says of this very generation does.
+/// Whether the server once matched the spec, so that a difference comes from an external change. If an operation set its power
+/// state, the newest such operation counts, for any generation, since an edit of another field did not change the power state.
+/// Otherwise the status of this generation counts.
 fn was_as_specified(observed: &Observation) -> bool {
     let (status, generation) = (&observed.facts.status, observed.facts.generation);
     let wants_it_off = observed.facts.spec.power_state == PowerState::Stopped;
@@ -51,8 +51,8 @@ fn was_as_specified(observed: &Observation) -> bool {
     })
 }
 
-/// Whether an operation that succeeded left the server off; none where it did nothing to its power. A server that was found or
-/// imported was left as it was.
+/// Whether a successful operation left the server off; None if it did not change its power state. An adopted or imported server
+/// keeps the power state that it had.
 fn brought_off(entry: &HistoryEntry) -> Option<bool> {
     let was_there = matches!(entry.cause, Some(Cause::Adoption | Cause::Import));
     if !entry.succeeded || was_there {
@@ -65,12 +65,12 @@ fn brought_off(entry: &HistoryEntry) -> Option<bool> {
     }
 }
 
-/// The Secret is another one than before, or the spec names another one.
+/// The cause of a password change: the Secret differs, or the spec names another one.
 fn of_password(observed: &Observation, applied: &Applied, target: &Applied) -> Cause {
     let (Some(before), Some(now)) = (&applied.password_secret, &target.password_secret) else {
         return Cause::Spec;
     };
-    // Name, key, UID and version.
+    // Each has name, key, UID and version.
     let parts = |secret: &str| {
         let (object, _) = secret.rsplit_once('/')?;
         let (name, uid) = object.rsplit_once('/')?;
@@ -87,7 +87,7 @@ fn of_password(observed: &Observation, applied: &Applied, target: &Applied) -> C
     }
 }
 
-/// Why, and for which spec: the end of a sentence.
+/// Cause and spec as the end of a sentence.
 pub(in crate::instance) fn told(operation: &Operation) -> String {
     let why = operation
         .cause
