@@ -1,5 +1,5 @@
-//! While the object is being deleted: release what is recorded, then everything with the marker, then prove that nothing
-//! is left, then let the object go (design section 4, rule 8).
+//! The object is being deleted: release the recorded server, then every server with the marker, then prove that none is left,
+//! then remove the finalizer (rule 8).
 
 use crate::api::conditions::{Readiness, Reason};
 use crate::api::{DeletionPolicy, PurchaseRecord};
@@ -17,7 +17,7 @@ use crate::runtime::events::EventNote;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The object is being deleted and our finalizer holds it.
+/// The object is being deleted and has our finalizer.
 pub(super) fn plan(observed: &Observation, session: &SessionFacts) -> Plan {
     if let Some(plan) = breaker_open(observed) {
         return plan;
@@ -31,13 +31,13 @@ pub(super) fn plan(observed: &Observation, session: &SessionFacts) -> Plan {
     }
 }
 
-/// Whether the server stays at the service when its Instance goes.
+/// Whether the server stays at the service when its Instance is deleted.
 fn is_kept(observed: &Observation) -> bool {
     observed.facts.spec.deletion_policy == DeletionPolicy::Retain || policy::is_observed(observed)
 }
 
-/// What needs no look at the service: a protected Instance stays, one that bought nothing goes, and so does one whose server is
-/// known and kept.
+/// The deletions that need no read of the service: a protected Instance stays, one that bought nothing goes, and one whose server
+/// is known and kept goes, too.
 pub(super) fn without_the_service(observed: &Observation) -> Option<Plan> {
     if !observed.facts.deleting {
         return None;
@@ -51,7 +51,7 @@ pub(super) fn without_the_service(observed: &Observation) -> Option<Plan> {
     let bought_nothing = |record| observed.memory.nothing_bought(record);
     if observed.facts.purchase().is_some_and(bought_nothing) && observed.release_target().is_none()
     {
-        // This process knows what became of each call: there is nothing to look for, nor a place where it could be.
+        // This process knows the outcome of each call, so there is no server to look for and no place to look in.
         return Some(match is_kept(observed) {
             true => let_go(observed, &[]),
             false => Plan::act(Step::Finish, StatusUpdate::default()),
@@ -61,7 +61,7 @@ pub(super) fn without_the_service(observed: &Observation) -> Option<Plan> {
         return None;
     }
     let given = || observed.memory.given().map(|(_, id, _)| id.clone());
-    // Of a record without a server status tells nothing: the attempt is newer.
+    // If there is a record without a server, the server in status is older than the attempt, and does not count.
     let told = || {
         let id = observed.facts.status.id.as_deref();
         id.map(ServerId::from)
@@ -71,7 +71,7 @@ pub(super) fn without_the_service(observed: &Observation) -> Option<Plan> {
     Some(let_go(observed, &[known]))
 }
 
-/// The answer to a deletion that releases nothing.
+/// The readiness for a deletion that releases nothing.
 pub(in crate::instance) fn protected() -> Readiness {
     let message = "this Instance was deleted while spec.deletionProtection is true, so nothing is released: set \
                    spec.deletionProtection to false to have its server released; to keep the server, set \
@@ -79,7 +79,7 @@ pub(in crate::instance) fn protected() -> Readiness {
     Readiness::stalled(Reason::DeletionProtected, message)
 }
 
-/// A server is to be kept and none is known, though one may have been bought: it is looked for, so that it can be told.
+/// The server should be kept, and none is known, but one may have been bought: look for it, so that the Event can name it.
 fn find_out(observed: &Observation, session: &SessionFacts) -> Plan {
     let listing = observed.listing.as_ref();
     let found: Vec<ServerId> = listing
@@ -118,7 +118,7 @@ fn find_out(observed: &Observation, session: &SessionFacts) -> Plan {
     }
 }
 
-/// The object goes, and these servers stay.
+/// Removes the finalizer and keeps these servers.
 fn let_go(observed: &Observation, servers: &[ServerId]) -> Plan {
     let why = match observed.facts.spec.deletion_policy {
         DeletionPolicy::Retain => "spec.deletionPolicy is Retain",
@@ -153,7 +153,7 @@ fn let_go(observed: &Observation, servers: &[ServerId]) -> Plan {
     Plan::act(Step::LetGo { event }, update)
 }
 
-/// A server of ours is not known to be gone.
+/// Releases a server of ours that is not known to be gone.
 fn release(observed: &Observation, id: &ServerId) -> Plan {
     let Some(call) = observed.memory.calls.releases.get(id) else {
         return call_release(id, releasing(observed, format!("releasing server {id}")));
@@ -162,7 +162,7 @@ fn release(observed: &Observation, id: &ServerId) -> Plan {
         at.saturating_duration_since(observed.now)
     });
     match (call, &observed.task) {
-        // The task failed, or the service refused: in its time, again. Releasing one server twice does no harm.
+        // The task failed, or the service refused: retry after a pause. Releasing a server twice does no harm.
         (ReleaseCall { accepted: true, .. }, Fact::Known(TaskState::Failed { reason })) => {
             let words = reason
                 .clone()
@@ -191,7 +191,7 @@ fn release(observed: &Observation, id: &ServerId) -> Plan {
                 waits,
             )
         }
-        // Taken, not known to have ended, and silent for long.
+        // Accepted, not known to have ended, and without an answer for long.
         (call, _)
             if observed.now > call.at + times::RELEASE_RETRY && is_at_rest(&observed.detail) =>
         {
@@ -208,7 +208,7 @@ fn release(observed: &Observation, id: &ServerId) -> Plan {
     }
 }
 
-/// The service shows the server, and no operation on it.
+/// The server exists, and the service reports no operation on it.
 fn is_at_rest(detail: &Fact<Detail>) -> bool {
     matches!(detail, Fact::Known(detail) if is_idle(detail.pending()))
 }
@@ -248,7 +248,7 @@ fn repeat(id: &ServerId, update: StatusUpdate, waits: Duration) -> Plan {
     }
 }
 
-/// Everything that is known is gone: prove that nothing else is there.
+/// All known servers are gone: prove that no other is left.
 fn prove(observed: &Observation, session: &SessionFacts) -> Plan {
     let id = observed.own_id();
     let since = clock(observed, session);
@@ -266,7 +266,7 @@ fn prove(observed: &Observation, session: &SessionFacts) -> Plan {
         .is_some_and(PurchaseRecord::bought_nothing);
     let told_by_task = how == Some(Gone::Released) && is_clean(observed);
     match absence {
-        // The service's word on our own release, or a listing of the account that bought it.
+        // Either the service confirmed our own release, or the listing belongs to the account that bought the server.
         Some(Absence::Proven)
             if told_by_task || bought_nothing || is_our_account(observed, session) =>
         {
@@ -280,7 +280,8 @@ fn prove(observed: &Observation, session: &SessionFacts) -> Plan {
         Some(Absence::NotYet(_) | Absence::Present(_)) | None => {
             let trouble = words::unlisted(observed);
             let rest = since.saturating_duration_since(observed.now);
-            // What is gone by now was known to be after this turn began.
+            // If this reconcile found the server gone, `since` is a moment after the reconcile's own time. That is no settling
+            // time.
             let is_settling = rest > times::PASS_RECHECK;
             let note = match &trouble {
                 Some(unlisted) => format!("confirming that no server is left: {unlisted}"),
@@ -298,7 +299,7 @@ fn prove(observed: &Observation, session: &SessionFacts) -> Plan {
     }
 }
 
-/// Nothing shows that it is our account whose listing lacks the server.
+/// Nothing shows that the listing without the server belongs to our account.
 fn unconfirmed() -> Plan {
     let message = "the service knows no such server, but the token was changed since it was bought and nothing shows that it \
                    belongs to the same account and may see the region: give the Account a token of the account that bought the \
@@ -309,8 +310,8 @@ fn unconfirmed() -> Plan {
 
 /// The instant after which both passes of the proof must begin.
 ///
-/// Where every attempt has its receipt from our own POST: when the last server was known to be gone. Otherwise a request
-/// may still be executed, or a server that nobody has seen yet may still appear: not before the settling time is over.
+/// If every attempt has the receipt of our own call, this is when the last server was known to be gone. Otherwise a request may
+/// still take effect, or a server that no listing has shown may still appear, so the passes begin after the settling time.
 fn clock(observed: &Observation, session: &SessionFacts) -> Instant {
     let memory = &observed.memory;
     let gone = memory.calls.gone.values().map(|(_, since)| *since).max();
@@ -339,7 +340,7 @@ fn clock(observed: &Observation, session: &SessionFacts) -> Instant {
     (doubt + session.settle).max(gone.unwrap_or(doubt))
 }
 
-/// Whether every attempt has its receipt, or is known to have bought nothing.
+/// Whether every attempt has a receipt or certainly bought nothing.
 fn is_clean(observed: &Observation) -> bool {
     let Some(record) = observed.facts.purchase() else {
         return false;

@@ -1,7 +1,7 @@
-//! What the spec asks for, and what the service last took.
+//! The target state in the spec, and the state that the service last accepted.
 //!
-//! The spec is compared with what the service last took ([`Applied`]), never with the last look, so that only a change of the
-//! spec or of a Secret erases or changes anything (design section 4, rules 10 and 11).
+//! The spec is compared with what the service last accepted ([`Applied`]) and never with the last observation, so that only a
+//! change of the spec or of a Secret erases or changes anything (rules 10 and 11).
 
 use crate::api::{Applied, Operation, PurchaseRecord, Verb};
 use crate::instance::fact::Fact;
@@ -10,12 +10,12 @@ use crate::instance::observation::{Observation, of_purchase};
 use crate::instance::{observation, references};
 use serde_json::{Map, Value};
 
-/// What the spec asks for, as far as it can be told without reading a Secret. Without an image where that, or the key pair, is
-/// not looked up yet: then nothing is asked for.
+/// The target state in the spec, as far as it is known without reading a Secret. The image is empty if the selector for it or for
+/// the key pair has not been resolved: then the spec asks for nothing.
 pub(super) fn as_specified(observed: &Observation) -> Applied {
     let spec = &observed.facts.spec;
     let key = references::key(observed).map(|key| key.id);
-    // Where image or key is not looked up, nothing can be said about the installation.
+    // With an unresolved image or key, the installation cannot be compared.
     let image = references::image(observed).filter(|_| !references::installation_is_open(observed));
     Applied {
         image: image.map(|image| image.id).unwrap_or_default(),
@@ -29,7 +29,7 @@ pub(super) fn as_specified(observed: &Observation) -> Applied {
     }
 }
 
-/// What the spec asks for, with the Secret as it was read.
+/// The target state in the spec, with the Secret as it was read.
 pub(super) fn as_read(observed: &Observation, credentials: &Credentials) -> Applied {
     Applied {
         password_secret: credentials.secret.clone(),
@@ -37,13 +37,13 @@ pub(super) fn as_read(observed: &Observation, credentials: &Credentials) -> Appl
     }
 }
 
-/// What the service last took, as status tells; while that is not told, what the purchase brings.
+/// The state that the service last accepted, according to status; while status does not show it, the result of the purchase.
 pub(super) fn applied(observed: &Observation, record: &PurchaseRecord) -> Applied {
     let status = &observed.facts.status;
     let is_of_it = status.id.is_none() || status.id == record.id;
     match status.applied.clone().filter(|_| is_of_it) {
         Some(told) if !told.image.is_empty() => told,
-        // What was not looked up then.
+        // The image was not resolved when that status was written.
         Some(told) => Applied {
             image: bought(observed, record).image,
             ..told
@@ -52,10 +52,10 @@ pub(super) fn applied(observed: &Observation, record: &PurchaseRecord) -> Applie
     }
 }
 
-/// What a purchase brings, as its record tells it. Where status was lost since, later operations may have brought something else:
-/// then what the spec says counts as applied, but for what shows or does no harm (decision 29): the image that was bought, where
-/// the server has it, and the password, which is set once more where it is not the one that was bought with. Of an object that
-/// was restored the spec may be any former one, and counts.
+/// The result of a purchase, from its record. If status was lost, later operations may have changed it. Then the values in the
+/// spec count as applied, with two exceptions that are visible or harmless (decision 29): the bought image, if the server still
+/// shows it, and the password, which is set again unless it is the one of the purchase. The spec of a restored object may be any
+/// older one, and counts.
 pub(super) fn bought(observed: &Observation, record: &PurchaseRecord) -> Applied {
     let facts = &observed.facts;
     if is_in_flight(observed, record) {
@@ -65,7 +65,8 @@ pub(super) fn bought(observed: &Observation, record: &PurchaseRecord) -> Applied
     let is_restored = record.uid != facts.uid;
     let generates = facts.spec.login.generate.is_some();
     let password_secret = match &specified.password_secret {
-        // The Secret of the former life went with it, and nobody has set what the operator made in this one.
+        // The Secret of the original object was deleted with it, and the password that the operator generated in the new one was
+        // never set.
         Some(_) if is_restored && generates => None,
         Some(_) if !is_restored || record.waiting_password => {
             brought(observed, &of_purchase(record)).password_secret
@@ -89,8 +90,8 @@ pub(super) fn bought(observed: &Observation, record: &PurchaseRecord) -> Applied
     }
 }
 
-/// Whether it is known that nothing came after the purchase: status shows it in flight, or this process saw it begin or run and
-/// not end.
+/// Whether certainly no operation followed the purchase: status shows it in flight, or this process saw it begin or run, and not
+/// end.
 pub(super) fn is_in_flight(observed: &Observation, record: &PurchaseRecord) -> bool {
     let shown = observed.facts.status.operation.as_ref();
     let is_shown = shown.is_some_and(|shown| {
@@ -101,11 +102,12 @@ pub(super) fn is_in_flight(observed: &Observation, record: &PurchaseRecord) -> b
     is_shown || attempt.is_some_and(|attempt| attempt.is_newest)
 }
 
-/// What an operation brings that is done. What was not looked up when it was announced is what the spec says.
+/// The result of a successful operation. Values that were not resolved when it was announced are taken from the spec.
 pub(super) fn brought(observed: &Observation, operation: &Operation) -> Applied {
     let generates = observed.facts.spec.login.generate.is_some();
     let mut target = operation.target.clone();
-    // Nobody moves it to where the spec looks for the password by now: the one that stands there is set.
+    // The spec no longer names the Secret with the pending password, so no step would make that password the current one. The
+    // password that the spec names now must be set.
     let is_stranded = operation.waiting_password && !generates;
     if is_stranded {
         target.password_secret = None;
@@ -113,8 +115,8 @@ pub(super) fn brought(observed: &Observation, operation: &Operation) -> Applied 
     if !target.image.is_empty() {
         return target;
     }
-    // Of the password alone something may be known: of one that the operator makes always, and after an operation that came
-    // later than the purchase, where none is recorded because it is still to be set.
+    // Only the password may be known: always if the operator generates it, and after an operation later than the purchase, which
+    // records none if the password is still to be set.
     let is_later = operation.verb != Verb::Create;
     let is_known = is_later || is_stranded || generates || target.password_secret.is_some();
     let specified = as_specified(observed);
@@ -127,13 +129,13 @@ pub(super) fn brought(observed: &Observation, operation: &Operation) -> Applied 
     }
 }
 
-/// A word that stands in the spec and was not applied; one that was taken out of the spec asks for nothing.
+/// A new token in the spec; a token that was removed asks for nothing.
 pub(super) fn is_new(specified: Option<&String>, applied: Option<&String>) -> bool {
     specified.is_some() && specified != applied
 }
 
-/// The spec wants another image than was applied. One that the server shows already is a drift that the spec accepts, but
-/// for what a reinstall to it left behind that did not end well.
+/// The spec names another image than the applied one. If the server already shows that image, the spec accepts an external
+/// change, unless the image was left by a reinstall that failed.
 pub(super) fn is_other_image(
     observed: &Observation,
     applied: &Applied,
@@ -145,8 +147,8 @@ pub(super) fn is_other_image(
     spec.image != applied.image && (!shows_it || is_unfinished)
 }
 
-/// What the server is to be after an operation: a reinstall brings all, a password change the password. A server that is
-/// reinstalled or started has restarted.
+/// The state of the server after an operation: a reinstall sets everything, a password change the password. A reinstall or a
+/// start also counts as a restart.
 pub(super) fn target(verb: Verb, applied: &Applied, specified: Applied) -> Applied {
     let applied = applied.clone();
     match verb {

@@ -1,4 +1,4 @@
-//! Which operations are due: what of the spec is not applied yet.
+//! The operations that are due: the differences between the spec and the applied state.
 
 use crate::api::{Applied, PowerState, Verb};
 use crate::instance::login::LoginFact;
@@ -8,9 +8,8 @@ use crate::instance::plan::diff::{as_read, as_specified, is_new};
 use crate::instance::plan::erase;
 use serde_json::{Map, Value};
 
-/// What has to be done, the first one first. Where one cannot be done now, the next one is: a server is started before its
-/// password is set, since a service may want it running for that, and a reinstall that the service refuses holds up
-/// nothing else.
+/// The operations that are due, in order. If one is not possible now, the next one is tried. A server is started before its
+/// password is set, because a service may require that. A reinstall that the service refuses delays no other operation.
 pub(super) fn wanted(
     observed: &Observation,
     applied: &Applied,
@@ -18,12 +17,12 @@ pub(super) fn wanted(
 ) -> Vec<Verb> {
     let spec = as_specified(observed);
     let other_key = match spec.image.is_empty() {
-        // Not looked up yet, but it is known whether there is to be one.
+        // The image is unresolved, but the spec shows whether it asks for a key or a password.
         true => applied.key.is_some() != observed.facts.spec.login.ssh_key.is_some(),
         false => spec.key != applied.key,
     };
     let reinstall = erase::reinstall(observed, applied, detail) == erase::Reinstall::Due;
-    // With another key a password means a reinstall, which brings it.
+    // A change between key and password requires a reinstall, which sets the password.
     let password = !other_key
         && (lacks_secret(observed)
             || is_new(
@@ -54,8 +53,8 @@ pub(super) fn wanted(
     wanted.map(|(verb, _)| verb).collect()
 }
 
-/// What counts as applied without a call, once nothing has to be done: an image that the server has already, a Secret
-/// that was touched and holds the same password, a restart of a server that is off.
+/// Values that count as applied without a call once no operation is due: an image that the server already has, a changed Secret
+/// with the same password, a restart of a server that is off.
 pub(super) fn taken_over(
     observed: &Observation,
     applied: &Applied,
@@ -66,14 +65,14 @@ pub(super) fn taken_over(
         return applied.clone();
     }
     let mut specified = match &observed.login {
-        // What was read may be newer than what the watch has told.
+        // The Secret that was read may be newer than the version that the watch has shown.
         LoginFact::Ready(credentials) if is_same_password(observed, applied) => {
             as_read(observed, credentials)
         }
         _ => as_specified(observed),
     };
     if erase::reinstall(observed, applied, detail).is_held() {
-        // What only a reinstall brings, and none may begin, is not there.
+        // Changes that only a reinstall makes are not applied while none may begin.
         specified.image.clone_from(&applied.image);
         specified.reinstall.clone_from(&applied.reinstall);
         if specified.key != applied.key {
@@ -83,14 +82,14 @@ pub(super) fn taken_over(
                 .clone_from(&applied.password_secret);
         }
     }
-    // A Secret that is missing takes nothing away, and neither does a token that was taken out.
+    // Neither a missing Secret nor a removed token undoes what was applied.
     let password_secret = match &specified.key {
         Some(_) => None,
         None => specified
             .password_secret
             .or_else(|| applied.password_secret.clone()),
     };
-    // Without a word for its power nobody can say whether the server could have been restarted.
+    // Without a power state it is unknown whether the server could have been restarted.
     let restart = match observation::text(detail, "ecsStatus") {
         Some("STARTED" | "STOPPED") => specified.restart,
         _ => None,
@@ -103,7 +102,7 @@ pub(super) fn taken_over(
     Applied {
         password_secret,
         restart: restart.or_else(|| applied.restart.clone()),
-        // A token asks for an image, and is carried out once that is known.
+        // The token asks for an image, and is carried out once that image is known.
         reinstall: specified
             .reinstall
             .filter(|_| !is_unknown)
@@ -113,14 +112,14 @@ pub(super) fn taken_over(
     }
 }
 
-/// The Secret that the operator is to make is not there: whoever took it away wants another password.
+/// The generated Secret is missing: a user deleted it to get another password.
 pub(super) fn lacks_secret(observed: &Observation) -> bool {
     observed.facts.spec.login.generate.is_some() && observed.secret_version.is_none()
 }
 
-/// Whether the password that was read is the one that the server has: it is the version that was applied, or was settled
-/// from it by ourselves, or holds what this process knows to be on the server. One that waits in a Secret of ours is not:
-/// it is set once more, so that its end shows there.
+/// Whether the password that was read is the server's: it is from the applied version, or from one that the operator settled from
+/// that version, or it equals the password that this process knows to be on the server. A pending password in a generated Secret
+/// does not count, since it must be set again so that the Secret shows it as set.
 pub(super) fn is_same_password(observed: &Observation, applied: &Applied) -> bool {
     let LoginFact::Ready(credentials) = &observed.login else {
         return false;

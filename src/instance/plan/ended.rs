@@ -1,4 +1,4 @@
-//! How operations ended, and how long a wish waits after that.
+//! The ends of operations, and the pauses before they are repeated.
 
 use crate::api::conditions::{Readiness, Reason};
 use crate::api::{Applied, EndReason, HistoryEntry, Operation, OperationEnd, Verb};
@@ -8,7 +8,7 @@ use crate::instance::times;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::time::Duration;
 
-/// An operation that ended, for the history.
+/// The history entry of an operation that ended.
 pub(in crate::instance) fn ended(
     observed: &Observation,
     operation: &Operation,
@@ -31,7 +31,7 @@ pub(in crate::instance) fn ended(
     }
 }
 
-/// An end as status keeps it.
+/// The end of an operation, for status.
 pub(in crate::instance) fn end(
     observed: &Observation,
     reason: EndReason,
@@ -46,7 +46,7 @@ pub(in crate::instance) fn end(
     }
 }
 
-/// How long the same wish waits after it ended like this for the n-th time in a row; none where it is not asked for again.
+/// The pause before the same operation after its n-th such end in a row; None if it is not repeated.
 pub(in crate::instance) fn pause_after(reason: EndReason, times: u32) -> Option<Duration> {
     let nth = |pauses: &[Duration]| {
         let last = usize::try_from(times.saturating_sub(1)).unwrap_or(usize::MAX);
@@ -59,8 +59,8 @@ pub(in crate::instance) fn pause_after(reason: EndReason, times: u32) -> Option<
     }
 }
 
-/// How often in a row an operation of this verb ended like that: as this process remembers it, or as status tells of the newest
-/// one.
+/// How often in a row an operation of this verb ended like this, from this process's memory or from the newest operation in
+/// status.
 pub(in crate::instance) fn times(observed: &Observation, verb: Verb, reason: EndReason) -> u32 {
     let is_alike = |end: &OperationEnd| pause_after(end.reason, 1) == pause_after(reason, 1);
     let end = last_end(observed, verb).filter(|end| is_alike(end));
@@ -75,8 +75,8 @@ pub(super) fn last_end(observed: &Observation, verb: Verb) -> Option<&OperationE
     told.and_then(|told| told.end.as_ref()).or(known)
 }
 
-/// How long the same wish still waits after it ended badly, as this process remembers it or as status tells: another process
-/// may have said so.
+/// The rest of the pause before the same operation, from this process's memory or from status, where a former process may have
+/// written the end.
 pub(super) fn pause(observed: &Observation, verb: Verb, applied: &Applied) -> Option<Duration> {
     let wish = diff::target(verb, applied, diff::as_specified(observed));
     let is_same = |generation: i64, target: &Applied| {
@@ -92,16 +92,16 @@ pub(super) fn pause(observed: &Observation, verb: Verb, applied: &Applied) -> Op
     known.max(told).filter(|left| !left.is_zero())
 }
 
-/// What is left of the pause after this end.
+/// The rest of the pause after this end.
 pub(super) fn left(observed: &Observation, end: &OperationEnd) -> Option<Duration> {
     let whole = pause_after(end.reason, end.times)?;
     let age = observed.wall_clock.as_second() - end.finished_at.0.as_second();
-    // An end in the future tells nothing: by a clock that far ahead the pause would never be over.
+    // An end in the future is ignored: with a clock that far ahead, the pause would never be over.
     let age = Duration::from_secs(u64::try_from(age).ok()?);
     Some(whole.saturating_sub(age))
 }
 
-/// Why a wish waits: how it ended the last time.
+/// Why an operation waits: how it ended the last time.
 pub(super) fn waiting(observed: &Observation, verb: Verb) -> Readiness {
     match last_end(observed, verb) {
         Some(end) => {

@@ -1,4 +1,4 @@
-//! Whether the disk may be erased: what asks for a reinstall, and what the spec's reinstallPolicy makes of it.
+//! Whether the disk may be erased: compares the reasons for a reinstall with `spec.reinstallPolicy`.
 
 use crate::api::conditions::{Readiness, Reason};
 use crate::api::{Applied, ReinstallPolicy};
@@ -7,23 +7,23 @@ use crate::instance::observation::Observation;
 use crate::instance::plan::{diff, policy};
 use serde_json::{Map, Value};
 
-/// What becomes of the wish for another installation.
+/// The decision about a reinstall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reinstall {
     /// Nothing asks for one.
     No,
-    /// It is asked for, and may begin.
+    /// It is requested and may begin.
     Due,
-    /// It is asked for, and waits until somebody acknowledges the image.
+    /// It is requested and waits until a user acknowledges the image.
     Unacknowledged,
-    /// A token asks for it that names another image than the spec.
+    /// It is requested by a token that acknowledges another image than the spec's.
     OtherImage,
-    /// It is asked for, and never begins.
+    /// It is requested and never begins.
     Forbidden,
 }
 
 impl Reinstall {
-    /// It is asked for and does not begin.
+    /// Whether it is requested and does not begin.
     pub(super) fn is_held(self) -> bool {
         matches!(
             self,
@@ -32,7 +32,7 @@ impl Reinstall {
     }
 }
 
-/// Compares spec and what was applied: another key or image, or a new token, asks for a reinstall.
+/// Decides about a reinstall: another key or image than the applied one, or a new token, requests one.
 pub(super) fn reinstall(
     observed: &Observation,
     applied: &Applied,
@@ -40,7 +40,7 @@ pub(super) fn reinstall(
 ) -> Reinstall {
     let spec = diff::as_specified(observed);
     if spec.image.is_empty() {
-        // What the spec's selectors mean is not known yet.
+        // The selectors of the spec are unresolved.
         return Reinstall::No;
     }
     let is_new = diff::is_new(spec.reinstall.as_ref(), applied.reinstall.as_ref());
@@ -68,7 +68,7 @@ pub(super) fn reinstall(
     }
 }
 
-/// What is said of a reinstall that is asked for and does not begin.
+/// The readiness of a reinstall that is requested and does not begin.
 pub(super) fn held(
     observed: &Observation,
     applied: &Applied,

@@ -1,4 +1,4 @@
-//! What is known of a server, and what status has told of it already.
+//! Conclusions from observations of a server, and from its status.
 
 use crate::api::conditions::{Readiness, Reason, STALLED};
 use crate::cloud::ServerId;
@@ -7,8 +7,8 @@ use crate::instance::plan::step::{Plan, StatusUpdate};
 use crate::instance::times;
 use crate::inventory::Sighting;
 
-/// Whether an answer of the service is known to come from the account that bought the server: the token is the one of the
-/// purchase, or its listing of the server's region has shown a server of ours.
+/// Whether the service's answers certainly come from the account that bought the server: the token is the one of the purchase, or
+/// a listing with it has shown a server of ours in the same region.
 pub(super) fn is_our_account(observed: &Observation, session: &SessionFacts) -> bool {
     session.shown_ours
         || observed
@@ -17,12 +17,12 @@ pub(super) fn is_our_account(observed: &Observation, session: &SessionFacts) -> 
             .is_none_or(|record| *record.credential == *session.credential)
 }
 
-/// Whether status has spoken of the spec as it stands.
+/// Whether status refers to the current spec.
 pub(super) fn is_told(observed: &Observation) -> bool {
     observed.facts.status.observed_generation == observed.facts.generation
 }
 
-/// Many known servers vanished at once: nothing is bought or released until that is explained.
+/// Many known servers vanished at once: nothing is bought or released until there is an explanation.
 pub(super) fn breaker_open(observed: &Observation) -> Option<Plan> {
     observed
         .listing
@@ -34,8 +34,8 @@ pub(super) fn breaker_open(observed: &Observation) -> Option<Plan> {
     Some(Plan::rest(update, times::PASS_RECHECK).in_flight())
 }
 
-/// Whether a recorded server should be there and is in no listing: seen before, or bought so long before the listing began
-/// that a new server had appeared. A listing from before the purchase shows nothing of it.
+/// Whether a recorded server is missing from all listings although it should be there: it was observed before, or it was bought
+/// so long before the listing began that a new server must have appeared. A listing from before the purchase does not count.
 pub(super) fn is_missing(observed: &Observation, session: &SessionFacts, id: &ServerId) -> bool {
     let bought = observed.memory.newest_attempt();
     let was_seen = observed.facts.status_names(id) && !observed.facts.status.detail.is_empty();
@@ -51,12 +51,12 @@ pub(super) fn is_missing(observed: &Observation, session: &SessionFacts, id: &Se
     }
 }
 
-/// Status says of this very spec that this server is missing, and not the one before it.
+/// Whether status reports, for the current spec, that this server is missing.
 pub(super) fn is_told_missing(observed: &Observation, id: &ServerId) -> bool {
     observed.facts.status_names(id) && says(observed, Reason::ServerMissing)
 }
 
-/// Status says so, and that a person is waited for.
+/// Whether status also reports that human action is needed.
 pub(super) fn is_told_given_up(observed: &Observation, id: &ServerId) -> bool {
     let mut told = observed.facts.status.conditions.iter();
     is_told_missing(observed, id)
@@ -67,7 +67,7 @@ pub(super) fn is_told_given_up(observed: &Observation, id: &ServerId) -> bool {
         })
 }
 
-/// Whether status says so, of the spec as it is.
+/// Whether status has a condition with this reason, for the current spec.
 pub(super) fn says(observed: &Observation, reason: Reason) -> bool {
     let status = &observed.facts.status;
     let reason = reason.as_str();

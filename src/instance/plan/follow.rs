@@ -1,7 +1,7 @@
-//! An operation on a recorded server is open: follows it to its end, whatever became of its call.
+//! An operation on a recorded server is open: follows it to its end, regardless of the outcome of its call.
 //!
-//! A receipt forbids any repeat of what erases or reboots. Without one, what the server shows after the settling time
-//! decides; where nothing shows it, only what does no harm is done again (design section 4, rules 10 and 11).
+//! With a receipt, nothing that erases or reboots is ever repeated. Without one, the server's state after the settling time
+//! decides; if that shows nothing, only harmless operations are repeated (rules 10 and 11).
 
 mod call;
 mod end;
@@ -53,20 +53,20 @@ pub(super) fn follow(
         &operation.task_id,
     ) {
         (_, Some(_)) => open.by_task(),
-        // The service took the call and named no task.
+        // The service accepted the call and named no task.
         (Some(CallState::Accepted { .. }), None) => open.by_state(),
-        // This very process knows that nothing was done.
+        // This process knows that the call had no effect.
         (Some(CallState::NotSent), None) => open.not_sent(),
         (Some(CallState::Refused { message, reason }), None) => {
             open.after_refusal(message, *reason)
         }
-        // Nobody knows.
+        // The outcome is unknown.
         (Some(CallState::Unknown) | None, None) => open.settle(since + session.settle),
     }
 }
 
 impl Open<'_> {
-    /// The task tells.
+    /// Follows the task.
     fn by_task(&self) -> Plan {
         if let Some(plan) = self.cut_power() {
             return plan;
@@ -85,12 +85,13 @@ impl Open<'_> {
             {
                 self.finish(detail, self.is_at_rest())
             }
-            // The service forgot the task, or never says how it ended, and the server has been at rest for long.
+            // The service forgot the task or never reports its end, and the server has been idle for long.
             (
                 Fact::Absent | Fact::Unknown(_) | Fact::Known(TaskState::Unknown { .. }),
                 Fact::Known(detail),
             ) if self.is_at_rest() && is_odd(seen_task, self.observed) => self.finish(detail, true),
-            // A task that says that it runs is believed, until it has run for too long for a server that shows no such thing.
+            // The service reports the task as running. Believe that until it has run too long for a server that shows no
+            // operation.
             (Fact::Known(TaskState::Running), Fact::Known(detail))
                 if self.is_at_rest() && self.is_overdue() && self.effect() != Some(false) =>
             {
@@ -100,7 +101,7 @@ impl Open<'_> {
         }
     }
 
-    /// The server's state tells.
+    /// Follows the server's state, since there is no task.
     fn by_state(&self) -> Plan {
         if let Some(plan) = self.cut_power() {
             return plan;
@@ -114,15 +115,15 @@ impl Open<'_> {
         }
     }
 
-    /// Whether the server has the image that the operation was to install; where it names none, nothing speaks against it.
+    /// Whether the server has the image that the operation was to install; true if it shows no image.
     fn shows_its_image(&self, detail: &Detail) -> bool {
         let target = &self.operation.target.image;
         let shown = observation::text(&detail.fields, "imageResourceUUID");
         target.is_empty() || shown.is_none_or(|image| image == target)
     }
 
-    /// The service says that it is done. A reinstall is over when the new image shows; a server that ran before, or is to
-    /// run, is started again first. `for_sure`: what does not show by now will not.
+    /// The service reports that the operation is done. A reinstall ends when the new image shows, after a server that was
+    /// running, or should run, has been started again. `for_sure`: an effect that does not show by now never will.
     fn finish(&self, detail: &Detail, for_sure: bool) -> Plan {
         let shows = self.effect();
         let may_show = !for_sure || self.observed.passing_state(&detail.fields).is_some();
@@ -133,17 +134,18 @@ impl Open<'_> {
             Verb::Reinstall if self.is_to_be_started(detail) => {
                 self.auxiliary(Verb::Start, Request::Start(self.id.clone()))
             }
-            // Asking again does no harm, in its time.
+            // Repeating these after a pause does no harm.
             Verb::Start | Verb::Stop if shows == Some(false) => self.conclude(End::failed(
                 "the service says that it is done, and the server does not show it",
             )),
-            // A receipt forbids a repeat: an image that does not show is a drift. Nor may its password have come.
+            // The receipt forbids a repeat, so an image that does not show counts as drift. Its password may not have been set
+            // either.
             Verb::Reinstall if !self.shows_its_image(detail) => self.conclude(End::Assumed),
             _ => self.conclude(End::Well),
         }
     }
 
-    /// Whether the server shows the effect of the operation; none where nothing tells.
+    /// Whether the server shows the effect of the operation; None if nothing shows it.
     fn effect(&self) -> Option<bool> {
         let Fact::Known(detail) = &self.observed.detail else {
             return None;
@@ -157,7 +159,7 @@ impl Open<'_> {
             Verb::Reinstall if self.shows_by_image() => match detail.image()?.as_str() {
                 image if image == target => Some(true),
                 image if operation.before.image.as_deref() == Some(image) => Some(false),
-                // Somebody else installed this one, after ours or instead of it.
+                // Another image was installed externally, after our reinstall or instead of it.
                 _ => None,
             },
             Verb::Reinstall => was_seen,
@@ -166,7 +168,7 @@ impl Open<'_> {
         }
     }
 
-    /// Whether the image tells if the reinstall was carried out: it was another one before.
+    /// Whether the image shows if the reinstall took effect: the server had another one before.
     fn shows_by_image(&self) -> bool {
         let operation = self.operation;
         let before = operation.before.image.as_ref();
@@ -199,7 +201,7 @@ impl Open<'_> {
     }
 }
 
-/// The task is forgotten, or has told nothing for long: one query that fails says nothing about it.
+/// Whether the task is forgotten, or has given no useful answer for long. A single failed query is no evidence.
 fn is_odd(task: &Fact<TaskState>, observed: &Observation) -> bool {
     let odd = observed
         .memory

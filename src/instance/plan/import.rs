@@ -1,4 +1,4 @@
-//! A server that exists is to be taken over instead of bought: found, looked at, nobody else's, and then recorded.
+//! An existing server is imported instead of buying one: find it, read it, check that it has no owner, then record it.
 
 use crate::api::conditions::{Readiness, Reason};
 use crate::api::{Cause, Import, Imports};
@@ -17,8 +17,8 @@ use crate::session::Claim;
 use crate::{catalog, inventory};
 use std::cmp::Reverse;
 
-/// What the Account says against it. The server that this Instance had already, as status or this process tells, is none that
-/// it asks for anew: its record was lost, and nobody takes it away by a change of the Account.
+/// The refusal if the Account does not allow imports. A server that this Instance already had, according to status or this
+/// process, is no new import: its record was lost, and a change of the Account must not take it away.
 pub(super) fn denied(
     observed: &Observation,
     session: &SessionFacts,
@@ -29,7 +29,7 @@ pub(super) fn denied(
     let had = told.or_else(|| observed.memory.had_server().map(ServerId::as_str));
     let is_own = match (had, found) {
         (None, _) => false,
-        // Which one is meant has yet to be found.
+        // The server has not been found yet.
         (Some(_), None) => true,
         (Some(had), Some(found)) => had == found.as_str(),
     };
@@ -45,7 +45,7 @@ pub(super) fn denied(
     Some(*wrong(Reason::ImportDenied, message))
 }
 
-/// The way to the record. Never buys.
+/// The steps to the record. Never buys.
 pub(super) fn plan(observed: &Observation, session: &SessionFacts, wanted: &Import) -> Plan {
     let id = match find(observed, wanted) {
         Ok(id) => id,
@@ -79,14 +79,14 @@ pub(super) fn plan(observed: &Observation, session: &SessionFacts, wanted: &Impo
         }
         Claim::Owned(owner) => {
             let mut plan = conflict(owner, &id);
-            // It was on record here until the store went back: told in status all the same, it would stand in the way of whoever
-            // has it.
+            // The server was on record here until the store went back. Do not report a server that is not on record: it would
+            // block the Instance that owns it.
             plan.update.forget_server = observed.facts.status.id.as_deref() == Some(id.as_str());
             plan
         }
         Claim::Taken => {
             let mut plan = take_over(observed, session, &id, name);
-            // It was looked at in this very reconcile.
+            // The server was read in this reconcile.
             let words = words::importing(&id, &Fact::NotAsked);
             plan.update.readiness = Some(Readiness::reconciling(Reason::Importing, words));
             plan
@@ -94,7 +94,7 @@ pub(super) fn plan(observed: &Observation, session: &SessionFacts, wanted: &Impo
     }
 }
 
-/// The one server that is meant, in a whole listing of now.
+/// The one server that the spec names, in a current and complete listing.
 fn find(observed: &Observation, wanted: &Import) -> Result<ServerId, Box<Plan>> {
     let since = observed.memory.origin.recordless_since;
     let since = since.unwrap_or(observed.memory.origin.first_seen);
@@ -116,7 +116,7 @@ fn find(observed: &Observation, wanted: &Import) -> Result<ServerId, Box<Plan>> 
     let possible: Vec<&Row> = rows.iter().copied().filter(is_possible).collect();
     let what = wanted.words();
     match possible.as_slice() {
-        // What the row does not tell its detail does.
+        // The detail shows the fields that the row lacks.
         [one] => Ok(one.id.clone()),
         [] => Err(not_found(observed, wanted, rows)),
         several if several.iter().all(|row| is_meant(row, wanted).is_some()) => {
@@ -137,7 +137,7 @@ fn find(observed: &Observation, wanted: &Import) -> Result<ServerId, Box<Plan>> 
     }
 }
 
-/// No such server is there: which ones are that belong to no Instance.
+/// No such server is listed: name those that belong to no Instance.
 fn not_found(observed: &Observation, wanted: &Import, rows: Vec<&Row>) -> Box<Plan> {
     let free = rows.into_iter().filter(|row| row.marker.is_none());
     let near = near(free.collect(), wanted);
@@ -155,8 +155,7 @@ fn not_found(observed: &Observation, wanted: &Import, rows: Vec<&Row>) -> Box<Pl
     wrong(Reason::ImportNotFound, message)
 }
 
-/// Whether a listed server is the one that is meant; none where the row does not tell and nothing that it tells speaks against
-/// it.
+/// Whether the spec names this listed server; None if the row lacks fields and shows no contradiction.
 fn is_meant(row: &Row, wanted: &Import) -> Option<bool> {
     let answers = answers(row, wanted);
     let is_told = answers.iter().all(Option::is_some);
@@ -164,11 +163,11 @@ fn is_meant(row: &Row, wanted: &Import) -> Option<bool> {
     (is_told || is_other).then_some(!is_other)
 }
 
-/// What a row says to each part of spec.import that is set; none where the row does not tell.
+/// The row's match with each field of `spec.import` that is set; None if the row lacks the field.
 fn answers(row: &Row, wanted: &Import) -> Vec<Option<bool>> {
     let id = |id: &String| Some(row.id.as_str() == id);
     let name = |name: &String| row.name.as_deref().map(|its| its == name);
-    // What is no address (the schema lets 999.1.1.1 pass) is nobody's.
+    // The schema admits texts like 999.1.1.1 that are no addresses; no server has them.
     let address = |text: &String| match text.parse() {
         Ok(address) => row.has_address(address),
         Err(_) => Some(false),
@@ -180,7 +179,7 @@ fn answers(row: &Row, wanted: &Import) -> Vec<Option<bool>> {
         .collect()
 }
 
-/// What comes nearest: servers to which a part of the filter fits first.
+/// The nearest servers: those that match some of the filter come first.
 fn near(mut rows: Vec<&Row>, wanted: &Import) -> Candidates {
     let fitting = |row: &Row| {
         let answers = answers(row, wanted).into_iter();
@@ -194,7 +193,7 @@ fn candidates<'a>(rows: impl Iterator<Item = &'a Row>) -> Candidates {
     Candidates::of(rows.map(|row| (row.id.to_string(), row.name.clone().map(String::from))))
 }
 
-/// Whether the server is what the spec says, as far as it tells. Gives its name.
+/// Checks that the server matches the spec, as far as its detail shows. Returns its name.
 fn fits(
     observed: &Observation,
     wanted: &Import,
@@ -239,13 +238,13 @@ fn fits(
     fits_in_size(observed, id, detail).map(|()| name.to_owned())
 }
 
-/// Whether the server stands where the spec says and has its image, as far as it tells.
+/// Checks that the server is in the spec's place and has its image, as far as its detail shows.
 fn fits_in_kind(observed: &Observation, id: &ServerId, detail: &Detail) -> Result<(), Box<Plan>> {
     let (place, image) = (
         observed.facts.place(),
         detail.image().map(|image| image.to_string()),
     );
-    // What the spec names was looked up before: see `buy`.
+    // The caller resolved the spec's selectors before: see `buy`.
     let wanted_image = references::image(observed)
         .map(|image| image.id)
         .unwrap_or_default();
@@ -260,7 +259,7 @@ fn fits_in_kind(observed: &Observation, id: &ServerId, detail: &Detail) -> Resul
     let Some((field, has, wanted)) = differs else {
         return Ok(());
     };
-    // What a name in the spec means is told by its identifier, and so is what it is to be.
+    // Identifiers are reported for names in the spec, so name the field that takes an identifier.
     let set = match field {
         "spec.image" => "spec.image.id",
         field => field,
@@ -271,7 +270,7 @@ fn fits_in_kind(observed: &Observation, id: &ServerId, detail: &Detail) -> Resul
     Err(wrong(Reason::ImportDiffers, message))
 }
 
-/// Whether the server is as large as the package that the spec names: what a server was bought as the service does not tell.
+/// Checks that the server has the size of the package in the spec: the service does not report the package.
 fn fits_in_size(observed: &Observation, id: &ServerId, detail: &Detail) -> Result<(), Box<Plan>> {
     let wanted = &observed.facts.spec.package;
     let message = match (&wanted.code, &observed.found.on_sale) {
@@ -295,7 +294,7 @@ fn fits_in_size(observed: &Observation, id: &ServerId, detail: &Detail) -> Resul
                 "the packages could not be read, so server {id} cannot be compared with package {code}: {why}"
             ))));
         }
-        // One that is not sold any more may be what an old server was bought as.
+        // A package that is no longer sold may be the one that an old server was bought with.
         (Some(_), Fact::Absent | Fact::NotAsked) => None,
     };
     match message {
@@ -304,7 +303,7 @@ fn fits_in_size(observed: &Observation, id: &ServerId, detail: &Detail) -> Resul
     }
 }
 
-/// What the Event says: what was compared, and what is believed.
+/// The Event's note: the properties that were compared, and those that were assumed.
 fn note(observed: &Observation, id: &ServerId, name: &str) -> String {
     let package = match (&observed.facts.spec.package.code, &observed.found.on_sale) {
         (Some(code), Fact::Absent) => format!(
@@ -320,7 +319,7 @@ fn note(observed: &Observation, id: &ServerId, name: &str) -> String {
     )
 }
 
-/// The record of it. What the spec says counts as applied, so that nothing is erased by an import.
+/// The record of the imported server. The values in the spec count as applied, so that an import erases nothing.
 fn take_over(observed: &Observation, session: &SessionFacts, id: &ServerId, name: String) -> Plan {
     let note = note(observed, id, &name);
     let mut plan = adopt::record(observed, session, id, None);
@@ -333,10 +332,10 @@ fn take_over(observed: &Observation, session: &SessionFacts, id: &ServerId, name
             }
         }
         adopt::is_in(observed, id, record);
-        // Nobody asked for it, so nothing of it was doubled.
+        // No create request was sent for it, so none can have been doubled.
         record.lost = 0;
         if let Some(former) = observed.facts.purchase() {
-            // An attempt that bought nothing may have been made from another spec.
+            // A former attempt that bought nothing may have been made from another spec.
             record.lost = former.lost;
             record.attempt = now.attempt;
             record.nonce.clear();
@@ -349,7 +348,7 @@ fn take_over(observed: &Observation, session: &SessionFacts, id: &ServerId, name
         record.cause = Some(Cause::Import);
         record.resolved = references::pins(observed);
         if observed.facts.spec.login.generate.is_some() {
-            // Nobody has set it yet.
+            // The generated password has not been set.
             record.target.password_secret = None;
             record.waiting_password = true;
         }
@@ -358,7 +357,7 @@ fn take_over(observed: &Observation, session: &SessionFacts, id: &ServerId, name
     plan
 }
 
-/// Somebody else has it.
+/// Another Instance owns the server.
 pub(super) fn conflict(owner: &ObjectKey, id: &ServerId) -> Plan {
     let (namespace, name) = (&owner.namespace, &owner.name);
     let message = format!(

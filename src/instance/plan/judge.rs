@@ -1,4 +1,4 @@
-//! Compares what a server shows with what the spec wants, and says how things stand.
+//! Compares the server with the spec, and derives the readiness.
 
 use crate::api::conditions::{Readiness, Reason};
 use crate::api::{Applied, PowerState};
@@ -7,7 +7,7 @@ use crate::instance::plan::{due, erase, policy, resolve, words};
 use crate::instance::{references, times};
 use serde_json::{Map, Value};
 
-/// Compares the server with what the spec wants and what the service has taken.
+/// Compares the server with the spec and with the applied state.
 pub(super) fn judge(
     observed: &Observation,
     applied: &Applied,
@@ -53,7 +53,7 @@ pub(super) fn judge(
     at_rest(observed, detail, renamed)
 }
 
-/// Nothing is under way and nothing is asked for: whether the server is as it was left.
+/// No operation is running or requested: checks whether the server has been changed externally.
 fn at_rest(
     observed: &Observation,
     detail: &Map<String, Value>,
@@ -98,7 +98,7 @@ fn at_rest(
     }
 }
 
-/// The server is in a state that the operator does not know. Most such states pass by themselves.
+/// The server is in a state that the operator does not know. Most such states end without action.
 fn passes(state: &str) -> Readiness {
     let minutes = times::UNKNOWN_STATE_PASSES_WITHIN.as_secs() / 60;
     let message = format!(
@@ -120,8 +120,8 @@ fn power_differs(wanted: PowerState, found: Option<&str>) -> Readiness {
     Readiness::drifted(Reason::PowerStateDiffers, message)
 }
 
-/// Whether the server bears our marker, or the name with which it was taken over, as far as it shows a name: another one may be
-/// somebody else's, by a record that was edited or an identifier that the service gave away again.
+/// Whether the server bears our marker, or the name that it was imported with, if it shows a name at all. A server with another
+/// name may belong to another owner, if the record was edited or the service reused the identifier.
 pub(super) fn is_ours(observed: &Observation, detail: &Map<String, Value>) -> bool {
     let name = text(detail, "instanceName");
     let id = observed.facts.id();
@@ -129,18 +129,18 @@ pub(super) fn is_ours(observed: &Observation, detail: &Map<String, Value>) -> bo
         .is_none_or(|(name, id)| observed.facts.is_own_name(&id, name))
 }
 
-/// The spec was edited between the purchase and the first status: such an edit can only be taken back.
+/// The spec was edited between the purchase and the first status; the only remedy is to revert the edit.
 pub(super) fn bought_otherwise(observed: &Observation) -> Option<Readiness> {
     let record = observed.facts.purchase()?;
     let spec = &observed.facts.spec;
     let here = observed.facts.place().to_string();
     let place = record.places.last().unwrap_or(&here);
-    // Codes and identifiers are compared here; `references::edited` compares selectors.
+    // This compares codes and identifiers; `references::edited` compares selectors.
     let none = "(none)".to_owned();
     let wanted_firewall = match (&record.firewall, &spec.firewall) {
         (None, None) => None,
         (Some(_), None) => Some(&none),
-        // Bought without one: neither an identifier nor a name is what was bought.
+        // The server was bought without a firewall, so any identifier or name differs.
         (None, Some(wanted)) => wanted.id.as_ref().or(wanted.name.as_ref()),
         (Some(_), Some(wanted)) => wanted.id.as_ref(),
     };
@@ -173,7 +173,8 @@ pub(super) fn bought_otherwise(observed: &Observation) -> Option<Readiness> {
     Some(Readiness::drifted(Reason::PurchaseDiffers, message))
 }
 
-/// All is as the spec says. That a pause is over is said, since whoever pauses it again by a patch may leave its end as it was.
+/// The server matches the spec. The message mentions a pause that is over, because a user who pauses again with a patch may have
+/// left the old `until` in place.
 fn as_specified(observed: &Observation, words: &str) -> Readiness {
     let pause = observed.facts.spec.pause.as_ref();
     let message = match pause.and_then(|pause| pause.until.as_ref()) {

@@ -1,4 +1,4 @@
-//! The login that an operation brings: read only once a plan asks for it.
+//! The login of an operation, read only when a plan needs it.
 
 use crate::api::Verb;
 use crate::api::conditions::{Readiness, Reason};
@@ -8,7 +8,7 @@ use crate::instance::plan::step::{Needs, Plan, SecretStep, StatusUpdate, Step};
 use crate::instance::times;
 use crate::runtime::events::EventNote;
 
-/// The login, or the plan that says what is the matter with it. It is read only once a plan asks for it.
+/// The login, or the plan to get one or to report the problem. It is read only when a plan needs it.
 pub(super) fn login(observed: &Observation) -> Result<Credentials, Box<Plan>> {
     match &observed.login {
         LoginFact::Ready(credentials) => Ok(credentials.clone()),
@@ -27,14 +27,14 @@ pub(super) fn login(observed: &Observation) -> Result<Credentials, Box<Plan>> {
     }
 }
 
-/// The Secret with the login could not be read.
+/// The login Secret could not be read.
 pub(super) fn unread(why: &str) -> Plan {
     let readiness = Readiness::reconciling(Reason::SecretUnread, why);
     Plan::rest(StatusUpdate::of(readiness), times::SECRET_UNREAD_RETRY)
 }
 
-/// The Secret of this Instance is there, without its owner: it gets the owner back before its password is used, and keeps the
-/// password.
+/// The Secret of this Instance exists without its owner reference. It gets the reference back before its password is used, and
+/// keeps the password.
 pub(super) fn adopt(observed: &Observation, version: &str) -> Plan {
     let name = observed.facts.login_secret().map(|secret| secret.name);
     let note = format!(
@@ -47,7 +47,7 @@ pub(super) fn adopt(observed: &Observation, version: &str) -> Plan {
     Plan::act(Step::Secret(SecretStep::Keep { version }), update)
 }
 
-/// No Secret is there: a password is made, and looked at once it is written.
+/// The Secret does not exist: the operator generates a password, and reads it once the Secret is written.
 pub(super) fn generate(observed: &Observation) -> Plan {
     let name = observed.facts.login_secret().map(|secret| secret.name);
     let note = format!(
@@ -61,7 +61,7 @@ pub(super) fn generate(observed: &Observation) -> Plan {
     Plan::act(Step::Secret(SecretStep::Generate), update)
 }
 
-/// The login, where the operation needs one.
+/// The login, if the operation needs one.
 pub(super) fn credentials(
     observed: &Observation,
     verb: Verb,

@@ -1,14 +1,15 @@
-//! Decides: a pure function of what was observed. At most one step, always a reason, no client, no clock of its own.
+//! Decides: a pure function of the observation. A plan has at most one step and always a reason; planning uses no client and no
+//! clock.
 //!
-//! [`step`] is what a plan is. One file for each stretch of an Instance's way: [`buy`] while no server is recorded, [`adopt`]
-//! where there is one all the same, [`import`] where one is to be taken over instead, [`steady`] while one is recorded,
-//! [`surplus`] where there is a second one, [`replace`] when it is gone for good, [`begin`] when it is to become another than it
-//! is, [`follow`] while such an operation is open, [`resolve`] where selectors are to be looked up, [`secret`] for what is kept
-//! in Secrets, and [`delete`] while the object is being deleted. [`policy`] takes out of every plan what the spec forbids. Below
-//! them stand [`diff`] (what was applied, and what the spec asks for), [`due`] (which operation the difference calls for),
-//! [`erase`] (whether the disk may be erased), [`attempt`] (its number and nonce), [`cause`] (what asked for it), [`login`],
-//! [`recreate`] (whether a server that is gone is bought again), [`judge`] (what is said of a server), [`words`], [`ended`] (what
-//! became of operations) and [`evidence`]. [`preview`](mod@preview) tells all that would come of an object before it is applied.
+//! [`step`] defines the plan. Each situation of an Instance has a file: [`buy`] while no server is recorded, [`adopt`] if one
+//! exists nevertheless, [`import`] if one should be imported instead, [`steady`] while one is recorded, [`surplus`] if there is a
+//! second one, [`replace`] if it is gone for good, [`begin`] if it must change, [`follow`] while an operation is open,
+//! [`resolve`] if selectors have to be resolved, [`secret`] for the content of Secrets, and [`delete`] while the object is being
+//! deleted. [`policy`] removes from every plan what the spec forbids. They use [`diff`] (the applied state and the spec's),
+//! [`due`] (the operations that the difference requires), [`erase`] (whether the disk may be erased), [`attempt`] (number and
+//! nonce), [`cause`] (why an operation begins), [`login`], [`recreate`] (whether a lost server is bought again), [`judge`] (the
+//! readiness), [`words`], [`ended`] (the ends of operations) and [`evidence`]. [`preview`](mod@preview) predicts the effects of
+//! an object before it is applied.
 
 mod adopt;
 mod attempt;
@@ -45,33 +46,33 @@ use crate::instance::plan::step::{NoRoom, Plan, StatusUpdate, Step};
 use crate::instance::times;
 use crate::session::Rival;
 
-/// Plans one reconcile. What the operator keeps in Secrets comes when nothing else is to be done.
+/// Plans one reconcile. Changes of Secrets come last, when no other step is due.
 pub fn plan(observed: &Observation) -> Plan {
     let plan = secret::connect(observed, secret::renew(observed, decide(observed)));
     policy::restrained(observed, policy::looking(observed, plan))
 }
 
-/// Where an Instance stands. Each one has its own way on.
+/// The situation of an Instance, each with its own next step.
 enum Situation<'a> {
-    /// It is deleted, and others may hold it: our part is done.
+    /// It is being deleted and has other finalizers only: our part is done.
     NotOurs,
-    /// It is deleted, and that needs no look at the service.
+    /// It is being deleted, and that needs no read of the service.
     Leaving(Plan),
-    /// It has a record and not our finalizer.
+    /// It has a record, and lacks our finalizer.
     NotHeld(&'a PurchaseRecord),
-    /// Its Account was not looked at yet, or cannot be used, or does not exist.
+    /// Its Account does not exist, is not usable, or has had no reconcile.
     WithoutAccount,
-    /// Somebody else may have its server.
+    /// Another Instance may have the better right to its server.
     RivalUnknown,
-    /// What the spec's selectors mean has to be known first.
+    /// The spec's selectors must be resolved first.
     Unresolved(Plan),
-    /// The record was edited.
+    /// A user edited the record into something invalid.
     Invalid(&'a str),
     /// It is being deleted.
     Deleting(&'a SessionFacts),
     /// A server is recorded.
     Recorded(&'a SessionFacts, &'a PurchaseRecord),
-    /// An attempt is recorded and its server is not.
+    /// An attempt is recorded, and its server is not.
     Attempted(&'a SessionFacts, &'a PurchaseRecord),
     /// Nothing is recorded.
     New(&'a SessionFacts),
@@ -108,14 +109,14 @@ fn of_record<'a>(observed: &'a Observation, session: &'a SessionFacts) -> Situat
     }
 }
 
-/// What is to be done with the server, whether the spec lets it be done or not.
+/// The next step for the server, regardless of the spec's restrictions.
 fn decide(observed: &Observation) -> Plan {
     match situation(observed) {
         Situation::NotOurs => Plan::rest(StatusUpdate::default(), times::IDLE_REQUEUE),
         Situation::Leaving(plan) | Situation::Unresolved(plan) => plan,
         Situation::NotHeld(record) => hold_again(observed, record),
         Situation::WithoutAccount => without_account(observed),
-        // Nothing is done to the server until that is known.
+        // The operator does nothing to the server until that is known.
         Situation::RivalUnknown => Plan::rest(StatusUpdate::default(), times::PASS_RECHECK),
         Situation::Invalid(why) => {
             let readiness = Readiness::stalled(Reason::BindingInvalid, why);
@@ -128,8 +129,8 @@ fn decide(observed: &Observation) -> Plan {
     }
 }
 
-/// A record without the finalizer (a backup that was restored, a finalizer removed by hand): before anything else the
-/// object is held again, or it could vanish and leave its server behind.
+/// A record without the finalizer (a restored backup, or a finalizer that a user removed). Before anything else the finalizer is
+/// added again; otherwise the object could disappear and leave its server behind.
 fn hold_again(observed: &Observation, record: &PurchaseRecord) -> Plan {
     let update = StatusUpdate::default().with_id(observed.facts.status_id());
     Plan::act(
@@ -140,11 +141,11 @@ fn hold_again(observed: &Observation, record: &PurchaseRecord) -> Plan {
     )
 }
 
-/// There is no Account to use. That says nothing about a server: one that was seen, and on which nothing is to be done,
-/// stays as it was seen, and the Account itself tells what is wrong.
+/// There is no usable Account, which shows nothing about the server. If the server was observed and no operation is due, status
+/// stays as it is, and the Account reports the problem.
 fn without_account(observed: &Observation) -> Plan {
     let (reason, message) = match &observed.account {
-        // The Account wakes its Instances as soon as it has been looked at.
+        // The Account wakes its Instances as soon as it has been reconciled.
         AccountFact::AccountSession(_) | AccountFact::Pending => {
             return Plan::rest(not_looked_at(observed), times::IDLE_REQUEUE);
         }
@@ -167,7 +168,7 @@ fn without_account(observed: &Observation) -> Plan {
     )
 }
 
-/// What is said where there is no such Account, with the remedy.
+/// The message for a missing Account, with the remedy.
 fn no_account(observed: &Observation, name: &str) -> String {
     let is_there = observed
         .facts
@@ -192,7 +193,7 @@ fn no_account(observed: &Observation, name: &str) -> String {
     )
 }
 
-/// The Account's service may not answer for half a minute: whoever waits for a first word is told.
+/// An Account's service may not answer for half a minute, so a user who waits for a first status gets one.
 fn not_looked_at(observed: &Observation) -> StatusUpdate {
     if is_told(observed) {
         return StatusUpdate::default();
@@ -204,8 +205,8 @@ fn not_looked_at(observed: &Observation) -> StatusUpdate {
     StatusUpdate::progress(Reason::AccountPending, message).with_id(observed.facts.status_id())
 }
 
-/// What was planned needs the service, which others of the Account call now: it waits in line, and is woken when it may. That
-/// is told to whoever waits for a word about the spec.
+/// The plan needs the service, and other Instances of the Account hold all slots. The Instance waits in line and is woken when it
+/// gets one. Status reports this to a user who waits for an answer to an edit.
 pub(super) fn in_line(observed: &Observation, planned: &Plan, no_room: NoRoom) -> Plan {
     let update = if is_told(observed) {
         StatusUpdate::default()

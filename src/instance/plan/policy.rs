@@ -1,5 +1,5 @@
-//! What the spec keeps the operator from doing: a pause, a server that is only looked at. Every plan passes here last, so that
-//! nothing which another file decides slips by.
+//! Restrictions in the spec: a pause, or the policy `Observe`. Every plan passes through here last, so that no decision of
+//! another file escapes them.
 
 use crate::api::conditions::{Readiness, Reason};
 use crate::api::{Lasts, ManagementPolicy, PurchaseRecord, resync_period};
@@ -15,13 +15,13 @@ use std::time::Duration;
 /// Why nothing may be changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Restriction {
-    /// For this time, if it ends by itself.
+    /// The Instance is paused, for this time if the pause has an end.
     Paused(Option<Duration>),
-    /// The server is only looked at.
+    /// The policy is `Observe`.
     Observed,
 }
 
-/// What holds the operator back in this turn.
+/// The restriction that applies in this reconcile.
 pub(super) fn restriction(observed: &Observation) -> Option<Restriction> {
     let spec = &observed.facts.spec;
     let paused = spec
@@ -36,12 +36,12 @@ pub(super) fn restriction(observed: &Observation) -> Option<Restriction> {
     }
 }
 
-/// Whether the server is only looked at.
+/// Whether the policy is `Observe`.
 pub(super) fn is_observed(observed: &Observation) -> bool {
     observed.facts.spec.management_policy == ManagementPolicy::Observe
 }
 
-/// What stands instead of a purchase; before the login is read for it.
+/// The plan in place of a purchase, made before the login is read.
 pub(super) fn instead_of_a_purchase(observed: &Observation) -> Option<Plan> {
     restriction(observed)?;
     Some(Plan::rest(
@@ -50,7 +50,7 @@ pub(super) fn instead_of_a_purchase(observed: &Observation) -> Option<Plan> {
     ))
 }
 
-/// What is said of a server that only looks were taken at, and that is not as the spec says.
+/// The readiness of an observed server that differs from the spec.
 pub(super) fn differs(what: &str) -> Readiness {
     let message = format!(
         "{what}; spec.managementPolicy is Observe, so nothing is changed: set the spec to what the server is, or set \
@@ -59,7 +59,7 @@ pub(super) fn differs(what: &str) -> Readiness {
     Readiness::drifted(Reason::ObservedOnly, message)
 }
 
-/// What is said of a second server beside one that only looks are taken at.
+/// The readiness if an observed server has a surplus server.
 pub(super) fn surplus(other: &ServerId) -> Readiness {
     let message = format!(
         "server {other} was bought for this Instance as well, and is not released, since spec.managementPolicy is Observe: \
@@ -74,7 +74,7 @@ fn not_bought() -> Readiness {
     Readiness::stalled(Reason::NotBought, message)
 }
 
-/// Why nothing would be changed now, in the words that the status would have.
+/// Why nothing would be changed now, in the words of status.
 pub fn restricted_from(observed: &Observation) -> Option<Readiness> {
     let readiness = match restriction(observed)? {
         Restriction::Paused(_) => holds(observed),
@@ -84,7 +84,7 @@ pub fn restricted_from(observed: &Observation) -> Option<Readiness> {
     Some(readiness)
 }
 
-/// The plan without what may not be done.
+/// The plan without steps that the spec forbids.
 pub(super) fn restrained(observed: &Observation, plan: Plan) -> Plan {
     if observed.facts.deleting && !observed.facts.is_held() {
         return plan;
@@ -96,7 +96,7 @@ pub(super) fn restrained(observed: &Observation, plan: Plan) -> Plan {
     }
 }
 
-/// No call that changes anything; records are kept, and a deletion takes the finalizer away.
+/// The plan without mutating calls. Records are kept, and a deletion removes the finalizer.
 fn only_observed(plan: Plan) -> Plan {
     let readiness = match &plan.step {
         Step::Rest
@@ -107,7 +107,7 @@ fn only_observed(plan: Plan) -> Plan {
         {
             return plan;
         }
-        // A password that nobody would set.
+        // No step would set this password on the server.
         Step::Secret(SecretStep::Generate | SecretStep::Renew { .. }) => {
             return Plan::rest(plan.update, times::IDLE_REQUEUE);
         }
@@ -118,13 +118,13 @@ fn only_observed(plan: Plan) -> Plan {
     instead(plan, readiness)
 }
 
-/// Nothing is begun and nothing but status is written; but what the service has taken already is followed to its end, and
-/// its receipt is put on record.
+/// Nothing new is begun, and only status is written. But a call that the service has accepted is followed to its end, and its
+/// receipt is recorded.
 fn paused(observed: &Observation, plan: Plan, left: Option<Duration>) -> Plan {
     let is_protected = observed.facts.deleting && observed.facts.spec.deletion_protection;
     let is_allowed = match &plan.step {
         Step::Rest => true,
-        // What lost its finalizer is held again, or its deletion would not wait.
+        // A missing finalizer is added again, or a deletion would not wait.
         Step::Record { record } => {
             is_receipt(observed, record)
                 || (!observed.facts.is_held() && observed.facts.purchase().is_some())
@@ -139,7 +139,7 @@ fn paused(observed: &Observation, plan: Plan, left: Option<Duration>) -> Plan {
         | Step::Finish
         | Step::LetGo { .. } => false,
     };
-    // Of a create that may have ended before status was lost, status does not say that it is open.
+    // If status was lost after a create that may have ended, status does not show the create as open.
     let is_create = observed.facts.is_creating()
         && plan.update.readiness.as_ref().is_some_and(|readiness| {
             matches!(
@@ -153,7 +153,7 @@ fn paused(observed: &Observation, plan: Plan, left: Option<Duration>) -> Plan {
         || !matches!(plan.step, Step::Rest);
     let mut plan = match is_allowed {
         true if is_followed && goes_on(&plan) && says(observed, Reason::Paused) => {
-            // It goes on until there is something to say: in between, that it is held up stands.
+            // The report that the pause holds things up stays until there is something else to report.
             let mut plan = plan;
             plan.update.readiness = None;
             plan
@@ -173,8 +173,8 @@ fn paused(observed: &Observation, plan: Plan, left: Option<Duration>) -> Plan {
     plan
 }
 
-/// Whether it says no more than that an operation goes on. What the server showed is forgotten between two looks, and with it
-/// that a pause holds up what the look gave reason to.
+/// Whether the plan only reports that an operation goes on. Between two reads the observation is forgotten, and with it that a
+/// pause prevents what the observation calls for.
 fn goes_on(plan: &Plan) -> bool {
     let update = &plan.update;
     let both = update.readiness.as_ref().zip(update.operation.as_ref());
@@ -182,7 +182,7 @@ fn goes_on(plan: &Plan) -> bool {
         || both.is_some_and(|(told, running)| told.reason == words::reason(running.verb))
 }
 
-/// Whether this record only says what the service answered to a call of this process.
+/// Whether this record only adds the service's answer to a call of this process.
 fn is_receipt(observed: &Observation, record: &PurchaseRecord) -> bool {
     let attempt = observed.memory.calls.attempts.get(&record.attempt);
     attempt.is_some_and(|attempt| matches!(attempt.call_state, CallState::Accepted { .. }))
@@ -204,9 +204,9 @@ fn holds(observed: &Observation) -> Readiness {
     Readiness::reconciling(Reason::Paused, message)
 }
 
-/// Nothing is done, and this is said about it.
+/// Does nothing, and reports this readiness instead.
 fn instead(plan: Plan, readiness: Readiness) -> Plan {
-    // A server that was found and is not recorded is not told: status.id speaks of the recorded one.
+    // Do not report a server that was found and is not recorded: `status.id` is the recorded one.
     let is_found = matches!(plan.step, Step::Record { .. });
     let told = plan.update;
     let update = StatusUpdate {
@@ -221,7 +221,7 @@ fn instead(plan: Plan, readiness: Readiness) -> Plan {
     Plan::rest(update, times::IDLE_REQUEUE)
 }
 
-/// What spec.resyncPeriod and spec.reconcile ask of the looks: when the next one is due, and that a token was carried out.
+/// Applies `spec.resyncPeriod` and `spec.reconcile`: when the next read is due, and whether the token was carried out.
 pub(super) fn looking(observed: &Observation, mut plan: Plan) -> Plan {
     let has_account_session = matches!(observed.account, AccountFact::AccountSession(_));
     if observed.facts.deleting || !has_account_session {
@@ -229,7 +229,7 @@ pub(super) fn looking(observed: &Observation, mut plan: Plan) -> Plan {
     }
     let (memory, id) = (&observed.memory, observed.facts.id());
     let period = observed.facts.spec.resync_period.as_deref();
-    // What is open is read at its own pace, and what is gone is not read at all.
+    // An open operation has its own schedule, and a server that is gone is not read at all.
     let is_read = |id: &ServerId| !observed.is_open() && !memory.calls.gone.contains_key(id);
     if let (Some(period), true) = (
         period.and_then(resync_period),
@@ -247,7 +247,7 @@ pub(super) fn looking(observed: &Observation, mut plan: Plan) -> Plan {
         return plan;
     };
     if observed.is_open() && plan.update.ended.is_none() && plan.update.progress {
-        // What is in flight ends with a look of its own. What does not go on by itself has no end that would tell.
+        // An operation that makes progress ends with a read of its own. An operation that needs action has no such end.
         return plan;
     }
     let listing = observed.listing.as_ref();

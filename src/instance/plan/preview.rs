@@ -1,9 +1,9 @@
-//! What would come of an object as it is to be, told before anybody applies it: made of the very decisions that a reconcile
-//! makes, and of all of them, where a reconcile makes one at a time.
+//! Predicts the effects of an object before a user applies it. A reconcile and the preview use the same decisions, but a
+//! reconcile makes one at a time, and the preview makes all of them.
 //!
-//! A reconcile does one thing and looks again; whoever reads a preview wants to know all that follows. So what is wanted of a
-//! server is listed whole, what is in flight counts as done, and what does not go on by itself is told in the words that
-//! the status would have.
+//! A reconcile does one thing and observes again, while a user who reads a preview wants to know everything that follows. The
+//! preview therefore lists all operations that are due on a server, treats an open operation as done, and reports obstacles in
+//! the words of status.
 
 use crate::api::conditions::{Readiness, Reason, State};
 use crate::api::{Applied, OnExternalDeletion, PowerState, PurchaseRecord, Verb};
@@ -18,49 +18,49 @@ use crate::instance::{observation, references};
 use crate::session::Rival;
 use serde_json::{Map, Value};
 
-/// One thing that would be done.
+/// One planned change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PlannedChange {
     /// An operation of the service; [`Verb::Create`] buys a server.
     Operation(Verb),
-    /// A server that exists is recorded as the one of this Instance.
+    /// An existing server is recorded as this Instance's server.
     TakeOver(ServerId),
     /// A Secret of the operator is written.
     Secret,
 }
 
-/// What would be done, and why.
+/// A planned change with its cause.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Act {
-    /// What.
+    /// The change.
     pub planned: PlannedChange,
-    /// What asks for it, for people: from what to what.
+    /// The cause, in words for users: from what to what.
     pub why: String,
 }
 
-/// What could not be found out.
+/// Information that is missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unknown {
-    /// Whose answer was missing, and what stood in the way, for people.
+    /// Whose answer is missing and why, in words for users.
     pub why: String,
-    /// The reason that the status would have, if it would have one.
+    /// The reason that status would have, if any.
     pub reason: Option<Reason>,
 }
 
-/// What would come of an object.
+/// The predicted effects of an object.
 #[derive(Clone, Debug, Default)]
 pub struct Preview {
-    /// What would be done, the first thing first.
+    /// The changes, in order.
     pub acts: Vec<Act>,
-    /// What is in flight now, and ends before anything of that begins.
+    /// The operation in progress, which ends before these changes begin.
     pub first: Option<String>,
-    /// What does not go on by itself, in the words that the status would have.
+    /// The obstacle that needs human action, in the words of status.
     pub held: Option<Readiness>,
-    /// What could not be found out: without it nobody can say what would be done.
+    /// Information whose absence makes a prediction impossible.
     pub unknown: Option<Unknown>,
-    /// Why the server could not be looked at, where it was judged as status shows it.
+    /// Why the server could not be read, if its status was used instead.
     pub unseen: Option<Unknown>,
-    /// What is worth knowing and changes nothing.
+    /// Notes for users that change nothing.
     pub notes: Vec<String>,
 }
 
@@ -88,7 +88,7 @@ impl Preview {
     }
 }
 
-/// What would come of the object that was looked at, with the plan that a reconcile would make of it.
+/// Predicts the effects of the observed object, given the plan that a reconcile would make.
 pub fn preview(observed: &Observation, plan: &Plan) -> Preview {
     let facts = &observed.facts;
     if facts.deleting {
@@ -104,7 +104,7 @@ pub fn preview(observed: &Observation, plan: &Plan) -> Preview {
     }
 }
 
-/// Nothing is recorded that stands: the step tells.
+/// No current server is recorded: the plan's step decides.
 fn without_server(observed: &Observation, plan: &Plan) -> Preview {
     match &plan.step {
         Step::Buy { .. } => Preview::of(PlannedChange::Operation(Verb::Create), purchase(observed)),
@@ -145,10 +145,10 @@ fn without_server(observed: &Observation, plan: &Plan) -> Preview {
     }
 }
 
-/// What a readiness means for whoever asks before.
+/// The meaning of a readiness for a preview.
 fn waits(observed: &Observation, readiness: &Readiness) -> Preview {
     match readiness.reason {
-        // It goes on by itself, and what comes of it is known.
+        // The wait ends without human action, and its result is known.
         Reason::CreateRateReached | Reason::CreateFailed | Reason::BoughtElsewhere => {
             let mut preview =
                 Preview::of(PlannedChange::Operation(Verb::Create), purchase(observed));
@@ -173,7 +173,7 @@ fn waits(observed: &Observation, readiness: &Readiness) -> Preview {
     }
 }
 
-/// What is bought.
+/// The parameters of the purchase.
 fn purchase(observed: &Observation) -> String {
     let written = |meaning: Option<Meaning>| match meaning {
         Some(Meaning {
@@ -191,7 +191,7 @@ fn purchase(observed: &Observation) -> String {
     )
 }
 
-/// A server is recorded: everything that its spec asks for.
+/// A server is recorded: predicts everything that its spec asks for.
 fn of_server(observed: &Observation, plan: &Plan, record: &PurchaseRecord) -> Preview {
     let id = record.id.as_deref().unwrap_or_default();
     if observed.rival != Rival::None {
@@ -234,12 +234,12 @@ fn of_server(observed: &Observation, plan: &Plan, record: &PurchaseRecord) -> Pr
         preview.held = Some(readiness);
         return preview;
     }
-    // What the look shows is from before what runs now.
+    // The observation is older than the result of the open operation.
     let after = open.map(|open| once_done(open.verb, &applied, detail));
     let detail = after.as_ref().unwrap_or(detail);
     let mut wanted = due::wanted(observed, &applied, detail);
     if wanted.contains(&Verb::Reinstall) {
-        // It brings the login, and a server that is reinstalled has restarted.
+        // A reinstall sets the login, and counts as a restart.
         wanted.retain(|verb| !matches!(verb, Verb::ModifyPassword | Verb::Restart));
     }
     for verb in wanted {
@@ -262,8 +262,8 @@ fn of_server(observed: &Observation, plan: &Plan, record: &PurchaseRecord) -> Pr
     preview
 }
 
-/// The server as it shows once the operation that runs has ended well: a manifest that takes back what is being done asks
-/// for it to be undone, which for an image means that the disk is erased once more.
+/// The server after the open operation has succeeded. A manifest that reverts the operation's target asks to undo it, which for
+/// an image means erasing the disk again.
 fn once_done(verb: Verb, applied: &Applied, detail: &Map<String, Value>) -> Map<String, Value> {
     let shows = match verb {
         Verb::Reinstall => Some(("imageResourceUUID", applied.image.as_str())),
@@ -276,7 +276,7 @@ fn once_done(verb: Verb, applied: &Applied, detail: &Map<String, Value>) -> Map<
     after
 }
 
-/// What keeps the acts from being done, or is only worth knowing.
+/// Adds the obstacles to the changes, and notes.
 fn stands_in_the_way(
     observed: &Observation,
     plan: &Plan,
@@ -305,7 +305,7 @@ fn stands_in_the_way(
     let written = plan.update.readiness.as_ref();
     match (readiness.reason, written) {
         _ if !is_ours => preview.held = Some(readiness),
-        // A password or a key that cannot be had holds up what needs it.
+        // A missing or invalid password or key delays the operations that need it.
         (_, Some(written)) if !preview.acts.is_empty() && holds_up(written.reason) => {
             preview.held = Some(written.clone());
         }
@@ -317,7 +317,7 @@ fn stands_in_the_way(
     }
 }
 
-/// What a person, or a Secret, has to bring before a wish is fulfilled.
+/// Whether a user, or a Secret, must provide something first.
 fn holds_up(reason: Reason) -> bool {
     matches!(
         reason,
@@ -330,7 +330,7 @@ fn holds_up(reason: Reason) -> bool {
     )
 }
 
-/// The service does not know the server any more.
+/// The service no longer knows the server.
 fn missing(observed: &Observation, plan: &Plan, record: &PurchaseRecord) -> Preview {
     let spec = &observed.facts.spec;
     let id = record.id.as_deref().unwrap_or_default();
@@ -338,7 +338,7 @@ fn missing(observed: &Observation, plan: &Plan, record: &PurchaseRecord) -> Prev
         && i64::from(record.recreated) < i64::from(spec.recreate_limit)
         && !observed.is_open();
     if again && spec.import.is_some() {
-        // Nothing is bought as long as it stands: the plan tells whether there is a server to take over.
+        // An Instance with `spec.import` buys nothing; the plan shows whether there is a server to import.
         return without_server(observed, plan);
     }
     if again {
@@ -353,7 +353,7 @@ fn missing(observed: &Observation, plan: &Plan, record: &PurchaseRecord) -> Prev
         && told.state == State::Reconciling
         && observed.is_open()
     {
-        // How the operation that is open ends decides whether another one is bought.
+        // The end of the open operation decides whether another server is bought.
         return Preview::unknown(Unknown {
             why: told.message.clone(),
             reason: Some(told.reason),
@@ -385,7 +385,7 @@ fn unseen(observed: &Observation, id: &str) -> Unknown {
     }
 }
 
-/// What asks for an operation: from what to what.
+/// The cause of an operation: from what to what.
 fn reason(
     observed: &Observation,
     verb: Verb,

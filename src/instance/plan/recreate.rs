@@ -1,4 +1,4 @@
-//! Whether a server may be bought in the place of one that somebody else released, and what is said where it may not.
+//! Whether a server may be bought to replace one that was released externally, and the readiness if not.
 
 use crate::api::conditions::{Readiness, Reason};
 use crate::api::{EndReason, OnExternalDeletion};
@@ -7,14 +7,14 @@ use crate::instance::plan::step::{Plan, StatusUpdate};
 use crate::instance::plan::{evidence, words};
 use crate::instance::times;
 
-/// What stands instead of a purchase that was announced in the place of a server, once the spec does not want it any more.
-/// So many were announced.
+/// The plan instead of a replacement that was announced, if the spec no longer wants one. `recreated`: the number of
+/// replacements, including this one.
 pub(super) fn withdrawn(observed: &Observation, recreated: u32) -> Option<Plan> {
     let readiness = called_off(observed, recreated)?;
     Some(Plan::rest(StatusUpdate::of(readiness), times::IDLE_REQUEUE))
 }
 
-/// Status says so, of the spec as it is: a reconcile that proves less than the one which said it has nothing to add.
+/// Whether status reports this for the current spec. A reconcile with less proof than the one that reported it adds nothing.
 pub(super) fn is_told_withdrawn(observed: &Observation) -> bool {
     let recorded = observed.facts.purchase().map(|record| record.recreated);
     let recreated = recorded.unwrap_or(0).max(observed.memory.origin.recreated);
@@ -23,7 +23,7 @@ pub(super) fn is_told_withdrawn(observed: &Observation) -> bool {
         .is_some_and(|readiness| evidence::says(observed, readiness.reason))
 }
 
-/// How many servers are to be bought in the place of others, by what status tells of the one that was let go.
+/// The number of replacements, including the next one, according to the dropped server's entry in status.
 pub(super) fn told(observed: &Observation) -> u32 {
     let told = observed.facts.status.operation.as_ref();
     let end = told.and_then(|told| told.end.as_ref());

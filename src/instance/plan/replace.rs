@@ -1,12 +1,12 @@
-//! A recorded server that somebody else released, where the spec wants another one in its place.
+//! The recorded server was released externally, and the spec asks for another one in its place.
 //!
-//! Missing is not gone (design section 4, rule 7): the same proof is asked for as after a release. The service itself says in
-//! this turn that there is no such server, and after the settling time, counted from the first time it said so, two listing
-//! passes in a row of the account that bought it show neither the server nor another with the marker. What comes then is an
-//! attempt like any other, under a higher number; should the old server show again, it is surplus (rule 9).
+//! A missing server is not proven gone (rule 7), so the same proof is required as after a release. The service itself must answer
+//! in this reconcile that the server does not exist. And after the settling time, counted from the first such answer, two listing
+//! passes in a row of the account that bought the server must show neither the server nor another one with the marker. Then
+//! follows an attempt like any other, with a higher number. If the old server shows up again, it is a surplus server (rule 9).
 //!
-//! Another server with the marker (a request was doubled) is ours already: it takes the place of the one that is proven gone, and
-//! nothing is bought. An attempt that could not be had yet is called off once the spec does not want it any more.
+//! Another server with the marker, from a doubled request, is ours already: it replaces the one that is proven gone, and nothing
+//! is bought. An attempt that was not possible yet is dropped once the spec no longer asks for it.
 
 use crate::api::conditions::{Readiness, Reason};
 use crate::api::{
@@ -23,18 +23,20 @@ use crate::inventory::Absence;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use tokio::time::Instant;
 
-/// Whether the answers come from the account that bought this very server: by the token of the purchase, or by one that has
-/// listed it. That another Instance's server was listed is no proof: an Account may have got the token of another account.
+/// Whether the answers come from the account that bought this server: the token is the one of the purchase, or it has listed this
+/// server. A listing of another Instance's server proves nothing, since an Account may have received the token of another
+/// account.
 pub(super) fn is_its_account(observed: &Observation, session: &SessionFacts) -> bool {
     let bought_with = observed.facts.purchase();
     bought_with.is_some_and(|record| *record.credential == *session.credential)
         || observed.memory.observations.shown_by.as_ref() == Some(&session.credential)
 }
 
-/// Whether an operation on it is not known to have ended, though status was never told so: a server in the making may well not
-/// show yet. What its task says ends it; where there is no task its call was lost, and is over with the settling time. So is one
-/// whose task the service forgot: nothing that it did to a server which is gone could come to another one. A server that was
-/// taken over was made long before, by nobody of us: of its record no call is under way.
+/// Whether an operation on the server may still be in progress, although status never showed its end; a server under construction
+/// may not show yet. The state of the task decides. Without a task, the call's answer was lost, and the call is over after the
+/// settling time. If the service forgot the task of another operation than a create, that operation is over too: an effect on a
+/// server that is gone cannot reach another server. An imported server was created long before and not by this operator, so none
+/// of its calls is in progress.
 pub(super) fn is_in_flight(observed: &Observation) -> bool {
     let Some(open) = observed.open() else {
         return false;
@@ -49,7 +51,7 @@ pub(super) fn is_in_flight(observed: &Observation) -> bool {
     }
 }
 
-/// The way to another server; none where the spec, a pause or a doubt keeps it from being bought.
+/// The steps to another server; None if the spec, a pause or a doubt prevents the purchase.
 pub(super) fn plan(observed: &Observation, session: &SessionFacts, id: &ServerId) -> Option<Plan> {
     let spec = &observed.facts.spec;
     let is_asked_for = spec.on_external_deletion == OnExternalDeletion::Recreate
@@ -80,7 +82,7 @@ pub(super) fn plan(observed: &Observation, session: &SessionFacts, id: &ServerId
         false => listing.proven_absent(&observed.facts.marker, Some(id), settled),
     });
     match (absence, &observed.detail) {
-        // First the status forgets it: what was applied to it says nothing about another one.
+        // First, status drops the server: what was applied to it does not apply to another one.
         (Some(Absence::Proven), _) if observed.facts.status.id.is_some() => {
             let mut plan = Plan::rest(proving(observed, id, settled), times::AFTER_OWN_WRITE);
             plan.update.id = None;
@@ -95,8 +97,8 @@ pub(super) fn plan(observed: &Observation, session: &SessionFacts, id: &ServerId
             plan.update.forget_server = true;
             Some(plan)
         }
-        // No server is bought after a look of yesterday. Status has let it go: it is not named again because the service does not
-        // answer, or each reconcile would take back what the other one said.
+        // Never buy based on an old observation. Status has dropped the server: do not name it again only because the service
+        // does not answer, or reconciles would revert each other's status.
         (Some(Absence::Proven), _) => {
             let mut plan = Plan::rest(proving(observed, id, settled), times::UNREADABLE_RETRY);
             plan.update.id = None;
@@ -115,7 +117,7 @@ pub(super) fn plan(observed: &Observation, session: &SessionFacts, id: &ServerId
     }
 }
 
-/// What status keeps of a server that is let go: it is not named again as long as another one cannot be had, by whatever process.
+/// The create's end in status after its server was dropped: no process names the server again while another one is not available.
 pub(super) fn let_go(observed: &Observation, record: &PurchaseRecord, recreated: u32) -> Operation {
     Operation {
         end: Some(OperationEnd {
@@ -128,7 +130,7 @@ pub(super) fn let_go(observed: &Observation, record: &PurchaseRecord, recreated:
     }
 }
 
-/// The end of what is open at the server, for the history: nothing of it is under way, and its server is gone.
+/// The end of the open operation, for the history: it is no longer in progress, and its server is gone.
 pub(super) fn untold_end(observed: &Observation) -> Option<HistoryEntry> {
     let open = observed.open()?;
     let verb = open.verb;
@@ -161,13 +163,14 @@ pub(super) fn proving(observed: &Observation, id: &ServerId, settled: Instant) -
     StatusUpdate::of(readiness).with_id(observed.facts.status_id())
 }
 
-/// Status has let the server go and has spoken of this very spec since. A reconcile that proves less than the one which did has
-/// nothing to add: a listing that moved must not have status written to and fro for as long as another server cannot be had.
+/// Whether status has dropped the server and refers to the current spec. A reconcile with less proof adds nothing then: status
+/// must not alternate with each listing while another server is not available.
 pub(super) fn is_told(observed: &Observation) -> bool {
     observed.facts.is_let_go() && evidence::is_told(observed)
 }
 
-/// Detail and listing agree that the recorded server is not there. Missing is not gone: it is reported, never bought again.
+/// Detail and listing agree that the recorded server does not exist. A missing server is not proven gone: it is reported, and
+/// never bought again.
 pub(super) fn gone(observed: &Observation, session: &SessionFacts, id: &ServerId) -> Plan {
     if let Some(plan) = plan(observed, session, id) {
         return plan;
@@ -213,8 +216,8 @@ pub(super) fn gone(observed: &Observation, session: &SessionFacts, id: &ServerId
     )
 }
 
-/// The operation on a server that is gone has a task that may yet say how it ended. One that cannot be asked for, or runs for
-/// ever, is given up after a while, and stays so: a process that takes over begins no while of its own.
+/// Whether the task of the operation on the missing server may still report its end. A task that cannot be queried or never ends
+/// is given up after a while. That is permanent: a process that takes over does not wait again.
 fn is_ending(observed: &Observation, id: &ServerId) -> bool {
     if evidence::is_told_given_up(observed, id) {
         return false;
@@ -229,7 +232,7 @@ fn is_ending(observed: &Observation, id: &ServerId) -> bool {
     is_new && may_tell && observed.task_id().is_some()
 }
 
-/// What follows depends on that end (a create that failed is made again), so it is asked for soon.
+/// The next step depends on that end (a create that failed is repeated), so the task is queried soon.
 fn ending(observed: &Observation, id: &ServerId) -> Plan {
     let verb = observed.open().map_or(Verb::Create, |open| open.verb);
     let message = format!(

@@ -1,4 +1,4 @@
-//! What selectors of the spec mean has to be known before anything is bought or reinstalled by it.
+//! Selectors in the spec must be resolved before a purchase or a reinstall uses them.
 
 use crate::api::conditions::{Readiness, Reason, State};
 use crate::api::{PurchaseRecord, Resolved};
@@ -11,7 +11,7 @@ use crate::instance::resolved_references::Scope;
 use crate::instance::{references, times};
 use std::time::Duration;
 
-/// What a purchase is made of, each by what the service calls it.
+/// The parameters of a purchase, in the service's identifiers and codes.
 pub(super) struct Purchase {
     pub(super) place: Place,
     pub(super) package: String,
@@ -21,14 +21,14 @@ pub(super) struct Purchase {
     pub(super) pins: Option<Resolved>,
 }
 
-/// What comes before everything else: without the codes of region and zone there is no listing to look at, and as long as
-/// image or key pair of a server that is there are not looked up, nobody can say whether it is as the spec says.
+/// The look-up that comes before everything else. Without the codes of region and zone there is no listing to read. While image
+/// or key pair of an existing server are unresolved, the server cannot be compared with the spec.
 pub(super) fn first(observed: &Observation) -> Option<Plan> {
     let facts = &observed.facts;
     match &facts.record {
         Record::None if facts.places.is_empty() => Some(stands_in_the_way(observed)),
         Record::Speaks(record) if record.id.is_some() && !facts.deleting => {
-            // Without a look at the server nobody knows whether it has what the selector means.
+            // Without an observation of the server it is unknown whether it has what the selector matches.
             let is_seen =
                 matches!(observed.detail, Fact::Known(_)) || !facts.status.detail.is_empty();
             let is_asked = observed.found.scope >= Scope::Installation;
@@ -39,7 +39,7 @@ pub(super) fn first(observed: &Observation) -> Option<Plan> {
     }
 }
 
-/// What is to be bought, or the plan that looks it up or says what stands in the way.
+/// The parameters of the purchase, or the plan that resolves them or reports the obstacle.
 pub(super) fn purchase(observed: &Observation) -> Result<Purchase, Box<Plan>> {
     let spec = &observed.facts.spec;
     let key = references::key(observed).map(|key| key.id);
@@ -65,7 +65,7 @@ pub(super) fn purchase(observed: &Observation) -> Result<Purchase, Box<Plan>> {
     }
 }
 
-/// Whether a recorded attempt that bought nothing asked for something else than is to be bought now.
+/// Whether a recorded attempt that bought nothing had other parameters than the next purchase.
 pub(super) fn is_other(purchase: &Purchase, record: &PurchaseRecord) -> bool {
     let target = &record.target;
     record.package != purchase.package
@@ -75,7 +75,7 @@ pub(super) fn is_other(purchase: &Purchase, record: &PurchaseRecord) -> bool {
         || target.key != purchase.key
 }
 
-/// What is to be said about image or key pair of a server that is there, where they could not be looked up.
+/// The readiness of an existing server whose image or key pair could not be resolved.
 pub(super) fn trouble(observed: &Observation) -> Option<Readiness> {
     observed
         .found
@@ -84,7 +84,7 @@ pub(super) fn trouble(observed: &Observation) -> Option<Readiness> {
         .cloned()
 }
 
-/// When it is looked up again.
+/// When to resolve again.
 pub(super) fn again(observed: &Observation) -> Option<Duration> {
     trouble(observed).map(|readiness| pace(&readiness))
 }

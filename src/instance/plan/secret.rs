@@ -1,5 +1,5 @@
-//! The Secrets that the operator writes: a first password before anything is bought, another one when the old one is old,
-//! the one in force where it is looked for, and what a client needs to connect.
+//! The Secrets that the operator writes: a first password before the purchase, a new one when the old one expires, the one in
+//! force, and the connection Secret.
 
 use crate::api::Operation;
 use crate::api::conditions::State;
@@ -14,8 +14,8 @@ use crate::instance::{connection, observation, times};
 use jiff::Timestamp;
 use std::time::Duration;
 
-/// What comes before an operation that brought a generated password is told as done: the Secret shows that password as the
-/// one in force. Told first and written later, a crash in between would leave the one that is not.
+/// The step before an operation that set a generated password is reported as done: the Secret must show that password as the one
+/// in force. If we reported first, a crash before the Secret write would leave the wrong password in the Secret.
 pub(super) fn settle_first(
     observed: &Observation,
     operation: &Operation,
@@ -45,15 +45,15 @@ pub(super) fn settle_first(
                 StatusUpdate::default(),
             )
         }
-        // It is settled, or was changed since, which is the next wish.
+        // It is settled, or it was changed since, which makes the next operation due.
         LoginFact::Ready(_) | LoginFact::Missing | LoginFact::Problem(_) => return None,
     };
     plan.update.id = Some(id.clone());
     Some(plan.in_flight())
 }
 
-/// Nothing else is to be done: the Secret of a generated password gets its marker and the labels and annotations of the spec, and a
-/// password that is old enough is followed by another one.
+/// No other step is due: the Secret of a generated password gets its marker and the labels and annotations of the spec, and an
+/// expired password is followed by another one.
 pub(super) fn renew(observed: &Observation, mut plan: Plan) -> Plan {
     let facts = &observed.facts;
     let (Some(generate), Some(version)) = (&facts.spec.login.generate, &observed.secret_version)
@@ -101,7 +101,7 @@ pub(super) fn renew(observed: &Observation, mut plan: Plan) -> Plan {
     plan
 }
 
-/// The server is ready as the spec wants it, and nothing is to be done or to be found out.
+/// Whether the server is Ready as the spec demands, and nothing is to be done or read.
 fn is_quiet(observed: &Observation, plan: &Plan) -> bool {
     let readiness = plan.update.readiness.as_ref();
     matches!(plan.step, Step::Rest)
@@ -111,17 +111,17 @@ fn is_quiet(observed: &Observation, plan: &Plan) -> bool {
         && !observed.is_open()
 }
 
-/// When another password is due.
+/// When the next password is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Due {
     Now,
     In(Duration),
-    /// What is written of the last one cannot be: the time counts anew.
+    /// The recorded time is missing or impossible, so the period begins again.
     Unknown,
 }
 
-/// By the time that stands on the Secret, and by nothing that dies with a process. A time that lies in the future by more
-/// than a whole period was written by a clock that was wrong: it is set right, and no password is made for it.
+/// Uses the time in the Secret and nothing that is lost with a process. A time that is more than a whole period in the future
+/// comes from a wrong clock: it is corrected, and no password is generated for it.
 fn due_in(stamp: Option<Timestamp>, every: Duration, now: Timestamp) -> Due {
     let Some(stamp) = stamp else {
         return Due::Unknown;
@@ -138,10 +138,10 @@ fn due_in(stamp: Option<Timestamp>, every: Duration, now: Timestamp) -> Due {
     }
 }
 
-/// Nothing else is to be done: the connection Secret says what is in force. It is no part of the server: what stands in its
-/// way is told beside, and leaves the server Ready.
+/// No other step is due: the connection Secret gets the values in force. It is no part of the server, so an obstacle is reported
+/// next to the readiness and leaves the server Ready.
 pub(super) fn connect(observed: &Observation, mut plan: Plan) -> Plan {
-    // What a client needs of a server that is just let go is no matter any more.
+    // A server that is being dropped needs no connection Secret.
     if !matches!(plan.step, Step::Rest) || plan.needs != Needs::Nothing || plan.update.forget_server
     {
         return plan;
@@ -179,7 +179,7 @@ pub(super) fn connect(observed: &Observation, mut plan: Plan) -> Plan {
         (_, ConnectionFact::Differs(_)) => {
             plan.step = Step::Secret(SecretStep::Connect);
             if is_told_ready(observed) {
-                // What came of it is said by the next reconcile.
+                // The next reconcile reports the result.
                 plan.update.readiness = None;
             }
             plan
@@ -192,7 +192,7 @@ pub(super) fn connect(observed: &Observation, mut plan: Plan) -> Plan {
     }
 }
 
-/// The Secret was read in this turn.
+/// Whether the Secret was read in this reconcile.
 fn is_looked_at(observed: &Observation) -> bool {
     matches!(
         observed.connection,
@@ -209,7 +209,7 @@ fn is_told_ready(observed: &Observation) -> bool {
             .any(|told| told.type_ == crate::api::conditions::READY && told.status == "True")
 }
 
-/// A server that is Ready stays so.
+/// Adds the message, and leaves a Ready server Ready.
 fn beside(mut plan: Plan, words: &str) -> Plan {
     let readiness = plan.update.readiness.as_mut();
     if let Some(readiness) = readiness.filter(|readiness| readiness.state == State::Ready) {
@@ -236,7 +236,7 @@ mod tests {
             (Some(at(0)), at(23), Due::In(HOUR)),
             (Some(at(0)), at(24), Due::Now),
             (Some(at(0)), at(900_000), Due::Now),
-            // Clocks of two machines, or one that was put back by less than a period.
+            // The clocks of two machines differ, or a clock was set back by less than a period.
             (Some(at(5)), at(0), Due::In(29 * HOUR)),
             (Some(at(24)), at(0), Due::In(2 * day)),
             (Some(at(25)), at(0), Due::Unknown),
@@ -249,7 +249,7 @@ mod tests {
     #[test]
     fn a_clock_that_jumps_makes_one_password_at_most() {
         let (mut stamp, mut made) = (at(0), 0);
-        // Ahead by years, on from there, and back again; each answer is written as it is told.
+        // The clock jumps ahead by years, runs on, and jumps back; each result is written as returned.
         for now in [at(1), at(90_000), at(90_001), at(2), at(3), at(10)] {
             match due_in(Some(stamp), 24 * HOUR, now) {
                 Due::Now => (made, stamp) = (made + 1, now),

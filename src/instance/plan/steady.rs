@@ -1,4 +1,4 @@
-//! While a server is recorded: follow its create to the end, see whether it is as the spec says, release what is surplus.
+//! A server is recorded: follows its create to the end, compares it with the spec, and releases surplus servers.
 
 use crate::api::conditions::{Readiness, Reason};
 use crate::api::{Cause, EndReason, Operation, OperationEnd, PurchaseRecord, Verb};
@@ -22,7 +22,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
-/// A server is recorded.
+/// Plans for a recorded server.
 pub(super) fn plan(
     observed: &Observation,
     session: &SessionFacts,
@@ -69,29 +69,29 @@ fn follow_create(
         .at_rest_since
         .is_some_and(|since| observed.now >= since + times::AT_REST_COUNTS_AS_DONE);
     match (&observed.task, &observed.detail) {
-        // The task says yes and the detail shows the server: bought.
+        // The task succeeded and the detail shows the server: it is bought.
         (Fact::Known(TaskState::Succeeded), Fact::Known(detail)) => {
             done(observed, record, id, detail)
         }
-        // No task is known, or the service forgot it: the server itself tells. At rest: its create has ended.
+        // No task is known, or the service forgot it, so the server decides. It is idle: its create has ended.
         (Fact::NotAsked | Fact::Absent, Fact::Known(detail))
             if is_idle(detail.pending())
                 && (record.task.is_none() || at_rest || matches!(observed.task, Fact::Absent)) =>
         {
             done(observed, record, id, detail)
         }
-        // The task does not tell, for long, and the server has been at rest all the while.
+        // The task has given no useful answer for long, and the server has been idle all the time.
         (
             Fact::Unknown(_) | Fact::Known(TaskState::Running | TaskState::Unknown { .. }),
             Fact::Known(detail),
         ) if at_rest => done(observed, record, id, detail),
-        // The service knows no such server, when it should.
+        // The service does not know the server, although it should.
         (_, Fact::Absent | Fact::NotAsked | Fact::Unknown(_))
             if observed.memory.observations.not_found && is_missing(observed, session, id) =>
         {
             gone(observed, session, id)
         }
-        // It was found missing by a process that had seen more of it: that stands until it is seen otherwise.
+        // A process that had observed more reported it missing; that report stays until the server shows up.
         (_, Fact::Absent | Fact::NotAsked | Fact::Unknown(_)) if is_told_missing(observed, id) => {
             Plan::rest(
                 StatusUpdate::default().with_id(Some(id.clone())),
@@ -105,7 +105,7 @@ fn follow_create(
                 (task, detail),
                 (Fact::Known(TaskState::Succeeded), Fact::Unknown(_))
             ) {
-                // Not the course of things: other words for the same reason are worth a write.
+                // This is unusual, so a different message for the same reason deserves a write.
                 plan.update.progress = false;
             }
             plan
@@ -113,7 +113,7 @@ fn follow_create(
     }
 }
 
-/// How far a create is, in words.
+/// The progress of a create, as a message.
 fn creating(task: &Fact<TaskState>, detail: &Fact<Detail>, id: &ServerId, place: &Place) -> String {
     match (task, detail) {
         (Fact::Known(TaskState::Succeeded), Fact::Unknown(why)) => {
@@ -153,8 +153,8 @@ fn running(observed: &Observation, record: &PurchaseRecord, id: &ServerId, note:
     } else {
         StatusUpdate::progress(reason, note)
     };
-    // Of one that may have ended long ago, before status was lost, that is not said: what was bought would count as applied then,
-    // and the disk would be erased once more for a token that was carried out.
+    // Do not report the create as open if it may have ended long ago, before status was lost. Otherwise the purchase would count
+    // as the applied state, and the disk would be erased again for a reinstall token that was carried out.
     update.operation = observed
         .open()
         .filter(|_| diff::is_in_flight(observed, record));
@@ -162,7 +162,7 @@ fn running(observed: &Observation, record: &PurchaseRecord, id: &ServerId, note:
         .in_flight_while_readable(observed)
 }
 
-/// The create has ended well.
+/// The create succeeded.
 fn done(observed: &Observation, record: &PurchaseRecord, id: &ServerId, detail: &Detail) -> Plan {
     let create = of_purchase(record);
     if let Some(plan) = secret::settle_first(observed, &create, id) {
@@ -174,7 +174,7 @@ fn done(observed: &Observation, record: &PurchaseRecord, id: &ServerId, detail: 
     update.applied = Some(due::taken_over(observed, applied, &detail.fields));
     update.detail = Some(detail.fields.clone());
     update.ended = Some(ended(observed, &create, None, None));
-    // Of one that was found or taken over that was told when it was recorded.
+    // An adopted or imported server was reported when it was recorded.
     let is_found = record.imported.is_some() || record.cause == Some(Cause::Adoption);
     if !is_found {
         let place = observed.facts.place();
@@ -189,7 +189,7 @@ fn done(observed: &Observation, record: &PurchaseRecord, id: &ServerId, detail: 
         .as_ref()
         .is_some_and(|listing| listing.row(id).is_some());
     let plan = Plan::rest(update, times::IDLE_REQUEUE);
-    // From the first listing that shows it on, its absence is a change; until then a listing has to be asked for.
+    // Once a listing has shown the server, its absence is a change; until then a listing must be requested.
     if listed {
         plan
     } else {
@@ -197,7 +197,7 @@ fn done(observed: &Observation, record: &PurchaseRecord, id: &ServerId, detail: 
     }
 }
 
-/// The create's task failed: release what it left, see it gone, and try again in its time.
+/// The create's task failed: release the leftover, see it gone, and try again after a pause.
 fn clean_up(
     observed: &Observation,
     session: &SessionFacts,
@@ -212,14 +212,14 @@ fn clean_up(
     };
     let mut update = StatusUpdate::of(create_failed(record, id, words));
     if observed.facts.is_creating() {
-        // First the status tells; what follows can be seen from there.
+        // Report the failure in status first, since the next steps are planned from there.
         tell_of_failure(observed, record, words, &mut update);
         return Plan::rest(update.with_id(Some(id.clone())), times::AFTER_OWN_WRITE).in_flight();
     }
     if let Some(plan) = breaker_open(observed) {
         return plan;
     }
-    // That no other one is bought stands: what a new process has yet to see adds nothing.
+    // The report that no other server is bought stays: a new process that has observed less adds nothing.
     let is_called_off = recreate::is_told_withdrawn(observed);
     if is_called_off {
         update.readiness = None;
@@ -227,7 +227,7 @@ fn clean_up(
     let Some((_, since)) = observed.memory.calls.gone.get(id) else {
         let update = update.with_id((!is_called_off).then(|| id.clone()));
         return match &observed.detail {
-            // A broken server was left behind: it is ours, recorded, and of no use.
+            // The leftover is a broken server that is ours, recorded and useless.
             Fact::Known(_) if !surplus::recently_released(observed, id) => Plan::act(
                 Step::Release {
                     id: id.clone(),
@@ -235,18 +235,18 @@ fn clean_up(
                 },
                 update,
             ),
-            // Whoever may not release it says so after each look, and nothing else in between.
+            // If a policy forbids the release, report that after each read and nothing in between.
             Fact::NotAsked if policy::restriction(observed).is_some() => {
                 Plan::rest(StatusUpdate::default(), times::PASS_RECHECK).in_flight()
             }
             _ => Plan::rest(update, times::PASS_RECHECK).in_flight(),
         };
     };
-    // A doubled request made another server: it takes the place of the failed one.
+    // A doubled request made another server, which replaces the failed one.
     if let Some(plan) = adopt::adopt(observed, session, None) {
         return plan;
     }
-    // It is gone: what cannot be changed while a server exists may be mended now.
+    // The leftover is gone: from now on a user can edit fields that are immutable while a server exists.
     update.forget_server = true;
     once_more(observed, session, record, id, *since, update)
 }
@@ -291,7 +291,7 @@ fn tell_of_failure(
     });
 }
 
-/// What a failed create left is gone since: another one is bought once nothing of it is there, in its time.
+/// The leftover of the failed create is gone: another server is bought after a pause, once nothing of the old one exists.
 fn once_more(
     observed: &Observation,
     session: &SessionFacts,
@@ -328,8 +328,7 @@ fn once_more(
     }
 }
 
-/// The same as [`watch`]; after an operation of ours the listing is read once, so that what somebody else changes from then
-/// on is a change.
+/// Like [`watch`]. After an operation of ours the listing is read once, so that an external change after it shows as a change.
 fn watch_again(
     observed: &Observation,
     session: &SessionFacts,
@@ -354,7 +353,7 @@ fn watch_again(
     }
 }
 
-/// The server is there, as far as is known: see whether it is as the spec says.
+/// The server exists as far as known: compares it with the spec.
 fn watch(
     observed: &Observation,
     session: &SessionFacts,
@@ -375,16 +374,16 @@ fn watch(
                 .observed_at
                 .is_some_and(|observed_at| at <= observed_at)
     };
-    // The service has said since that there is no such server.
+    // Since then the service has answered that the server does not exist.
     let is_gone_since = |at| observed.memory.observations.not_found && is_past(at);
     match (&observed.detail, sighting) {
-        // A fresh detail is the best there is.
+        // A detail from this reconcile is the best source.
         (Fact::Known(detail), _) => {
             let mut plan = decide(observed, record, id, &detail.fields);
             plan.update.detail = Some(detail.fields.clone());
             plan
         }
-        // The listing shows what status shows, or what it showed when the detail was read, or is older: nothing to read.
+        // The listing matches status, or what it showed at the last read of the detail, or is older: nothing to read.
         (Fact::NotAsked, Some(Sighting::Present(row, at)))
             if !former.is_empty()
                 && !is_gone_since(at)
@@ -394,14 +393,14 @@ fn watch(
         {
             decide(observed, record, id, former)
         }
-        // The service does not know it and the listing does not show it.
+        // The service does not know the server, and the listing does not show it.
         (Fact::Absent, _) if is_missing(observed, session, id) => gone(observed, session, id),
         (Fact::NotAsked, Some(Sighting::Absent { .. }))
             if observed.memory.observations.not_found && is_missing(observed, session, id) =>
         {
             gone(observed, session, id)
         }
-        // The service shows the server itself and leaves it out of its listing, or did not list it yet: the server itself
+        // The service shows the server itself but omits it from the listing, or has not listed it yet: the server's own detail
         // counts.
         (Fact::NotAsked, Some(Sighting::Absent { began }))
             if !former.is_empty()
@@ -423,26 +422,26 @@ fn watch(
     }
 }
 
-/// Nothing was learnt of the server in this reconcile: what stands is the best that is known, and is read again in its time.
+/// Nothing was learnt about the server in this reconcile: keeps the status, and reads again later.
 fn unread(observed: &Observation, id: &ServerId) -> Plan {
-    // One that status has let go is not named again before it is seen again: another one is to take its place.
+    // Do not name a server that status has dropped before it shows up again: another one will replace it.
     let nothing = || StatusUpdate::default().with_id(observed.facts.status_id());
     let is_let_go = observed.facts.status_id().is_none();
     match &observed.detail {
-        // What could not be read is read again soon; until then what stands is the best that is known.
+        // The last read failed: try again soon, and keep the status until then.
         Fact::NotAsked if observed.memory.observations.unread => {
             Plan::rest(nothing(), times::UNREADABLE_RETRY)
         }
-        // It was never seen, and its detail cannot be read.
+        // The server was never observed, and its detail cannot be read.
         Fact::Unknown(why) if observed.facts.status.detail.is_empty() && !is_let_go => {
             let message = format!("server {id} is recorded; its detail could not be read: {why}");
             let readiness = Readiness::reconciling(Reason::ServerUnobserved, message);
             let update = StatusUpdate::of(readiness).with_id(Some(id.clone()));
             Plan::rest(update, times::UNREADABLE_RETRY)
         }
-        // Something changed and could not be read: again, soon.
+        // Something changed, and the read failed: try again soon.
         Fact::Unknown(_) => Plan::rest(nothing(), times::UNREADABLE_RETRY),
-        // Somebody waits for this very spec: where the listing cannot be read, the server itself tells.
+        // A user waits for an answer about this spec: if the listing cannot be read, read the server itself.
         Fact::NotAsked if is_awaited(observed) => {
             let mut plan = Plan::rest(nothing(), times::UNREADABLE_RETRY);
             if is_unlisted(observed) && observed.has_not_looked_for(times::UNREADABLE_RETRY) {
@@ -450,27 +449,27 @@ fn unread(observed: &Observation, id: &ServerId) -> Plan {
             }
             plan
         }
-        // Nothing was learnt: what stands is the best that is known.
+        // Nothing was learnt, so the status stays.
         Fact::NotAsked | Fact::Known(_) | Fact::Absent => {
             Plan::rest(nothing(), times::IDLE_REQUEUE)
         }
     }
 }
 
-/// Whether status has not spoken of the spec yet, or only to say that it waits.
+/// Whether status does not refer to the current spec, or only reports a wait.
 fn is_awaited(observed: &Observation) -> bool {
     let is_behind = observed.facts.status.observed_generation != observed.facts.generation;
     is_behind || evidence::says(observed, Reason::WaitingForService)
 }
 
-/// Whether the listing could not be read. Quiet ones are a minute apart, also where the last one failed: too long for what
-/// was asked for while the service was away (design section 5, L2).
+/// Whether the listing could not be read. Regular listings are a minute apart, even after a failure, which is too long for a
+/// request that arrived while the service was down.
 fn is_unlisted(observed: &Observation) -> bool {
     let listing = observed.listing.as_ref();
     listing.is_some_and(|listing| listing.trouble().is_some())
 }
 
-/// What the server shows is known: the next operation, or what is to be said.
+/// The server's state is known: returns the next operation, or the readiness to report.
 fn decide(
     observed: &Observation,
     record: &PurchaseRecord,

@@ -1,4 +1,4 @@
-//! A plan: one step, and what is said about it.
+//! A plan: one step, and the update of status that goes with it.
 
 use crate::api::conditions::{Readiness, Reason, State, Synced};
 use crate::api::{Applied, HistoryEntry, Operation, PurchaseRecord, Resolved};
@@ -14,24 +14,24 @@ use serde_json::{Map, Value};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// One step and what to say about it.
+/// One step, and the update of status that goes with it.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What to do now.
+    /// The step to carry out now.
     pub step: Step,
-    /// What to say.
+    /// The update of status.
     pub update: StatusUpdate,
-    /// When to look again, at the latest.
+    /// The latest time for the next reconcile.
     pub again: Duration,
-    /// What the listings should show by then.
+    /// The listing passes that the plan needs until then.
     pub wants: Wants,
-    /// What has to be read before there is a plan.
+    /// The information that must be read before a plan can be made.
     pub needs: Needs,
-    /// An operation ended badly in this turn: the same is not asked for again before this time is over.
+    /// An operation failed in this reconcile, and must not be repeated for this time.
     pub pause: Option<Duration>,
 }
 
-/// What a plan has to know and nobody has read yet: to be planned again with it.
+/// Information that a plan needs and that has not been read. It is read, and the plan is made again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Needs {
     /// Nothing.
@@ -41,13 +41,13 @@ pub enum Needs {
     Login,
     /// A place among the Instances of the Account that may have a server.
     Reservation,
-    /// The server as the service shows it now.
+    /// The server's current detail.
     Detail,
-    /// The server that is to be taken over, as the service shows it now.
+    /// The current detail of the server to import.
     Candidate(ServerId),
-    /// Whether it may be taken over.
+    /// Whether that server may be imported.
     Claim(ServerId),
-    /// What selectors of the spec mean.
+    /// The results of resolving the spec's selectors.
     References(Scope),
     /// Metadata of the generated login Secret.
     LoginMetadata,
@@ -55,60 +55,60 @@ pub enum Needs {
     Connection,
 }
 
-/// What is written into a Secret of ours.
+/// A write of a Secret that belongs to the Instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SecretStep {
-    /// A first password, where no Secret is.
+    /// Create the Secret with a first password.
     Generate,
-    /// Another password beside the one in force, which is to be set next.
+    /// Add another password next to the one in force, to be set on the server next.
     Renew {
-        /// The version of the Secret that stands.
+        /// The current version of the Secret.
         version: String,
     },
-    /// The password of this version is in force.
+    /// Mark the password of this version as the one in force.
     Settle {
-        /// The version of the Secret that stands.
+        /// The current version of the Secret.
         version: String,
     },
-    /// The owner, labels and annotations that the login Secret is to have. Its values stay.
+    /// Restore owner, labels and annotations of the login Secret. Its values stay.
     Keep {
-        /// The version of the Secret that stands.
+        /// The current version of the Secret.
         version: String,
     },
-    /// What a client needs to connect.
+    /// Write the connection Secret.
     Connect,
 }
 
-/// The one thing that a reconcile does.
+/// The one action of a reconcile.
 #[derive(Clone, Debug)]
 pub enum Step {
-    /// Nothing: a named wait, or all is well.
+    /// Do nothing: wait for something named, or everything is as specified.
     Rest,
-    /// Announce an attempt to buy a server and make its one call; or, without an announcement, repeat the call of an attempt of
-    /// this very process of which it is certain that nothing was done.
+    /// Announce an attempt to buy a server, and make its one call. Without an announcement: repeat the call of an attempt of this
+    /// process that certainly had no effect.
     Buy {
         /// The record of the attempt.
         record: Box<PurchaseRecord>,
-        /// Whether the record has to be written first. False: it stands, and is read again before the call.
+        /// Whether the record must be written first. If false, it exists, and is read again before the call.
         announce: bool,
-        /// What to ask for.
+        /// The request.
         request: Box<CreateRequest>,
     },
-    /// The same of an operation on the recorded server, which is announced in status.
+    /// The same for an operation on the recorded server. Its intent is written to status.
     Operate {
         /// The operation.
         operation: Box<Operation>,
-        /// Whether it has to be announced first.
+        /// Whether the intent must be written first.
         announce: bool,
-        /// What to ask for.
+        /// The request.
         request: Box<Request>,
     },
-    /// Stop or start the server within an attempt that needs it: harmless, repeatable, and not recorded.
+    /// Stop or start the server within an attempt that needs it. Harmless, repeatable, and not recorded.
     Auxiliary {
-        /// What to ask for.
+        /// The request.
         request: Box<Request>,
     },
-    /// Write the record of a server that exists.
+    /// Write the record of an existing server.
     Record {
         /// The record.
         record: Box<PurchaseRecord>,
@@ -120,18 +120,18 @@ pub enum Step {
         /// Why.
         why: ReleaseReason,
     },
-    /// Write a Secret of ours.
+    /// Write a Secret that belongs to the Instance.
     Secret(SecretStep),
-    /// Take the finalizer away: the server is confirmed gone.
+    /// Remove the finalizer: the server is confirmed gone.
     Finish,
-    /// Take the finalizer away and leave what there is at the service.
+    /// Remove the finalizer, and keep the server at the service.
     LetGo {
-        /// What is told about it.
+        /// The Event about it.
         event: Option<EventNote>,
     },
 }
 
-/// What is asked of the service.
+/// A request to the service.
 #[derive(Clone, Debug)]
 pub enum Request {
     /// Reinstall operating system.
@@ -144,7 +144,7 @@ pub enum Request {
     Stop {
         /// The server.
         id: ServerId,
-        /// Without asking its operating system.
+        /// Cut the power instead of asking the operating system.
         force: bool,
     },
     /// Restart.
@@ -162,50 +162,50 @@ pub enum ReleaseReason {
     Surplus,
 }
 
-/// What a reconcile says in status and Events.
+/// The changes that a reconcile makes to status, and its Events.
 #[derive(Clone, Debug, Default)]
 pub struct StatusUpdate {
-    /// The conditions. None: nothing was learnt, what stands is still the best that is known.
+    /// The readiness for the conditions. None if nothing was learnt, so that the current conditions stay.
     pub readiness: Option<Readiness>,
-    /// The readiness is a progress that need not be shown unless it lasts.
+    /// Whether the readiness is a progress that is shown only if it lasts.
     pub progress: bool,
     /// The server.
     pub id: Option<ServerId>,
-    /// The server is gone for good: its identifier and detail leave the status.
+    /// Whether the server is gone for good: its identifier and detail are removed from status.
     pub forget_server: bool,
-    /// The service's detail, when it was read.
+    /// The server's detail, if it was read.
     pub detail: Option<Map<String, Value>>,
-    /// The operation that is under way, or that ended in this reconcile and not well.
+    /// The operation in progress, or the one that failed in this reconcile.
     pub operation: Option<Operation>,
-    /// What the service has taken, when that moved.
+    /// The state that the service last accepted, if it changed.
     pub applied: Option<Applied>,
-    /// The token of spec.reconcile that was carried out.
+    /// The token of `spec.reconcile` that was carried out.
     pub reconciled: Option<String>,
-    /// Whether the server was confirmed lately, if that is known; filled in when it is told.
+    /// Whether the server was confirmed recently, if known; filled in when status is written.
     pub synced: Option<Synced>,
-    /// The time zone of the service, where the Account can be used; set when the status is written.
+    /// The service's time zone, if the Account is usable; filled in when status is written.
     pub utc_offset: Option<Offset>,
-    /// What the selectors of the spec mean; filled in when it is told.
+    /// The results of resolving the spec's selectors; filled in when status is written.
     pub resolved: Option<Resolved>,
-    /// The package of the server, as far as it is known; filled in when it is told.
+    /// The server's package, as far as known; filled in when status is written.
     pub package: Option<String>,
     /// An operation that ended.
     pub ended: Option<HistoryEntry>,
-    /// Events beside the one that every change of the Ready reason brings.
+    /// Events in addition to the one for every change of the Ready reason.
     pub events: Vec<EventNote>,
 }
 
-/// The request limit is used up by others.
+/// Other objects use up the request limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoRoom {
-    /// The Instance stands in line, and is woken when it may call.
+    /// The Instance stands in line for a slot, and is woken when it gets one.
     InLine,
-    /// It had its turn to call, and did not come to it in good time: nobody wakes it.
+    /// The Instance had a slot, but no permit in time. Nothing will wake it.
     Late,
 }
 
 impl Needs {
-    /// Whether the service is asked for it, or is about to be: nobody takes another's place who may not call yet.
+    /// Whether it involves a call to the service, now or next. An Instance that may not call yet takes no place from another one.
     pub fn is_for_a_call(&self) -> bool {
         match self {
             Self::Detail | Self::Candidate(_) | Self::References(_) | Self::Reservation => true,
@@ -219,7 +219,7 @@ impl Needs {
 }
 
 impl StatusUpdate {
-    /// A readiness that is shown at once.
+    /// An update with a readiness that is shown at once.
     pub(in crate::instance) fn of(readiness: Readiness) -> Self {
         Self {
             readiness: Some(readiness),
@@ -227,7 +227,7 @@ impl StatusUpdate {
         }
     }
 
-    /// A progress that is shown when it lasts.
+    /// An update with a progress that is shown only if it lasts.
     pub(in crate::instance) fn progress(reason: Reason, message: impl Into<String>) -> Self {
         Self {
             readiness: Some(Readiness::reconciling(reason, message)),
@@ -261,8 +261,8 @@ impl Plan {
         }
     }
 
-    /// Waits for proof that a server is not there: until `settled`, when a call in doubt is over, at the pace of what runs; from
-    /// then on for two listings in a row, as soon as they can be had.
+    /// Waits for a proof of absence. Until `settled`, when a doubtful call is over, listings come at the short interval; after
+    /// that the plan waits for two listings in a row, as soon as possible.
     pub(in crate::instance) fn until_proven(
         update: StatusUpdate,
         observed: &Observation,
@@ -276,13 +276,13 @@ impl Plan {
         }
     }
 
-    /// Whether it says that all is as the spec wants it.
+    /// Whether it reports the server as Ready.
     pub fn is_ready(&self) -> bool {
         let readiness = self.update.readiness.as_ref();
         readiness.is_some_and(|readiness| readiness.state == State::Ready)
     }
 
-    /// Whether it does nothing, and says that waiting does not help.
+    /// Whether it does nothing, and reports that human action is needed.
     pub(in crate::instance) fn waits_for_a_human(&self) -> bool {
         let readiness = self.update.readiness.as_ref();
         matches!(self.step, Step::Rest)
@@ -295,23 +295,23 @@ impl Plan {
         matches!(self.step, Step::Buy { .. })
     }
 
-    /// Whether its intent is a write of status.
+    /// Whether it writes its intent to status.
     pub fn announces(&self) -> bool {
         matches!(self.step, Step::Operate { announce: true, .. })
     }
 
-    /// Whether there may be a server on record after its step that was not there before.
+    /// Whether its step may put a new server on record.
     pub fn begins(&self) -> bool {
         self.buys() || matches!(self.step, Step::Record { .. })
     }
 
-    /// Looked at again within this time, whatever else the plan says.
+    /// Reconciles again within this time, in addition to the plan's other reasons.
     pub(in crate::instance) fn within(mut self, time: Duration) -> Self {
         self.again = self.again.min(time);
         self
     }
 
-    /// The same while a server's detail can be read: listings do not make it readable.
+    /// The same while the server's detail can be read, since listings do not make it readable.
     pub(in crate::instance) fn in_flight_while_readable(self, observed: &Observation) -> Self {
         if observed.memory.observations.unread {
             self
@@ -320,14 +320,13 @@ impl Plan {
         }
     }
 
-    /// The listing is to be read at the pace of running operations.
+    /// Requests listings at the short interval.
     pub(in crate::instance) fn in_flight(mut self) -> Self {
         self.wants.attention = Attention::InFlight;
         self
     }
 
-    /// A pass that begins after this instant is wanted: soon, where passes come at the pace of operations, else with the next one
-    /// that comes by itself.
+    /// Requests a pass that begins after this instant: soon if passes come at the short interval, or else the next regular one.
     pub(in crate::instance) fn wanting_sometime(mut self, after: Instant) -> Self {
         self.wants = Wants {
             attention: Attention::Followed,
@@ -337,7 +336,7 @@ impl Plan {
         self
     }
 
-    /// Passes that begin after this instant are wanted as soon as possible.
+    /// Requests passes that begin after this instant as soon as possible.
     pub(in crate::instance) fn wanting(mut self, after: Instant, passes: u8) -> Self {
         self.wants = Wants {
             attention: Attention::InFlight,

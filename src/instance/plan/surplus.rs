@@ -1,5 +1,5 @@
-//! Another server bears the marker beside the recorded one: released with proof, one at a time (design section 4, rule 9), or
-//! told where the spec keeps it from being released.
+//! Another server bears the marker of the recorded one. A surplus server is released after proof, one at a time (rule 9), or
+//! reported if the spec forbids its release.
 
 use crate::api::conditions::Reason;
 use crate::cloud::ServerId;
@@ -10,18 +10,18 @@ use crate::instance::plan::step::{Plan, ReleaseReason, StatusUpdate, Step};
 use crate::instance::times;
 use crate::inventory::Sighting;
 
-/// Whether another server bears our marker.
+/// The evidence for another server with our marker.
 enum Surplus {
     None,
-    /// It is listed, by a listing that nothing is concluded from.
+    /// It is listed, but the listing proves nothing now.
     Doubtful,
-    /// It was seen once, or its release was called lately.
+    /// It was listed once, or its release was accepted recently.
     Look,
-    /// It is proven to be surplus.
+    /// It is proven to be a surplus server.
     Proven(ServerId),
 }
 
-/// The plan for the recorded server, unless another one is to go first.
+/// The plan for the recorded server, unless a surplus server must be released first.
 pub(super) fn beside(
     observed: &Observation,
     session: &SessionFacts,
@@ -34,14 +34,14 @@ pub(super) fn beside(
         Surplus::Doubtful => told(observed, plan, None),
         Surplus::Proven(other) if !is_restricted => release(id, other),
         Surplus::Proven(other) => told(observed, plan, Some(&other)),
-        // Seen once, or on its way: the listing is read again soon, and all else goes on.
+        // It was listed once, or is being released: the listing is read again soon, and everything else continues.
         Surplus::Look => told(observed, plan, None)
             .in_flight()
             .within(times::RELEASE_RETRY),
     }
 }
 
-/// An operation that stands still until somebody looks at it must not keep two servers.
+/// An operation that waits for human action must not keep two servers.
 pub(super) fn beside_what_stands_still(
     observed: &Observation,
     session: &SessionFacts,
@@ -54,8 +54,8 @@ pub(super) fn beside_what_stands_still(
     }
 }
 
-/// What is only looked at is told as it is: that all is well is not said while there are two. Of one that was seen once, what
-/// was said stands.
+/// Reports a surplus server that the policy `Observe` keeps: the Instance is not Ready while there are two. If the server was
+/// listed only once, the status stays.
 fn told(observed: &Observation, mut plan: Plan, other: Option<&ServerId>) -> Plan {
     if !policy::is_observed(observed) || !plan.is_ready() {
         return plan;
@@ -86,7 +86,7 @@ fn find(observed: &Observation, session: &SessionFacts, id: &ServerId) -> Surplu
     if listing.breaker_open() {
         return Surplus::Doubtful;
     }
-    // The recorded one must be listed beside it; its detail is read once more right before the release.
+    // The recorded server must be listed as well. Its detail is read again right before the release.
     let beside =
         matches!(listing.sighting(id), Sighting::Present(..)) && is_our_account(observed, session);
     let proven = others.into_iter().find(|other| {
@@ -101,7 +101,7 @@ fn find(observed: &Observation, session: &SessionFacts, id: &ServerId) -> Surplu
     }
 }
 
-/// Whether the release of this server was taken a moment ago.
+/// Whether the release of this server was accepted recently.
 pub(super) fn recently_released(observed: &Observation, id: &ServerId) -> bool {
     let call = observed.memory.calls.releases.get(id);
     call.is_some_and(|call| call.accepted && observed.now < call.at + times::RELEASE_RETRY)

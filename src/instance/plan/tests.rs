@@ -1,4 +1,4 @@
-//! One row of the way at a time: an observation in, a step and a reason out.
+//! Tests of single situations: an observation in, a step and a reason out.
 
 mod buy;
 mod cause;
@@ -48,12 +48,12 @@ const SETTLE: Duration = Duration::from_secs(180);
 const UID: &str = "0d1c9d4e-0000-4000-8000-000000000001";
 const ID: &str = "ecs-1";
 
-/// An observation that is changed step by step.
+/// An observation that tests change step by step.
 #[derive(Clone)]
 struct Scene(Observation);
 
 impl Scene {
-    /// An object that appeared a moment ago, an Account that works, a listing nobody has read.
+    /// An object that appeared a moment ago, a usable Account, and no listing yet.
     fn fresh() -> Self {
         Self::of(&instance(), true)
     }
@@ -106,7 +106,7 @@ impl Scene {
         })
     }
 
-    /// The same object with a record, written by this process.
+    /// The same object with a record that this process wrote.
     fn recorded(id: Option<&str>, change: impl FnOnce(&mut PurchaseRecord)) -> Self {
         let mut record = record();
         record.id = id.map(ToOwned::to_owned);
@@ -118,7 +118,7 @@ impl Scene {
         Self::of(&instance, true)
     }
 
-    /// A server that was bought and seen, long ago.
+    /// A server that was bought and observed long ago.
     fn converged() -> Self {
         let mut scene = Self::recorded(Some(ID), |record| record.task = Some("t-1".into()));
         let mut status = InstanceStatus {
@@ -167,12 +167,12 @@ impl Scene {
         self.with(|observed| change(std::sync::Arc::make_mut(&mut observed.facts.status)))
     }
 
-    /// Status was lost: somebody wiped it, or a backup brought none.
+    /// Status was lost: a user cleared it, or a backup lacked it.
     fn wiped(self) -> Self {
         self.status(|status| *status = InstanceStatus::default())
     }
 
-    /// The end of the create was not told yet.
+    /// Status has not shown the end of the create yet.
     fn untold(self) -> Self {
         self.status(|status| {
             (status.applied, status.attempt) = (None, 0);
@@ -180,7 +180,7 @@ impl Scene {
         })
     }
 
-    /// Status was written as this turn tells it.
+    /// Status as this reconcile's plan writes it.
     fn written(self) -> Self {
         self.with(|observed| {
             let plan = plan(observed);
@@ -219,7 +219,7 @@ impl Scene {
         })
     }
 
-    /// Two listings that began after this much more time, and show these servers.
+    /// Two listings that began after this time, and show these servers.
     fn listed(self, after: Duration, servers: &[(&str, &str)]) -> Self {
         self.with(|observed| {
             let began = observed.now + after + Duration::from_secs(1);
@@ -284,7 +284,7 @@ fn record() -> PurchaseRecord {
     }
 }
 
-/// An operation on the recorded server, as it is announced.
+/// An operation on the recorded server, as announced.
 fn operation(verb: Verb, target: Applied) -> Operation {
     Operation {
         verb,
@@ -306,7 +306,7 @@ fn operation(verb: Verb, target: Applied) -> Operation {
     }
 }
 
-/// It ended like this, so often in a row.
+/// This end, so often in a row.
 fn bad_end(reason: EndReason, times: u32) -> Option<OperationEnd> {
     Some(OperationEnd {
         reason,

@@ -1,4 +1,4 @@
-//! What is said about an operation: reasons, sentences, Events.
+//! Messages about operations: reasons, sentences, Events.
 
 use crate::api::conditions::{Readiness, Reason};
 use crate::api::{InstanceSpec, Operation, Verb};
@@ -12,7 +12,8 @@ use crate::runtime::events::EventNote;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How to get another server where none is bought by itself. An Instance that imports buys none, however often it is applied.
+/// How to get another server if the operator buys none. An Instance with `spec.import` never buys one, however often it is
+/// applied.
 pub(super) fn another(spec: &InstanceSpec) -> String {
     let how = match spec.import {
         Some(_) => " without spec.import",
@@ -21,7 +22,7 @@ pub(super) fn another(spec: &InstanceSpec) -> String {
     format!("delete this Instance and apply it again{how} to get a new server")
 }
 
-/// What stands in a condition while an operation runs.
+/// The reason of a condition while an operation runs.
 pub(in crate::instance) fn reason(verb: Verb) -> Reason {
     match verb {
         Verb::Create => Reason::Creating,
@@ -34,7 +35,7 @@ pub(in crate::instance) fn reason(verb: Verb) -> Reason {
     }
 }
 
-/// A server that was taken over and not seen since: nobody creates it.
+/// The message for a server that was imported and has not been observed since; it is not being created.
 pub(super) fn importing(id: &ServerId, detail: &Fact<Detail>) -> String {
     match detail {
         Fact::Unknown(why) => {
@@ -50,7 +51,7 @@ pub(super) fn importing(id: &ServerId, detail: &Fact<Detail>) -> String {
     }
 }
 
-/// What is said of an operation from its announcement to its end.
+/// The message for an operation from its intent to its end.
 pub(super) fn running(verb: Verb, id: &ServerId) -> String {
     match verb {
         Verb::Create => format!("creating server {id}"),
@@ -63,7 +64,7 @@ pub(super) fn running(verb: Verb, id: &ServerId) -> String {
     }
 }
 
-/// What the service does, once it took the call.
+/// The message about the service after it accepted the call.
 pub(in crate::instance) fn doing(verb: Verb, id: &ServerId) -> String {
     match verb {
         Verb::Create => format!("the service is creating server {id}"),
@@ -76,7 +77,7 @@ pub(in crate::instance) fn doing(verb: Verb, id: &ServerId) -> String {
     }
 }
 
-/// The Event of an operation that ended well.
+/// The Event of an operation that succeeded.
 pub(super) fn done(operation: &Operation, id: &ServerId) -> EventNote {
     let (reason, note) = match operation.verb {
         Verb::Create => ("Created", format!("server {id} was created")),
@@ -99,7 +100,7 @@ pub(super) fn done(operation: &Operation, id: &ServerId) -> EventNote {
     EventNote::normal(reason, format!("{note} ({})", cause::told(operation)))
 }
 
-/// An operation that ended badly and is tried again; Stalled once it has failed so often that waiting is not enough.
+/// An operation failed and will be repeated; `Stalled` once it has failed so often that waiting is not enough.
 pub(super) fn failed(verb: Verb, words: &str, is_hopeless: bool) -> Readiness {
     let message = format!("the {verb} failed: {words}; it is tried again");
     if is_hopeless {
@@ -109,14 +110,14 @@ pub(super) fn failed(verb: Verb, words: &str, is_hopeless: bool) -> Readiness {
     }
 }
 
-/// What runs, as `note` says, and does not end.
+/// The operation in `note` runs and does not end.
 pub(super) fn overdue(note: &str) -> Readiness {
     let message =
         format!("{note}, for longer than such operations take: look at the service's console");
     Readiness::stalled(Reason::OperationOverdue, message)
 }
 
-/// Why the outcome of a call is unknown.
+/// The message for an unknown outcome of a call.
 pub(super) fn doubt(attempt: Option<&Attempt>, verb: Verb) -> String {
     match attempt.and_then(|attempt| attempt.doubt.as_ref()) {
         Some(doubt) => format!("{doubt}, so it may have been carried out"),
@@ -126,7 +127,8 @@ pub(super) fn doubt(attempt: Option<&Attempt>, verb: Verb) -> String {
     }
 }
 
-/// The place whose listing cannot be read, if there is one. The service's words may be others at each try: the Account says them.
+/// The place whose listing cannot be read, if there is one. Its error message may differ at each try, so only the Account reports
+/// it.
 pub(super) fn unlisted(observed: &Observation) -> Option<String> {
     let place = observed.listing.as_ref()?.unread()?;
     let account = &observed.account_key.name;
@@ -135,8 +137,8 @@ pub(super) fn unlisted(observed: &Observation) -> Option<String> {
     ))
 }
 
-/// Until when something is waited for, as a time of day that does not move: in whole seconds, never too early. Nothing once it is
-/// over.
+/// The end of a wait as a time of day that stays the same over reconciles: in whole seconds, never too early. Empty once the wait
+/// is over.
 pub(super) fn until(observed: &Observation, at: Instant) -> String {
     if at <= observed.now {
         return String::new();
@@ -145,7 +147,7 @@ pub(super) fn until(observed: &Observation, at: Instant) -> String {
     format!(" until {}", at.strftime("%H:%M:%S UTC"))
 }
 
-/// Once such a wait is told, other words for it are told at once: its cause or its end is another one.
+/// If status already reports such a wait, a different message is reported at once, because its cause or its end is another one.
 pub(super) fn anew(observed: &Observation, update: StatusUpdate) -> StatusUpdate {
     let reason = update.readiness.as_ref().map(|readiness| readiness.reason);
     let is_told = reason.is_some_and(|reason| evidence::says(observed, reason));
@@ -155,7 +157,7 @@ pub(super) fn anew(observed: &Observation, update: StatusUpdate) -> StatusUpdate
     }
 }
 
-/// The answer to a call was lost, and the server does not show that it was carried out.
+/// The answer to a call was lost, and the server does not show the effect.
 pub(super) fn lost(verb: Verb, words: &str) -> Readiness {
     let message = format!(
         "it is not known whether the {verb} was carried out: {words}; it is asked for again if the spec still wants it"

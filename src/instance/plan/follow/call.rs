@@ -1,4 +1,4 @@
-//! The call of an open operation: made again where it is certain that nothing was done, and what has to come before it.
+//! The call of an open operation: repeated if it certainly had no effect, after the steps that must come first.
 
 use super::open::{End, Open};
 use crate::api::conditions::Reason;
@@ -13,11 +13,11 @@ use crate::instance::plan::{begin, login, policy, words};
 use crate::instance::times;
 use std::time::Duration;
 
-/// A service that says so often that it cannot do it now, about an idle server, means that it does not want to.
+/// A service that answers "busy" this often about an idle server will not accept the call.
 const BUSY_TRIES: u32 = 4;
 
 impl Open<'_> {
-    /// The intent stands and nothing was sent.
+    /// The intent was written and no call was made.
     pub(super) fn not_sent(&self) -> Plan {
         if begin::is_still_asked(self.observed, self.operation) {
             self.again()
@@ -26,21 +26,21 @@ impl Open<'_> {
         }
     }
 
-    /// The service refused the call: nothing was done.
+    /// The service refused the call, so it had no effect.
     pub(super) fn after_refusal(&self, message: &str, why: Reason) -> Plan {
         if let Fact::Known(detail) = &self.observed.detail
             && is_idle(detail.pending())
             && matches!(self.verb(), Verb::Start | Verb::Stop)
             && self.effect() == Some(true)
         {
-            // It is so already: that is why the service refused.
+            // The server already has this state, which is why the service refused.
             return self.conclude(End::Well);
         }
         if why == Reason::OperationRefused {
             return self.conclude(End::refused(message));
         }
         if !begin::is_still_asked(self.observed, self.operation) {
-            // A stop that was asked for meanwhile shows late at some services; until then the server is not at rest.
+            // Some services show late that a server is being stopped. Until then the server is not idle.
             return if self.is_being_stopped() {
                 self.stopping()
             } else {
@@ -62,7 +62,7 @@ impl Open<'_> {
         }
         let tries = self.call().map_or(0, |attempt| attempt.tries);
         if why == Reason::ServiceBusy && tries >= BUSY_TRIES && self.is_idle() {
-            // Nothing keeps it busy: it does not want this one, in the state that the server is in.
+            // Nothing keeps the server busy, so the service refuses the call in the server's current state.
             return self.conclude(End::refused(message));
         }
         match self.observed.memory.pace.not_before {
@@ -71,13 +71,13 @@ impl Open<'_> {
         }
     }
 
-    /// It was asked to stop lately, and is not seen stopped.
+    /// Whether the server was asked to stop recently and does not show as stopped.
     fn is_being_stopped(&self) -> bool {
         let is_stopped = matches!(&self.observed.detail, Fact::Known(detail) if is_idle(detail.pending()) && detail.status() == Some("STOPPED"));
         self.was_asked(Verb::Stop) == Some(true) && !is_stopped
     }
 
-    /// The word that shows the service at work with the server: a pending operation, or a state that passes.
+    /// The word that shows the service at work on the server: a pending operation, or a temporary state.
     fn busy_with<'a>(&self, detail: &'a Detail) -> Option<&'a str> {
         let pending = detail.pending().filter(|word| !is_idle(Some(word)));
         pending.or_else(|| self.observed.passing_state(&detail.fields))
@@ -87,16 +87,16 @@ impl Open<'_> {
         matches!(&self.observed.detail, Fact::Known(detail) if is_idle(detail.pending()))
     }
 
-    /// The same again, after this time.
+    /// Repeats the call after this time.
     pub(super) fn later(&self, message: &str, why: Reason, left: Duration) -> Plan {
         let mut update = StatusUpdate::of(words::refused(message, why));
         update.operation = Some(self.operation.clone());
-        // Trouble of the service that the next try may already have behind it.
+        // A fault of the service that may be over at the next attempt.
         update.progress = matches!(why, Reason::RateLimited | Reason::ServiceUnreachable);
         Plan::rest(update.with_id(Some(self.id.clone())), left)
     }
 
-    /// The call of the recorded attempt, once more: it is certain that nothing was done.
+    /// Repeats the call of the recorded attempt, which certainly had no effect.
     pub(super) fn again(&self) -> Plan {
         let rest = || {
             Plan::rest(
@@ -111,7 +111,7 @@ impl Open<'_> {
             Fact::Known(detail) if begin::may_operate(self.observed, &detail.fields) => {}
             Fact::Known(detail) => {
                 let Some(word) = self.busy_with(detail) else {
-                    // It is not the server any more that it was asked for.
+                    // The server no longer is as it was when the operation was announced.
                     return self.conclude(End::superseded("the server has changed since"));
                 };
                 let message = format!("the service is busy with server {} ({word})", self.id);
@@ -130,7 +130,7 @@ impl Open<'_> {
         }
         let credentials = match login::credentials(self.observed, self.verb()) {
             Ok(credentials) => credentials,
-            // Nothing else waits for a login that cannot be used.
+            // An unusable login must not delay other operations.
             Err(_) if matches!(self.observed.login, LoginFact::Problem(_)) => {
                 return self.conclude(End::superseded("its login cannot be used"));
             }
@@ -159,12 +159,12 @@ impl Open<'_> {
         Plan::act(step, update)
     }
 
-    /// Whether status tells of the operation. Where that was lost it is told again before anything is called under it.
+    /// Whether status shows the operation. If status was lost, it is written again before any call for the operation.
     pub(super) fn is_told(&self) -> bool {
         self.observed.facts.operation().is_some()
     }
 
-    /// Stops or starts the server within the attempt, once in a while until it shows.
+    /// Stops or starts the server within the attempt; repeats the call after a pause until its effect shows.
     pub(super) fn auxiliary(&self, verb: Verb, request: Request) -> Plan {
         let mut plan = match verb {
             Verb::Stop => self.stopping(),
@@ -181,7 +181,7 @@ impl Open<'_> {
         plan
     }
 
-    /// The server is being stopped, as the service wants it before a reinstall.
+    /// The server is being stopped, since the service requires that before a reinstall.
     pub(super) fn stopping(&self) -> Plan {
         let note = format!(
             "stopping server {} for its reinstall, since the service wants it stopped",
@@ -198,7 +198,7 @@ impl Open<'_> {
         plan
     }
 
-    /// Whether the server was asked to stop or start within the attempt: true for lately, false for long ago.
+    /// Whether the server was asked to stop or start within the attempt: true if recently, false if long ago.
     pub(super) fn was_asked(&self, verb: Verb) -> Option<bool> {
         let auxiliary = self.observed.memory.calls.auxiliary.as_deref();
         let auxiliary = auxiliary.filter(|auxiliary| auxiliary.verb == verb)?;
@@ -210,8 +210,8 @@ impl Open<'_> {
         Some(self.observed.now < auxiliary.at + again)
     }
 
-    /// Whether a server that was stopped for a reinstall has to be started, and was not asked to in vain. A start that does
-    /// not come about is an operation of its own.
+    /// Whether a server that was stopped for a reinstall must be started, and has not been asked to without success. A start that
+    /// fails becomes an operation of its own.
     pub(super) fn is_to_be_started(&self, detail: &Detail) -> bool {
         let wanted = match self.observed.facts.spec.power_state {
             PowerState::Running => true,
@@ -219,7 +219,7 @@ impl Open<'_> {
             PowerState::Unmanaged => self.operation.before.running,
         };
         let in_vain = self.was_asked(Verb::Start) == Some(false);
-        // Where servers are only looked at, it stays as it is.
+        // Under the policy `Observe` the server stays as it is.
         wanted
             && detail.status() == Some("STOPPED")
             && !in_vain

@@ -1,4 +1,4 @@
-//! The end of an operation, told in status.
+//! Ends an operation in status.
 
 use super::open::{End, Open};
 use crate::api::{Applied, EndReason, Operation, Verb};
@@ -11,8 +11,8 @@ use crate::instance::times;
 use serde_json::{Map, Value};
 
 impl Open<'_> {
-    /// The end of the operation, told in status. What comes next is planned from the status that tells of it. A server that
-    /// was stopped for a reinstall which did not come is started first.
+    /// Ends the operation in status. The next step is planned from the status that shows the end. A server that was stopped for a
+    /// reinstall that failed is started first.
     pub(super) fn conclude(&self, end: End) -> Plan {
         if matches!(end, End::Well)
             && let Some(plan) = secret::settle_first(self.observed, self.operation, self.id)
@@ -92,7 +92,7 @@ impl Open<'_> {
         plan
     }
 
-    /// A reinstall that does not come about leaves no server off that was stopped for it.
+    /// A server that was stopped for a reinstall is started again if the reinstall fails.
     fn start_first(&self) -> Option<Plan> {
         let was_stopped = self.observed.memory.calls.stopped_for == Some(self.operation.attempt);
         match &self.observed.detail {
@@ -114,7 +114,7 @@ impl Open<'_> {
                 }
                 Some(plan)
             }
-            // It may be at work on the start.
+            // The server may be busy with the start.
             Fact::Unknown(_) if was_stopped => {
                 Some(self.stopping().within(times::UNREADABLE_RETRY))
             }

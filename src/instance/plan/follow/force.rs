@@ -1,7 +1,7 @@
-//! A server that was asked to stop and does not: its power is cut, where the spec allows it.
+//! Cuts the power of a server that was asked to stop and does not, if the spec allows that.
 //!
-//! The cut is a call within the attempt of the stop. It is not recorded: a process that takes over waits for the grace period
-//! again, which is late, never early.
+//! The cut is an auxiliary call within the attempt of the stop. It is not recorded: a process that takes over waits for the grace
+//! period again, so it may cut later, but never earlier.
 
 use super::open::{End, Open};
 use crate::api::{PowerState, Verb};
@@ -16,7 +16,7 @@ use crate::instance::times;
 use tokio::time::Instant;
 
 impl Open<'_> {
-    /// The plan for a stop that was taken and did not come about in its time; none where it is followed as ever.
+    /// The plan for a stop that was accepted and did not take effect in time; None if it is followed as usual.
     pub(super) fn cut_power(&self) -> Option<Plan> {
         let observed = self.observed;
         let grace = observed.facts.spec.stop_policy.grace()?;
@@ -37,7 +37,7 @@ impl Open<'_> {
             Fact::Known(detail) if is_off(detail) && (cut.is_some() || has_failed) => {
                 Some(self.conclude(End::Well))
             }
-            // It was made, and did not help: the stop has failed, and is tried again in its time.
+            // The cut was made and did not help: the stop has failed, and is repeated after a pause.
             _ if has_failed && cut == Some(false) => None,
             _ if cut == Some(true) => Some(self.cutting()),
             Fact::Known(detail)
@@ -49,7 +49,7 @@ impl Open<'_> {
                 plan.step = Step::Auxiliary { request };
                 Some(plan)
             }
-            // No power is cut after a look of yesterday.
+            // Never cut power based on an old observation.
             Fact::NotAsked if may_look => {
                 let mut plan = self.cutting();
                 plan.needs = Needs::Detail;
@@ -60,7 +60,7 @@ impl Open<'_> {
         }
     }
 
-    /// The stop failed, and its power was cut a moment ago: the server may be at work on that, whatever is wanted of it by now.
+    /// The stop failed, and the power was cut a moment ago: the server may be busy with that, even if the spec has changed.
     pub(super) fn cut_is_under_way(&self) -> Option<Plan> {
         let observed = self.observed;
         self.cut()
@@ -79,12 +79,12 @@ impl Open<'_> {
         }
     }
 
-    /// Whether the detail is asked for by reason of the cut alone: not since it is due, or not lately, and never where the last
-    /// look leaves nothing to cut. A stop whose task goes on for ever costs no more than any other operation.
+    /// Whether the cut alone is a reason to read the detail: there was no read since the cut became due, or no recent one, and
+    /// the last read showed something left to cut. A stop whose task never ends costs no more calls than any other operation.
     fn may_look_again(&self, due: Instant) -> bool {
         let (observed, memory) = (self.observed, &self.observed.memory);
         if memory.observations.unread {
-            // What does not answer is asked no more often because a cut waits for it.
+            // A server that does not answer is not queried more often because of a cut.
             return observed.has_not_looked_for(times::UNREADABLE_RETRY);
         }
         memory
@@ -101,7 +101,7 @@ impl Open<'_> {
         auxiliary.filter(|auxiliary| auxiliary.verb == Verb::Stop)
     }
 
-    /// The server is ours and nothing is in doubt. It may well be busy: with the stop that does not come about.
+    /// The server is ours and nothing is in doubt. It may be busy, with the stop that does not take effect.
     fn may_cut(&self, detail: &Detail) -> bool {
         judge::is_ours(self.observed, &detail.fields)
             && judge::bought_otherwise(self.observed).is_none()

@@ -1,11 +1,11 @@
-//! One open operation and the server it is for.
+//! An open operation and its server.
 
 use crate::api::{EndReason, Operation, Verb};
 use crate::cloud::ServerId;
 use crate::instance::memory::kinds::Attempt;
 use crate::instance::observation::Observation;
 
-/// One open operation and the server it is for.
+/// An open operation and its server.
 pub(super) struct Open<'a> {
     pub(super) observed: &'a Observation,
     pub(super) operation: &'a Operation,
@@ -14,12 +14,12 @@ pub(super) struct Open<'a> {
 
 /// How an operation ended.
 pub(super) enum End {
-    /// It is done.
+    /// It succeeded.
     Well,
-    /// Nothing tells that it was done, and nothing destructive follows: it counts as done, but for the password that it was to
-    /// bring, which is set anew.
+    /// Nothing shows that it succeeded, and nothing destructive may follow. It counts as done, except for its password, which is
+    /// set again.
     Assumed,
-    /// It was not done, in these words: see [`EndReason`].
+    /// It failed, with a message: see [`EndReason`].
     Badly(EndReason, String),
 }
 

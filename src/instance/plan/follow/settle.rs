@@ -1,4 +1,4 @@
-//! The outcome of a call is unknown: what the server shows decides.
+//! The outcome of a call is unknown: the server's state decides.
 
 use super::open::{End, Open};
 use crate::api::Verb;
@@ -11,14 +11,14 @@ use crate::instance::{references, times};
 use tokio::time::Instant;
 
 impl Open<'_> {
-    /// The outcome is unknown: after the settling time, with nothing pending at the server, its state tells.
+    /// The outcome is unknown: after the settling time, the state of the idle server decides.
     pub(super) fn settle(&self, settled: Instant) -> Plan {
         let observed = self.observed;
         let Fact::Known(detail) = &observed.detail else {
             return self.settle_unseen(settled);
         };
         let effect = self.effect();
-        // A call that shows its effect can come no later; of a reinstall that takes evidence that it was ours.
+        // A call whose effect shows cannot take effect later. For a reinstall there must be evidence that the effect is ours.
         let is_power = matches!(self.verb(), Verb::Start | Verb::Stop);
         let is_evident = effect == Some(true) && (is_power || observed.memory.calls.pending_seen);
         if !is_idle(detail.pending()) || (observed.now < settled && !is_evident) {
@@ -31,14 +31,14 @@ impl Open<'_> {
                 self.auxiliary(Verb::Start, Request::Start(self.id.clone()))
             }
             None if self.is_undecidable() => self.outcome_unknown(),
-            // A password too: one that the operator made is in force only where the service has said so.
+            // This includes a password: a generated one counts as in force only if the service has confirmed it.
             None => {
                 self.conclude(self.lost("nothing at the service tells whether it was carried out"))
             }
         }
     }
 
-    /// Nothing was read in this reconcile.
+    /// The server was not read in this reconcile.
     fn settle_unseen(&self, settled: Instant) -> Plan {
         let (observed, memory) = (self.observed, &self.observed.memory);
         let was_settled = memory
@@ -46,7 +46,7 @@ impl Open<'_> {
             .observed_at
             .is_some_and(|observed_at| observed_at >= settled)
             && !memory.observations.unread;
-        // What the server showed is forgotten between two looks, and status holds what came of it.
+        // An observation is not kept between two reads, but status holds the conclusion.
         if was_settled && evidence::says(observed, Reason::OutcomeUnknown) && self.is_undecidable()
         {
             return self.outcome_unknown();
@@ -56,20 +56,20 @@ impl Open<'_> {
             return self.unconfirmed(settled);
         }
         if self.is_undecidable() && !self.shows_by_image() {
-            // As it was found out at the last look.
+            // This was the result of the last read.
             return self.outcome_unknown();
         }
         let mut plan = self.unconfirmed(settled);
-        // Each listing asks for a reconcile: where the apiserver refuses what follows from the look, none of them looks again at
-        // once.
+        // Each listing triggers a reconcile. If the apiserver refuses the write that follows from the read, these reconciles must
+        // not all read again at once.
         if observed.has_not_looked_for(times::UNREADABLE_RETRY) {
             plan.needs = Needs::Detail;
         }
         plan
     }
 
-    /// A reinstall with the same image: executed unseen, and never executed, look alike. Another image, key or token asks
-    /// again.
+    /// Whether it cannot be decided if a reinstall with the same image took effect, since both outcomes look alike. If the spec
+    /// asks for another image, key or token, a new reinstall answers the question.
     fn is_undecidable(&self) -> bool {
         let Some(record) = self.observed.facts.purchase() else {
             return false;
@@ -77,7 +77,7 @@ impl Open<'_> {
         let applied = diff::applied(self.observed, record);
         let wish = diff::target(Verb::Reinstall, &applied, diff::as_specified(self.observed));
         let target = &self.operation.target;
-        // What is not looked up may well be the same.
+        // An unresolved image or key may be the same.
         let is_open = references::installation_is_open(self.observed);
         let is_same = (is_open || (wish.image == target.image && wish.key == target.key))
             && wish.reinstall == target.reinstall;
@@ -97,7 +97,7 @@ impl Open<'_> {
         Plan::rest(update.with_id(Some(self.id.clone())), times::IDLE_REQUEUE)
     }
 
-    /// It is not known to have been carried out, as the server shows it.
+    /// The end of an operation without evidence that it took effect.
     fn lost(&self, shows: &str) -> End {
         let doubt = self.call().and_then(|attempt| attempt.doubt.as_deref());
         let doubt = doubt.unwrap_or("no answer is on record");
@@ -112,7 +112,7 @@ impl Open<'_> {
             words::until(self.observed, settled)
         );
         let mut plan = self.running(note);
-        // Other words than while it ran: its cause or its end is another one.
+        // The message differs from the one while it ran, because the cause or the end is another one.
         plan.update.progress = false;
         let rest = settled.saturating_duration_since(self.observed.now);
         plan.again = if rest.is_zero() {

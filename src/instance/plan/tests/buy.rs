@@ -1,4 +1,4 @@
-//! Nothing is recorded, or an attempt without a server.
+//! Tests without a record, or with an attempt that has no server.
 
 use super::*;
 use crate::api::conditions::State;
@@ -26,7 +26,7 @@ fn a_server_on_the_record_of_another_cluster_is_reported_before_another_one_is_b
             observed.elsewhere = Some(Box::new(record));
         })
     };
-    // Whether it is there one listing tells.
+    // One listing shows whether the server exists.
     let unread = copy().plan();
     assert!(rests(&unread));
     assert_eq!(reason(&unread).unwrap().1, Reason::LookingForServer);
@@ -42,7 +42,7 @@ fn a_server_on_the_record_of_another_cluster_is_reported_before_another_one_is_b
     for words in ["server ecs-7", "spec.import.id", "--cluster-id other"] {
         assert!(told.message.contains(words), "{}", told.message);
     }
-    // A copy gets its server that long after status had the report, however late that was.
+    // A copy gets its own server this long after status had the report, regardless of when that was.
     let late = listed.with(|observed| observed.now += times::REPORTED_BEFORE_PURCHASE);
     assert!(rests(&late.plan()));
     let reported = late.with(|observed| {
@@ -67,7 +67,7 @@ fn a_server_on_the_record_of_another_cluster_is_reported_before_another_one_is_b
         observed.memory.origin.read_status(&status, now);
     });
     assert!(announced(&later.plan()).is_some());
-    // At once where that server is gone.
+    // The purchase follows at once if the original server is gone.
     let gone = copy().listed(Duration::ZERO, &[("ecs-8", "another")]);
     assert!(announced(&gone.plan()).is_some());
 }
@@ -90,7 +90,7 @@ fn an_object_that_was_there_before_us_needs_two_listings_in_which_its_server_wou
     let early = scene().plan();
     assert!(rests(&early));
     assert_eq!((early.wants.passes, early.again), (0, times::LISTED_WITHIN));
-    // What was listed until then tells nothing.
+    // Earlier listings prove nothing.
     let listed_early = scene().listed(Duration::ZERO, &[("ecs-9", "other")]);
     assert!(rests(&listed_early.plan()));
     assert_eq!(listed_early.plan().wants.passes, 2);
@@ -271,7 +271,7 @@ fn a_refused_call_is_repeated_in_its_time_without_a_new_record() {
     );
 }
 
-/// Two processes without a Lease must not take turns at a create that is refused.
+/// Two processes without a Lease must not alternate at a create that the service refuses.
 #[test]
 fn what_another_process_was_refused_is_asked_for_under_a_new_record_after_the_own_pause() {
     let refused = CallState::Refused {

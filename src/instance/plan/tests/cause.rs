@@ -1,4 +1,4 @@
-//! Why an operation is begun, as it tells itself and the history.
+//! Tests of the cause of an operation, in the operation and in the history.
 
 use super::diff::{server, with_spec};
 use super::*;
@@ -12,7 +12,7 @@ fn why(scene: &Scene) -> Option<(Verb, Cause)> {
     Some((operation.verb, operation.cause?))
 }
 
-/// Status said of the spec, as it stands, that all is as it says.
+/// Status has reported the server as Ready for the current spec.
 fn told_ready(scene: Scene) -> Scene {
     scene.with(|observed| {
         let (generation, readiness) = (
@@ -32,13 +32,13 @@ const OFF: &[(&str, &str)] = &[("ecsStatus", "STOPPED")];
 fn a_power_state_that_somebody_else_changed_is_a_drift_and_an_edited_one_is_not() {
     let drifted = told_ready(server(as_bought(), OFF));
     assert_eq!(why(&drifted), Some((Verb::Start, Cause::Drift)));
-    // An edit of anything else, and be it a token to have it looked at now, is not what changed the power.
+    // An edit of another field, even a token for `spec.reconcile`, did not change the power state.
     let reconciled = with_spec(told_ready(server(as_bought(), OFF)), |spec| {
         let token = "now".to_owned();
         spec.reconcile = Some(crate::api::Reconcile { token });
     });
     assert_eq!(why(&reconciled), Some((Verb::Start, Cause::Drift)));
-    // The operator stopped it, as the spec said before.
+    // The operator stopped the server, as the former spec asked.
     let edited = with_spec(told_ready(stopped(Some(Cause::Spec))), |_| {});
     assert_eq!(why(&edited), Some((Verb::Start, Cause::Spec)));
     let stop = with_spec(told_ready(server(as_bought(), &[])), |spec| {
@@ -47,7 +47,7 @@ fn a_power_state_that_somebody_else_changed_is_a_drift_and_an_edited_one_is_not(
     assert_eq!(why(&stop), Some((Verb::Stop, Cause::Spec)));
 }
 
-/// A server that is off, since the operator stopped it last.
+/// A server that is off because the operator stopped it last.
 fn stopped(cause: Option<Cause>) -> Scene {
     server(as_bought(), OFF).with(|observed| {
         let mut status = InstanceStatus::clone(&observed.facts.status);
@@ -118,7 +118,7 @@ fn what_failed_is_tried_again_for_the_same_cause() {
         super::super::cause::of(&scene.0, Verb::Start, &applied, &applied)
     };
     assert_eq!(cause(&failed()), Cause::Drift);
-    // An edit is a wish of its own.
+    // An edit is a request of its own.
     assert_eq!(cause(&with_spec(failed(), |_| {})), Cause::Spec);
 }
 
@@ -147,7 +147,7 @@ fn a_history_entry_says_why_for_which_spec_and_with_which_secret() {
     ] {
         assert!(told.contains(word), "{told}");
     }
-    // A stop brings no password; that its power was cut, the process that cut it knows.
+    // A stop sets no password. The process that cut the power knows that it did.
     let mut stop = password;
     stop.verb = Verb::Stop;
     let cut = scene.memory(|memory| memory.calls.cut_for = Some(2));

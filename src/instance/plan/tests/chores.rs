@@ -1,4 +1,4 @@
-//! How a server is stopped and looked at, where the spec says so.
+//! Tests of stops and of reads that the spec asks for.
 
 use super::diff::{server, with_spec};
 use super::follow::{later, open_operation, with_task};
@@ -101,7 +101,7 @@ fn the_detail_is_asked_for_once_after_the_grace_period_and_then_as_seldom_as_eve
         (Some(29), true, 31, &running, true),
         (Some(31), false, 36, &running, false),
         (Some(31), false, 41, &running, true),
-        // Off already, and its task goes on: nothing to cut, and nothing to look for.
+        // The server is off already, and its task goes on: nothing to cut, and no reason to read.
         (Some(31), true, 600, &running, false),
         (Some(31), true, 36, &failed, true),
     ] {

@@ -1,4 +1,4 @@
-//! The object is being deleted.
+//! Tests of a deletion.
 
 use super::*;
 

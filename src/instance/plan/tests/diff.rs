@@ -1,11 +1,11 @@
-//! The server is to become another than it is: which operation comes next.
+//! Tests of the next operation on a server that must change.
 
 use super::follow::{open_operation, with_task};
 use super::*;
 use crate::api::{InstanceSpec, PowerState, Restart};
 use crate::instance::memory::kinds::{Passwords, Pause};
 
-/// A converged server that was given this by the service, and shows this detail.
+/// A converged server with this applied state and this detail.
 pub(super) fn server(applied: Applied, shown: &[(&str, &str)]) -> Scene {
     let found = Fact::Known(detail(shown));
     Scene::converged().with(|observed| {
@@ -180,11 +180,11 @@ fn power_and_restart_are_done_one_at_a_time() {
         (verb, target.restart.as_deref()),
         (Verb::Restart, Some("a"))
     );
-    // A server that is off has not been restarted when it is started, but then.
+    // A start of a server that is off counts as its restart.
     let both = with_spec(server(as_bought(), off), token("a"));
     let (verb, target) = asked(&both.plan()).unwrap();
     assert_eq!((verb, target.restart.as_deref()), (Verb::Start, Some("a")));
-    // Nobody knows whether it runs: the token is neither carried out nor forgotten.
+    // The power state is unknown: the token is neither carried out nor dropped.
     let odd = with_spec(server(as_bought(), &[("ecsStatus", "ODD")]), token("a"));
     assert!(rests(&odd.plan()));
     assert_eq!(odd.plan().update.applied.unwrap().restart, None);
@@ -210,7 +210,7 @@ fn nothing_is_begun_on_a_server_that_is_busy_or_may_be_somebody_elses() {
         let drift = (State::Drifted, Reason::NameDiffers);
         assert_eq!(reason(&scene.plan()), Some(drift));
     }
-    // Still ours by its marker.
+    // The server is ours by its marker.
     let other = format!("other-{}", Marker::of_uid(UID));
     let scene = with_spec(
         server(as_bought(), &[("instanceName", &other)]),
@@ -219,7 +219,7 @@ fn nothing_is_begun_on_a_server_that_is_busy_or_may_be_somebody_elses() {
     assert_eq!(begins(&scene), Some(Verb::Reinstall));
 }
 
-/// What ended badly is not asked for again before its time.
+/// An operation that failed is not repeated during this time.
 fn paused(scene: Scene, verb: Verb, time: Duration) -> Scene {
     scene.with(|observed| {
         let pause = Pause {
@@ -249,7 +249,7 @@ fn what_ended_badly_waits_until_its_time_or_until_something_else_is_asked_for() 
     let plan = failed_stop().plan();
     assert!(rests(&plan));
     assert_eq!(plan.again, nine);
-    // It ended well, again and again.
+    // It succeeded several times in a row.
     let restless = (State::Reconciling, Reason::PowerStateDiffers);
     assert_eq!(reason(&plan), Some(restless));
     for (ended, told) in [
@@ -270,7 +270,7 @@ fn what_ended_badly_waits_until_its_time_or_until_something_else_is_asked_for() 
             memory.calls.pauses.get_mut(&Verb::Stop).unwrap().end = bad_end(ended, 1);
         });
         assert_eq!(reason(&known.plan()), Some(told), "{ended:?}");
-        // A process that follows the one which saw it end knows it by status, and waits no less.
+        // A process that takes over from the one that saw the end reads it from status, and waits as long.
         let asked = with_spec(server(as_bought(), &[]), to_stop).status(|status| {
             status.operation = Some(Operation {
                 generation: 2,
@@ -326,7 +326,7 @@ fn what_cannot_be_done_holds_up_nothing_else() {
     };
     let scene = refused(with_spec(server(as_bought(), &[]), both));
     assert_eq!(begins(&scene), Some(Verb::Stop));
-    // A login that cannot be used holds up what needs it, and is told.
+    // An unusable login delays the operations that need it, and is reported.
     let bad = LoginFact::Problem(crate::api::conditions::Readiness::stalled(
         Reason::LoginPasswordInvalid,
         "bad",
@@ -343,7 +343,7 @@ fn what_cannot_be_done_holds_up_nothing_else() {
     let told = moved(&[]).with(|observed| observed.login = bad);
     let invalid = (State::Stalled, Reason::LoginPasswordInvalid);
     assert_eq!(reason(&told.plan()), Some(invalid));
-    // A service may want the server running to set its password.
+    // A service may require a running server to set its password.
     assert_eq!(
         begins(&moved(&[("ecsStatus", "STOPPED")])),
         Some(Verb::Start)
@@ -361,10 +361,10 @@ fn an_image_that_a_failed_reinstall_left_behind_is_not_accepted() {
     let open = with_task(open, failed, &[("imageResourceUUID", "img-2")]);
     let failed = with_spec(open, other_image).written();
     assert_eq!(begins(&failed), Some(Verb::Reinstall));
-    // Also when another operation came in between.
+    // The same if another operation came in between.
     let between = failed.status(|status| status.operation = None);
     assert_eq!(begins(&between), Some(Verb::Reinstall));
-    // Another one that ended well made an installation of it.
+    // A later reinstall that succeeded finished the installation.
     let mended = between.status(|status| {
         status.attempt = 3;
         status.operation = Some(Operation {
@@ -403,7 +403,7 @@ fn a_token_asks_once_and_taking_it_away_asks_for_nothing() {
     }
 }
 
-/// What an open operation is known by once its record, its status or both went: this process has followed it, or has not.
+/// An open operation whose record, status or both are lost, in a process that has followed it or has not.
 fn lost(verb: Verb, is_followed: bool) -> Scene {
     let open = open_operation(verb, as_bought(), CallState::Unknown);
     let open = with_task(open, Fact::Known(TaskState::Running), &[]);
@@ -422,7 +422,7 @@ fn an_operation_whose_status_is_lost_while_it_runs_is_followed_by_whoever_knows_
         assert!(rests(&known.plan()), "{verb}");
         let next = crate::instance::plan::attempt::next_attempt(&known.0);
         assert_eq!(next, 3, "its number is not given away again");
-        // Status tells of it again, and only of it.
+        // Status shows it again, and nothing else.
         let told = known.written();
         assert_eq!(told.0.facts.status.operation, announced);
         assert_eq!(told.0.facts.operation(), announced.as_ref());
@@ -443,12 +443,12 @@ fn an_operation_is_followed_until_status_knows_better() {
     assert_eq!(followed(&open), announced);
     let wiped = meets(open.wiped());
     assert_eq!(followed(&wiped), announced, "that status was lost");
-    // Of a spec that may be from before the wish nobody wishes it any more.
+    // If the spec may be older than the operation, the operation is dropped.
     let doubts = Memories::default();
     doubts.doubt_all();
     let doubtful = Scene(wiped.0.clone()).memory(|memory| memory.take_in(doubts.doubts()));
     assert_eq!(followed(&doubtful), None);
-    // An older one, without it, is no end of it.
+    // An older status without the operation does not end it.
     let older = meets(wiped.status(|status| status.attempt = 1));
     assert_eq!(followed(&older), announced);
     for end in [None, bad_end(EndReason::Failed, 1)] {
@@ -477,7 +477,7 @@ fn an_operation_on_a_server_before_the_recorded_one_is_not_followed_on_this_one(
     assert_eq!(another.written().0.facts.status.operation, None);
 }
 
-/// The record was dropped, and is written anew once the server is found by its name.
+/// The record was removed, and is written again once the server is found by its name.
 fn rebuilt(open: Scene) -> Scene {
     let dropped = open
         .with(|observed| observed.facts.record = Record::None)
@@ -538,13 +538,12 @@ fn by_key(spec: &mut InstanceSpec) {
     spec.login.ssh_key = Some(crate::api::SshKeyRef::of_id("key-1"));
 }
 
-/// The process that bought the server, or saw it made; or one that came later.
+/// A process that bought the server or saw its create; or one that came later.
 fn saw_the_purchase(scene: Scene, is_newest: bool) -> Scene {
     scene.memory(|memory| memory.calls.attempts.get_mut(&1).unwrap().is_newest = is_newest)
 }
 
-/// The server was reinstalled with a key pair after it was bought, and status was lost since: the record knows of the purchase
-/// only.
+/// The server was reinstalled with a key pair after its purchase, and status was lost since: the record shows only the purchase.
 #[test]
 fn what_came_after_the_purchase_is_not_done_twice_where_status_is_lost() {
     let applied = Applied {
@@ -583,6 +582,6 @@ fn an_edit_while_the_server_is_made_is_a_wish_where_it_is_known_that_nothing_cam
         status.operation = Some(of_purchase(&record()));
     });
     assert_eq!(begins(&shown.written()), Some(Verb::Reinstall));
-    // Nobody knows whether the server was not given that very key since.
+    // It is unknown whether the server got that key since.
     assert_eq!(begins(&edited(false).written()), None);
 }

@@ -1,4 +1,4 @@
-//! An operation on a recorded server is open.
+//! Tests of an open operation on a recorded server.
 
 mod lost;
 mod stop;
@@ -7,7 +7,7 @@ use super::diff::with_spec;
 use super::*;
 use crate::instance::memory::kinds::{Odd, Pause};
 
-/// An operation of this process, announced, and this is what became of its call.
+/// An announced operation of this process, with this outcome of its call.
 pub(super) fn open_operation(verb: Verb, target: Applied, call_state: CallState) -> Scene {
     let scene = Scene::converged().status(|status| {
         status.attempt = 2;
@@ -30,7 +30,7 @@ pub(super) fn open_operation(verb: Verb, target: Applied, call_state: CallState)
     })
 }
 
-/// Status names a task, which stands like this, and the server shows this.
+/// Status names a task in this state, and the server shows this detail.
 pub(super) fn with_task(scene: Scene, state: Fact<TaskState>, shown: &[(&str, &str)]) -> Scene {
     let found = Fact::Known(detail(shown));
     let scene = scene.status(|status| {
@@ -86,7 +86,7 @@ fn to_key() -> Applied {
     }
 }
 
-/// Whether the operation ended, and how.
+/// Whether the operation ended, and whether it succeeded.
 fn end(scene: &Scene) -> Option<bool> {
     scene.plan().update.ended.map(|entry| entry.succeeded)
 }
@@ -111,11 +111,11 @@ fn a_task_tells_how_it_ended() {
     for (verb, state, shown, ends, at_rest_ends) in [
         (Verb::Reinstall, Fact::Known(failed), vec![], no, no),
         (Verb::Reinstall, done(), vec![SECOND], yes, yes),
-        // The image comes a moment later, or it is a drift; it is not asked for again.
+        // The image shows a moment later, or it counts as drift; the reinstall is not repeated.
         (Verb::Reinstall, done(), vec![], never, yes),
         (Verb::Reinstall, Fact::Absent, vec![], never, yes),
         (Verb::Reinstall, odd(), vec![SECOND], never, yes),
-        // A task that says that it runs is believed for ever.
+        // A task that is reported as running is believed without a limit.
         (Verb::Reinstall, runs(), vec![SECOND], never, never),
         (Verb::Restart, Fact::Absent, vec![], never, yes),
         (Verb::Restart, away(), vec![], never, yes),
@@ -206,7 +206,7 @@ fn a_refusal_of_what_was_asked_for_ends_the_attempt_and_one_of_the_moment_does_n
         )
     };
     assert!(repeats(&busy()), "the same attempt, once more");
-    // What it asked for is not what is asked for now.
+    // The spec no longer asks for the operation.
     assert_eq!(end(&with_spec(busy(), |_| {})), Some(false));
     let rotated = busy().with(|observed| observed.secret_version = Some("login/2".into()));
     assert_eq!(end(&rotated), Some(false));
@@ -218,7 +218,7 @@ fn a_refusal_of_what_was_asked_for_ends_the_attempt_and_one_of_the_moment_does_n
     };
     assert!(repeats(&unsent()));
     assert_eq!(end(&with_spec(unsent(), |_| {})), Some(false));
-    // It is stopped already: that is why.
+    // The server is stopped already, which is why the service refused.
     let stopped = shows(refused(Verb::Stop, Reason::ServiceBusy), &[OFF]);
     assert_eq!(end(&stopped), Some(true));
 }
@@ -297,7 +297,7 @@ fn a_server_that_vanishes_under_an_operation_is_missing() {
         observed.detail = Fact::Absent;
         observed.memory.observations.not_found = true;
     });
-    // What follows depends on how its operation ended, for as long as its task may yet tell.
+    // The next step depends on the end of the operation, while its task may still report it.
     let plan = scene.plan();
     let ending = (State::Reconciling, Reason::ServerMissing);
     assert_eq!(reason(&plan), Some(ending));
@@ -309,7 +309,7 @@ fn a_server_that_vanishes_under_an_operation_is_missing() {
     let missing = (State::Stalled, Reason::ServerMissing);
     let given_up = later(scene, times::ENDING_FOR);
     assert_eq!(reason(&given_up.plan()), Some(missing));
-    // A process that takes over does not take that back.
+    // A process that takes over does not revert that.
     let taken_over = given_up.written().with(|observed| {
         observed.memory.observations.missing_since = Some(observed.now);
     });

@@ -3,7 +3,7 @@ use crate::api::{Import, PackageRef, ResolvedReference};
 use crate::cloud::{Offer, Package};
 use crate::instance::resolved_references::Scope;
 
-/// An Instance that is to import this, before a listing that shows these servers.
+/// An Instance with this import, and a listing that shows these servers.
 fn scene(import: Import, servers: &[(&str, &str)]) -> Scene {
     let mut instance = instance();
     instance.spec.import = Some(import);
@@ -31,7 +31,7 @@ fn by_address(address: &str) -> Import {
     }
 }
 
-/// The detail of the server that was made by hand.
+/// The detail of the server that a user created by hand.
 fn shows(fields: &[(&str, &str)]) -> impl FnOnce(&mut Observation) {
     let mut shown = detail(&[("instanceName", "by-hand")]);
     for (field, value) in fields {
@@ -114,7 +114,7 @@ fn nothing_is_bought_where_nothing_or_more_than_one_is_found() {
         message.contains(ID) && message.contains("ecs-2"),
         "{message}"
     );
-    // By its identifier it is clear which is meant.
+    // The identifier is unambiguous.
     let plan = scene(by_id(ID), &two).plan();
     assert_eq!(plan.needs, Needs::Candidate(ID.into()));
 }
@@ -151,7 +151,7 @@ fn sells(cpu: u64) -> Fact<Package> {
     Fact::Known(Package::read(row.as_object().unwrap()).unwrap())
 }
 
-/// A server with one CPU, whose package is on sale like this.
+/// A server with one CPU, whose package is sold like this.
 fn small(on_sale: Fact<Package>) -> Scene {
     scene(by_id(ID), BY_HAND).with(|observed| {
         let mut shown = detail(&[("instanceName", "by-hand")]);
@@ -171,7 +171,7 @@ fn a_server_of_another_size_than_the_package_is_not_taken_over() {
         assert!(message.contains(word), "{word}: {message}");
     }
     assert_eq!(small(sells(1)).plan().needs, Needs::Claim(ID.into()));
-    // What agrees is taken over, and what nobody could compare is said.
+    // A matching server is imported, and the Event names the properties that were not compared.
     let alike = small(sells(1)).with(|observed| observed.claim = Claim::Taken);
     let written = format!("{:?}", alike.plan().update.events);
     for words in [
@@ -180,11 +180,11 @@ fn a_server_of_another_size_than_the_package_is_not_taken_over() {
     ] {
         assert!(written.contains(words), "{words}: {written}");
     }
-    // Not read is not unlike.
+    // A package that could not be read is no difference.
     let unread = small(Fact::Unknown("503".to_owned())).plan();
     assert_eq!(told(&unread).0, Reason::Importing);
     assert!(told(&unread).2.contains("503"), "{unread:?}");
-    // What is not sold any more nobody can compare, and that is said.
+    // A package that is no longer sold cannot be compared, and the Event mentions that.
     let gone = small(Fact::Absent)
         .with(|observed| observed.claim = Claim::Taken)
         .plan();
@@ -239,14 +239,14 @@ fn what_belongs_to_another_instance_is_left_to_it() {
     assert!(message.contains("team-b/theirs"));
     assert!(!plan.update.forget_server);
 
-    // Status tells of it, and the record went back with the store: whoever has it must not find it told twice.
+    // Status shows the server, and its record went back with the store: the owner must not find the server in two statuses.
     let told_still = scene(by_id(ID), BY_HAND).with(shows(&[])).with(|observed| {
         std::sync::Arc::make_mut(&mut observed.facts.status).id = Some(ID.to_owned());
         observed.claim = Claim::Owned(owner.clone());
     });
     assert!(told_still.plan().update.forget_server);
 
-    // Recorded all the same: nothing is done to it, and it is not released.
+    // The server is on record nevertheless: nothing is done to it, and it is not released.
     let imported = || {
         Scene::recorded(Some(ID), |b| b.imported = Some("by-hand".into()))
             .listed(SETTLE, BY_HAND)
@@ -293,7 +293,7 @@ fn a_record_that_was_lost_is_made_again_by_the_same_import() {
     );
 }
 
-/// The same before a listing that tells addresses too: identifier, name, public address.
+/// The same with a listing that also shows addresses: identifier, name, public address.
 fn addressed(import: Import, servers: &[(&str, Option<&str>, Option<&str>)]) -> Scene {
     let rows = servers.iter().map(|(id, name, address)| {
         let row = json!({"ecsResourceUUID": id, "instanceName": name, "publicIpAddress": address});
@@ -334,7 +334,7 @@ fn a_filter_means_the_one_server_that_all_of_it_fits() {
             Reason::ImportNotFound
         );
     }
-    // The detail has to agree.
+    // The detail must match.
     let listed = || addressed(by_address("203.0.113.1"), FLEET);
     let moved = listed().with(shows(&[("publicIpAddress", "203.0.113.9")]));
     assert_eq!(told(&moved.plan()).0, Reason::Importing);
@@ -380,14 +380,14 @@ fn a_listing_that_does_not_tell_what_is_asked_for_takes_nothing_over() {
     }
     let plan = addressed(by_id(ID), &silent).plan();
     assert_eq!(plan.needs, Needs::Candidate(ID.into()));
-    // What is known not to fit need not tell the rest.
+    // A server that certainly does not match need not show the other fields.
     let import = || Import {
         address: Some("203.0.113.1".into()),
         ..by_name("web")
     };
     let plan = addressed(import(), &[web, ("ecs-2", Some("db"), None)]).plan();
     assert_eq!(plan.needs, Needs::Candidate(ID.into()));
-    // Rows that tell too little: the one that is left is asked itself.
+    // The rows show too little, so the detail of the remaining server decides.
     let minimal = || {
         addressed(
             import(),
@@ -423,7 +423,7 @@ fn nothing_is_imported_where_the_account_does_not_let_it() {
         assert_eq!(plan.needs, Needs::Nothing, "nobody is asked");
         assert!(plan.wants.pass_after.is_none());
     }
-    // One that this Instance had already, and whose record was lost, is no import.
+    // A server that this Instance already had, and whose record was lost, is no import.
     let had = |id: &'static str| {
         let scene = denied(scene(by_name("by-hand"), BY_HAND));
         scene.with(move |observed| {
@@ -436,7 +436,7 @@ fn nothing_is_imported_where_the_account_does_not_let_it() {
     assert_eq!(had(ID).plan().needs, Needs::Candidate(ID.into()));
     let another = had("ecs-other").plan();
     assert_eq!(told(&another).0, Reason::ImportDenied, "{another:?}");
-    // One that is on record stays, whatever the Account says now.
+    // A recorded server stays, even if the Account no longer allows imports.
     let recorded = Scene::converged().with(|observed| {
         let mut spec = (*observed.facts.spec).clone();
         spec.import = Some(by_id(ID));

@@ -1,4 +1,4 @@
-//! What the spec keeps the operator from doing, and what it lets it do.
+//! Tests of what the spec forbids and what it allows.
 
 use super::diff::{server, with_spec};
 use super::*;
@@ -183,7 +183,7 @@ fn retained(scene: Scene) -> Scene {
     })
 }
 
-/// What is told when the object is let go, if anything; none when it is not let go.
+/// The note of the Event when the finalizer is removed and the server kept; empty without an Event, None if the finalizer stays.
 fn kept(scene: &Scene) -> Option<String> {
     match scene.plan().step {
         Step::LetGo { event } => Some(event.map(|event| event.note).unwrap_or_default()),
@@ -258,7 +258,7 @@ fn a_server_that_is_only_looked_at_is_told_and_left() {
     }
     let surplus = observe_only(server(as_bought(), &[]), |_| {})
         .listed(Duration::ZERO, &[(ID, &ours()), ("ecs-2", &ours())]);
-    // Seen by one listing, it changes nothing that is told: neither that all is well nor, after a restart, that it is not.
+    // A server that only one listing shows changes nothing in status: neither Ready nor, after a restart, a former report.
     let once = || {
         let both = observe_only(server(as_bought(), &[]), |_| {});
         both.listed(Duration::ZERO, &[(ID, &ours()), ("ecs-2", &ours())])

@@ -1,4 +1,4 @@
-//! What is told before anybody applies an object is what reconciles then do.
+//! Tests that reconciles do what the preview predicts.
 
 use super::diff::{server, with_spec};
 use super::follow::{open_operation, with_task};
@@ -117,7 +117,7 @@ fn a_policy_that_holds_a_reinstall_back_is_told_and_the_rest_is_done() {
 
 #[test]
 fn what_is_in_flight_counts_as_done() {
-    // A reinstall to the second image was announced, and nobody has seen its end.
+    // A reinstall to the second image was announced, and its end has not been observed.
     let open = |image: &str| {
         let target = Applied {
             image: "img-2".into(),
@@ -168,7 +168,7 @@ fn what_is_in_flight_does_not_hide_a_later_wish_for_the_same() {
     let stops = |power| open(Verb::Stop, power, "a");
     assert!(verbs(&told(&stops(PowerState::Stopped))).is_empty());
     assert_eq!(verbs(&told(&stops(PowerState::Running))), [Verb::Start]);
-    // A start does not carry out a token that came after it.
+    // A start does not carry out a restart token that came after it.
     let starts = open(Verb::Start, PowerState::Running, "b").with(|observed| {
         observed.detail = Fact::Known(detail(&[OFF]));
     });
@@ -245,7 +245,7 @@ fn a_server_that_is_gone_is_bought_again_only_where_the_spec_says_so() {
     let held = preview.held.unwrap();
     assert_eq!(held.reason, Reason::ServerMissing);
     assert!(!held.message.contains("spec.import"), "{held:?}");
-    // One that imports buys nothing, whatever its policy is.
+    // An Instance with `spec.import` buys nothing, regardless of its policy.
     for (policy, says) in [
         (OnExternalDeletion::Recreate, "spec.import names"),
         (OnExternalDeletion::Fail, "without spec.import"),

@@ -1,4 +1,4 @@
-//! A recorded server that somebody else released, where the spec wants another one in its place.
+//! Tests of a recorded server that was released externally, where the spec asks for another one.
 
 use super::diff::with_spec;
 use super::follow::with_task;
@@ -6,7 +6,7 @@ use super::*;
 use crate::api::{InstanceSpec, ManagementPolicy, OnExternalDeletion, Pause};
 use crate::instance::memory::kinds::RecordText;
 
-/// The recorded server is missing since the first sight of it, and so long later the listings lack it.
+/// The recorded server has been missing since the object was first seen, and the listings after this time lack it.
 fn missing(limit: i32, after: Duration) -> Scene {
     let scene = Scene::converged()
         .memory(|memory| {
@@ -21,7 +21,7 @@ fn missing(limit: i32, after: Duration) -> Scene {
     })
 }
 
-/// Status has let the old server go.
+/// Status has dropped the old server.
 fn forgotten(scene: Scene) -> Scene {
     let purchase = of_purchase(scene.0.facts.purchase().unwrap());
     scene.status(|status| {
@@ -95,12 +95,12 @@ fn a_server_released_before_its_create_was_told_as_done_is_bought_anew_once_the_
     let open = |task| {
         let open = missing(1, SETTLE).untold().with(|observed| {
             observed.task = task;
-            // A listing that began so long after the purchase would show it.
+            // A listing that began this long after the purchase would show it.
             observed.memory.calls.attempts.clear();
         });
         open.status(|status| status.detail.clear())
     };
-    // It is let go first, and then another one is bought.
+    // First status drops the server, then another one is bought.
     let recreated = |open: Scene| {
         assert!(rests(&open.plan()), "{:?}", open.plan());
         let let_go = open.plan().update.forget_server;
@@ -152,7 +152,7 @@ fn the_budget_of_purchases_ends() {
     assert_eq!(announced(&plan).map(|record| record.recreated), Some(2));
 }
 
-/// This process was given this server by its attempt of that number.
+/// The service gave this process this server in the attempt with this number.
 fn given(observed: &mut Observation, number: u32, id: &str) {
     let since = observed.memory.origin.first_seen;
     let task = Some(TaskId::from("t-2"));
@@ -222,7 +222,7 @@ fn what_this_process_bought_in_its_place_is_recorded_again_where_the_store_went_
             "nothing is erased to undo it"
         );
     }
-    // What is not looked up claims nothing: neither an image nor that there is no key pair.
+    // An unresolved selector claims nothing: neither an image nor the absence of a key pair.
     let by_name = with_spec(missing(5, SETTLE), |spec| {
         spec.image.id = None;
         spec.image.name = Some("Ubuntu".into());
@@ -261,7 +261,7 @@ fn a_doubled_server_takes_the_place_of_the_one_that_is_gone_and_nothing_is_bough
     assert!(rests(&first) && first.update.forget_server);
     let unread = forgotten(doubled(SETTLE)).with(|observed| observed.detail = Fact::NotAsked);
     assert_eq!(unread.plan().needs, Needs::Detail, "not after an old look");
-    // What is not bought needs no budget.
+    // A server that is not bought needs no budget.
     let plan = forgotten(doubled(SETTLE)).plan();
     let Step::Record { record } = &plan.step else {
         panic!("{plan:?}");
@@ -270,11 +270,11 @@ fn a_doubled_server_takes_the_place_of_the_one_that_is_gone_and_nothing_is_bough
     assert_eq!((record.attempt, record.recreated), (2, 0));
     assert_eq!(plan.update.id, Some(ServerId::from(SIBLING)));
     assert!(record.target.password_secret.is_none() && record.waiting_password);
-    // What the former one was reinstalled to, nobody asked of this one.
+    // The target of the former server's reinstall was never requested for this one.
     let reinstalled = with_spec(forgotten(doubled(SETTLE)), |spec| {
         spec.image.id = Some("img-2".into());
     });
-    // Nor of one whose status was wiped since.
+    // The same if its status was cleared since.
     for told in [7, 1] {
         let plan = reinstalled
             .clone()
@@ -327,7 +327,7 @@ fn the_record_of_an_adopted_server_says_nothing_of_the_former_one() {
 
 type Turn = fn(&mut Observation);
 
-/// What a turn may see that proves less than the one before, or the same.
+/// Observations that prove no more than the one before.
 const TURNS: [(&str, Turn); 6] = [
     ("the same", |_| {}),
     ("not read", |observed| observed.detail = Fact::NotAsked),
@@ -464,7 +464,7 @@ fn what_erased_a_server_that_was_let_go_counts_as_done() {
 
 #[test]
 fn a_server_that_was_let_go_and_shows_again_is_not_reinstalled_as_it_was_bought() {
-    // It was reinstalled with a key pair before; status forgot that, and the record knows of the purchase only.
+    // The server was reinstalled with a key pair before. Status no longer shows that, and the record shows only the purchase.
     let back = with_spec(forgotten(missing(1, SETTLE)), |spec| {
         spec.login.password_secret_ref = None;
         spec.login.ssh_key = Some(crate::api::SshKeyRef::of_id("key-1"));

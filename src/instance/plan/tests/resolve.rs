@@ -1,4 +1,4 @@
-//! Things by name or filter: what is looked up when, what it leads to, and what never follows from it.
+//! Tests of selectors: which look-ups happen when, which steps follow, and which never follow.
 
 use super::*;
 use crate::api::{
@@ -30,7 +30,7 @@ fn change(observed: &mut Observation, change: impl FnOnce(&mut InstanceSpec)) {
     observed.facts.spec = spec.into();
 }
 
-/// A spec that names package, image and security group by what they are.
+/// A spec that gives package, image and security group by their properties.
 fn by_name(scene: Scene) -> Scene {
     scene.with(|observed| {
         change(observed, |spec| {
@@ -47,7 +47,7 @@ fn by_name(scene: Scene) -> Scene {
     })
 }
 
-/// A converged server whose image is asked for by name; the server shows that name.
+/// A converged server whose image is given by name; the server shows that name.
 fn converged(recorded: Option<ResolvedReference>, status: Option<ResolvedReference>) -> Scene {
     let resolved = |image: Option<ResolvedReference>| {
         Resolved {
@@ -68,7 +68,7 @@ fn converged(recorded: Option<ResolvedReference>, status: Option<ResolvedReferen
     scene.with(|observed| change(observed, |spec| spec.image = named("Ubuntu")))
 }
 
-/// The server's detail was read in this turn and shows an image of this name.
+/// This reconcile read the server's detail, which shows an image with this name.
 fn shown(scene: Scene, name: &str) -> Scene {
     scene.with(|observed| observed.detail = Fact::Known(detail(&[("imageName", name)])))
 }
@@ -327,7 +327,7 @@ fn a_filter_that_was_edited_after_the_purchase_is_told() {
         reason(&scene("cpu 1 in r/z").plan()),
         Some((State::Drifted, Reason::PurchaseDiffers))
     );
-    // A record from before there were filters: what was bought is what the filter was found to mean.
+    // A record from before filters existed: what was bought is the filter's result.
     let mut old = scene(PACKAGE);
     let mut record = old.0.facts.purchase().unwrap().clone();
     record.resolved = None;

@@ -1,4 +1,4 @@
-//! What is kept in Secrets: a password that is made, one that follows it, what a client needs to connect.
+//! Tests of Secrets: generated passwords, their rotation, and the connection Secret.
 
 use super::diff::{server, with_spec};
 use super::follow::{open_operation, with_task};
@@ -22,7 +22,7 @@ fn generated(scene: Scene, every: Option<&str>) -> Scene {
     })
 }
 
-/// The Secret in this version, as it was read.
+/// The Secret in this version, as read.
 fn read(scene: Scene, version: &str, generated: Generated) -> Scene {
     scene.with(|observed| {
         observed.secret_version = Some(version.into());
@@ -56,7 +56,7 @@ fn step(plan: &Plan) -> Option<SecretStep> {
     }
 }
 
-/// A quiet server with a generated password that is to be renewed once a day.
+/// A quiet server with a generated password that is renewed daily.
 fn daily(version: &str) -> Scene {
     let scene = generated(server(applied(version), &[]), Some("24h"));
     read(scene, version, settled())
@@ -251,7 +251,7 @@ fn server_with(version: &str) -> Scene {
     generated(server(applied(version), &[]), None)
 }
 
-/// A password change that the service took, and what its task says.
+/// A password change that the service accepted, with this state of its task.
 fn changing(task: TaskState) -> Scene {
     let call_state = CallState::Accepted {
         id: ID.into(),
@@ -297,7 +297,7 @@ fn what_was_settled_from_the_version_that_was_sent_is_not_sent_again() {
     assert!(ended.succeeded && ended.verb == Verb::ModifyPassword);
     let version = plan.update.applied.unwrap().password_secret;
     assert_eq!(version.as_deref(), Some(third));
-    // Somebody edited it meanwhile: what was sent counts, and the edit is the next wish.
+    // A user edited the Secret meanwhile: the password that was sent counts, and the edit makes the next operation due.
     let edited = Generated {
         is_settled: false,
         settled_from: Some(SECOND.into()),
@@ -324,7 +324,7 @@ fn a_given_password_is_set_after_one_of_the_operator_that_waited_in_its_place() 
         })
         .plan()
     };
-    // The same Secret, key and version, which holds another password under the key that is named now.
+    // The same Secret, key and version, which has another password under the key in the spec now.
     let plan = given(true);
     let applied = plan.update.applied.clone().unwrap();
     assert!(plan.update.ended.as_ref().is_some_and(|end| end.succeeded));
@@ -333,7 +333,7 @@ fn a_given_password_is_set_after_one_of_the_operator_that_waited_in_its_place() 
     assert_eq!(reason(&plan), wish);
     let applied = given(false).update.applied.unwrap();
     assert_eq!(applied.password_secret.as_deref(), Some(SECOND));
-    // It is on record what was sent.
+    // The record shows which password was sent.
     let waits = read(server_with(FIRST), SECOND, Generated::default()).plan();
     assert!(begun(&waits).unwrap().waiting_password);
     let edited = read(server_with(FIRST), SECOND, settled()).plan();
@@ -368,7 +368,7 @@ fn a_generated_password_whose_outcome_went_with_the_status_is_set_again() {
     let ended = plan.update.ended.unwrap();
     assert_eq!(ended.reason, Some(EndReason::AnswerLost));
     assert!(plan.update.applied.is_none());
-    // Nor does a process that never heard of it take the one in the Secret for the one in force.
+    // A process that does not know the operation does not take the password in the Secret for the one in force either.
     let unheard = lost().memory(|memory| {
         memory.calls.followed = None;
         memory.calls.attempts.clear();
@@ -379,8 +379,8 @@ fn a_generated_password_whose_outcome_went_with_the_status_is_set_again() {
     assert_eq!(begins(&unheard.written()), Some(Verb::ModifyPassword));
 }
 
-/// The server was bought with the one that waited, the spec names the Secret itself since, and no status tells of any of it. Or it
-/// was found where another one stood on record, before its image was looked up.
+/// The server was bought with a pending password, the spec has named the Secret itself since then, and no status shows that. Or
+/// the server was found while another password was on record, before its image was resolved.
 #[test]
 fn one_that_waited_in_the_place_of_a_given_password_is_not_taken_for_it_where_status_is_lost() {
     let bought = |target: Applied, waiting| {
@@ -413,7 +413,7 @@ fn one_that_waited_in_the_place_of_a_given_password_is_not_taken_for_it_where_st
     }
 }
 
-/// What the operator made may not be what the server has: nothing that the spec says later makes it so.
+/// The server may have another password than the generated one, and no later spec can change that.
 #[test]
 fn of_a_server_that_was_found_or_taken_over_no_generated_password_is_known() {
     let found = generated(Scene::fresh(), None).listed(SETTLE, &[(ID, &ours())]);

@@ -1,4 +1,4 @@
-//! A server is recorded.
+//! Tests of a recorded server.
 
 use super::diff::with_spec;
 use super::*;
@@ -93,7 +93,8 @@ fn a_failed_create_is_told_cleaned_up_and_tried_again() {
     );
 }
 
-/// Nothing was done to a server whose create failed: its double is as it was ordered, so that an edit since is an edit of that.
+/// Nothing was done to a server whose create failed. Its double is as ordered, so an edit since then is an edit for the double as
+/// well.
 #[test]
 fn a_doubled_server_in_the_place_of_one_whose_create_failed_is_as_it_was_ordered() {
     let failed = Fact::Known(TaskState::Failed { reason: None });
@@ -116,7 +117,7 @@ fn a_doubled_server_in_the_place_of_one_whose_create_failed_is_as_it_was_ordered
     let record = adopted(edited.clone());
     assert_eq!(record.id.as_deref(), Some("ecs-2"));
     assert_eq!(record.target, ordered);
-    // Where this process may have bought under a later record that is lost, it may be of that order.
+    // If this process may have bought under a later record that is lost, the double may come from that order.
     let bought_again = edited.call_state(CallState::Unknown).memory(|memory| {
         let later = memory.calls.attempts.remove(&1).unwrap();
         memory.calls.attempts.insert(2, later);
@@ -168,7 +169,7 @@ fn the_server_is_judged_by_what_it_shows() {
     );
 }
 
-/// The server is in a state that the operator does not know, for so long.
+/// The server has been in a state for so long that the operator does not know.
 fn migrating(seconds: u64) -> Scene {
     Scene::converged().with(|observed| {
         let found = detail(&[("ecsStatus", "MIGRATING")]);
@@ -189,7 +190,7 @@ fn a_state_that_is_not_known_is_waited_for_and_stalls_after_fifteen_minutes() {
         assert!(rests(&plan));
         assert_eq!(reason(&plan), Some(told), "{seconds} s");
     }
-    // Nothing is called meanwhile, whatever the spec asks for, and it is called afterwards.
+    // No call is made meanwhile, regardless of the spec; it is made afterwards.
     let other_image = |scene| with_spec(scene, |spec| spec.image.id = Some("img-2".into()));
     let held = other_image(migrating(180)).plan();
     assert!(rests(&held));
@@ -198,7 +199,7 @@ fn a_state_that_is_not_known_is_waited_for_and_stalls_after_fifteen_minutes() {
     assert!(
         matches!(&asked.step, Step::Operate { operation, .. } if operation.verb == Verb::Reinstall)
     );
-    // Where the power is not managed, its state says nothing of the server.
+    // If the power state is not managed, it does not matter for the server's readiness.
     let unmanaged = with_spec(migrating(180), |spec| {
         spec.power_state = PowerState::Unmanaged;
     });

@@ -1,4 +1,4 @@
-//! The answer to a call was lost, or the record of one.
+//! Tests of a call whose answer was lost, and of a lost record.
 
 use super::*;
 use crate::api::GeneratedLogin;
@@ -62,7 +62,7 @@ fn the_same_image_asked_for_again_is_never_repeated_by_itself() {
             &[],
         )
     };
-    // The spec still asks for what was asked for.
+    // The spec still asks for the same operation.
     let lost = || {
         with_spec(lost(), |spec| {
             spec.login.password_secret_ref = None;
@@ -73,7 +73,7 @@ fn the_same_image_asked_for_again_is_never_repeated_by_itself() {
     let unknown = (State::Stalled, Reason::OutcomeUnknown);
     assert_eq!(reason(&plan), Some(unknown));
     assert!(rests(&plan) && plan.update.ended.is_none());
-    // It stands until somebody looks at it, and keeps no second server meanwhile.
+    // The operation waits for human action, and keeps no second server meanwhile.
     let both = later(lost(), SETTLE * 2)
         .listed(Duration::ZERO, &[(ID, &ours()), ("ecs-2", &ours())])
         .plan();
@@ -92,7 +92,7 @@ fn the_same_image_asked_for_again_is_never_repeated_by_itself() {
     }
 }
 
-/// This process follows it, and status was lost.
+/// This process follows the operation, and status was lost.
 fn wiped(scene: Scene) -> Scene {
     let scene = scene.with(|observed| {
         observed.memory.calls.followed = observed.facts.status.operation.clone().map(Box::new);
@@ -121,7 +121,7 @@ fn an_operation_of_a_lost_status_ends_as_any_other() {
     }
 }
 
-/// A reinstall with the same image shows nowhere: the disk is left as it is, and the Secret says nothing that may not be so.
+/// A reinstall with the same image shows nowhere: the disk is not erased again, and the Secret claims nothing uncertain.
 #[test]
 fn a_reinstall_whose_status_was_lost_is_not_repeated_and_brings_no_password_that_may_not_be() {
     let generated = |spec: &mut crate::api::InstanceSpec| {
@@ -139,14 +139,14 @@ fn a_reinstall_whose_status_was_lost_is_not_repeated_and_brings_no_password_that
         assert_eq!(reason(&plan), Some(unknown));
         assert!(rests(&plan) && plan.update.ended.is_none());
         assert_eq!(plan.update.applied, None);
-        // It stands in status again, with all that it was asked for.
+        // The operation is in status again, with its complete target.
         let told = wiped.written();
         let operation = told.0.facts.operation();
         assert_eq!(operation, told.0.memory.calls.followed.as_deref());
     }
 }
 
-/// The service denies the task, and shows the image from before it: neither image nor password came.
+/// The service does not know the task, and shows the image from before: neither image nor password was set.
 #[test]
 fn a_reinstall_that_did_not_come_about_brought_no_password() {
     let denied = open_operation(Verb::Reinstall, to_second(), CallState::Unknown);
@@ -165,7 +165,7 @@ fn a_reinstall_that_did_not_come_about_brought_no_password() {
     assert_eq!(memory.calls.password.current, None);
 }
 
-/// Neither the image that was there nor the one that was asked for: a human was there, whose work nothing may erase.
+/// The image is neither the former nor the requested one: a user installed it, and their work must not be erased.
 #[test]
 fn an_image_of_somebody_else_after_a_lost_reinstall_is_left_alone() {
     let lost = || open_operation(Verb::Reinstall, to_second(), CallState::Unknown);
@@ -181,7 +181,7 @@ fn an_image_of_somebody_else_after_a_lost_reinstall_is_left_alone() {
     assert_eq!(end(&shown("img-1")), Some(false), "it was not carried out");
     let unknown = (State::Stalled, Reason::OutcomeUnknown);
     assert_eq!(reason(&shown("img-3").plan()), Some(unknown));
-    // Said once, it is said until another look.
+    // The report stays until another read.
     let told = json!({"type": "Ready", "status": "False", "reason": "OutcomeUnknown", "message": "",
         "lastTransitionTime": "2026-01-01T00:00:00Z"});
     let written = shown("img-3").with(|observed| {
@@ -219,7 +219,7 @@ fn an_unknown_outcome_is_said_without_another_look() {
         (plan.again, plan.wants.attention),
         (times::IDLE_REQUEUE, Attention::Quiet)
     );
-    // A new token asks again, after a look.
+    // A new token requests another reinstall, after a read.
     let asked = with_spec(lost(), |spec| {
         by_key(spec);
         spec.reinstall = Some(crate::api::Reinstall {

@@ -1,4 +1,4 @@
-//! A server that has to be stopped for a reinstall.
+//! Tests of a server that must be stopped for a reinstall.
 
 use super::*;
 use crate::api::PowerState;
@@ -40,7 +40,7 @@ fn a_reinstall_that_needs_a_stop_stops_reinstalls_and_starts_under_one_record() 
     assert_eq!(end(&off), Some(true), "it is to stay off");
     let left_alone = || with_spec(done(), |spec| spec.power_state = PowerState::Unmanaged);
     assert!(is_auxiliary(&left_alone(), is_start), "it ran before");
-    // A start that does not come about is an operation of its own.
+    // A start that fails becomes an operation of its own.
     let in_vain = done().with(|observed| {
         let at = observed.now;
         observed.memory.calls.auxiliary = Some(Box::new(Auxiliary {
@@ -66,7 +66,7 @@ fn a_server_stopped_for_a_reinstall_that_does_not_come_is_started_again() {
     };
     assert!(is_start(&taken_back(PowerState::Unmanaged)));
     assert_eq!(end(&taken_back(PowerState::Stopped)), Some(false));
-    // A stop that does not show yet is waited for, for a while.
+    // The plan waits a while for a stop whose effect does not show yet.
     let on_its_way = super::refused(Verb::Reinstall, Reason::Stopping);
     let on_its_way = with_spec(shows(on_its_way, &[]), |_| {});
     let on_its_way = on_its_way.with(|observed| {
