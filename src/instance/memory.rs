@@ -53,7 +53,7 @@ impl Memory {
         }
     }
 
-    /// Copies the result of an observation back into this memory, except for `told`, which other tasks changed in the meantime.
+    /// Copies the result of an observation back into this memory, except for the last part, which other tasks changed in the meantime.
     pub fn has_looked(&mut self, copy: &Self) {
         let mut told = std::mem::take(&mut self.told);
         if self.epoch != copy.epoch {

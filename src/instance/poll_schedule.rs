@@ -1,4 +1,4 @@
-//! When to ask for a task: the pauses grow with its age, and one query comes when such tasks have ended lately.
+//! When to query a task: the pauses grow with its age, and one query is made when the task is expected to end.
 
 use crate::api::Verb;
 use crate::instance::memory::kinds::Poll;
@@ -7,29 +7,30 @@ use crate::session::AccountSession;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// A pause is so large a part of the age: with both calls, less than a tenth of what the task took.
+/// A pause is the age divided by this. With the query and the read after it, an end is noticed within a tenth of the task's
+/// duration.
 const PART: u32 = 12;
 /// The queries of all operations together take at most this part of the request limit.
 const SHARE: f64 = 0.8;
-/// Where many operations share the request limit, the expected end is waited for as long as so many of its shares.
+/// If many operations share the request limit, a query waits for the expected end if that is at most this many shares away.
 const PATIENT: u32 = 2;
 
-/// When the task of an operation is asked for. Times count from the instant at which it was accepted.
+/// When to query the task of an operation. Times count from the instant at which the call was accepted.
 ///
 /// A task of 1, 15, 60 or 600 s takes at most 1, 13, 30 or 59 queries: one more for each 1.2 s up to 14 s, then one more for each
 /// twelfth.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Schedule {
-    /// When tasks of this verb have ended lately, if that is known.
+    /// When a task of this verb is expected to end, if known from earlier ones.
     expected: Option<Duration>,
-    /// As long as the queries of all operations that run take, at the part of the request limit that they may have.
+    /// The time that one query of each operation in progress takes, at their part of the request limit.
     spread: Duration,
-    /// The first query does not wait.
+    /// Whether the first query is made at once.
     is_at_once: bool,
 }
 
 impl Schedule {
-    /// The schedule of a verb at the service of this account session, as busy as it is now.
+    /// The schedule of a verb at the service of this account session, for the current number of operations.
     pub fn of(account_session: &AccountSession, verb: Verb) -> Self {
         let session = &account_session.shared;
         let per_second = session.client.limiter().per_second() * SHARE;
@@ -60,7 +61,7 @@ impl Schedule {
             .max(self.spread)
     }
 
-    /// When the next query comes, after the last one, if there was any.
+    /// When the next query is due after the last one, if there was one.
     pub fn next(&self, last: Option<Duration>) -> Duration {
         if self.is_at_once && last.is_none() {
             return Duration::ZERO;
@@ -71,7 +72,7 @@ impl Schedule {
             return regular;
         };
         if self.spread > times::TASK_QUERY_MIN {
-            // Many share the request limit: one query at the expected end is worth more than one before it.
+            // Many operations share the request limit: one query at the expected end is worth more than an earlier one.
             let comes = expected > known && expected <= known + self.spread * PATIENT;
             return if comes { expected } else { regular };
         }
@@ -87,14 +88,14 @@ impl Schedule {
         regular.min(extra)
     }
 
-    /// How long until the next query of this task is due by time.
+    /// The time until the next query of this task is due.
     pub fn due_in(&self, poll: &Poll, now: Instant) -> Duration {
         self.due_at(poll)
             .saturating_duration_since(now)
             .max(times::TASK_QUERY_APART)
     }
 
-    /// Whether a query is due: by time, or because the listing shows for the first time that the operation seems to have ended.
+    /// Whether a query is due: by time, or because a new listing shows for the first time that the operation seems to have ended.
     pub fn is_due(&self, poll: &Poll, ended: Option<Sight>, now: Instant) -> bool {
         let led = ended.is_some_and(|sight| {
             sight.at > poll.last.unwrap_or(poll.since) && poll.led_by != Some(sight.digest)
@@ -108,12 +109,12 @@ impl Schedule {
     }
 }
 
-/// What a listing shows of a server, and when: a digest of its row, or of its absence.
+/// A server in a listing, in short: a digest of its row, or of its absence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sight {
-    /// When it was seen.
+    /// When it was listed.
     pub at: Instant,
-    /// What it looked like.
+    /// The digest.
     pub digest: u64,
 }
 

@@ -1,7 +1,7 @@
-//! What a reconcile would do with an object as it is to be, found out without doing any of it.
+//! Predicts what a reconcile would do with an object before it is applied, without doing any of it.
 //!
-//! It looks with the looks of a reconcile and decides with its plan; what a reconcile spreads over minutes (a look, a listing,
-//! another look) is waited for here. Reads only: the client of the [`Context`] is to be one that sends no writes.
+//! It observes and plans as a reconcile does. Waits that a reconcile spreads over minutes (a read, a listing, another read)
+//! happen here at once. It only reads: the client in the [`Context`] must be one that sends no writes.
 
 use crate::api::conditions::{Readiness, Reason};
 use crate::api::{Instance, ManagementPolicy};
@@ -20,29 +20,28 @@ use crate::session::AccountSession;
 use std::sync::{Arc, Mutex};
 use tokio::time::Instant;
 
-/// What would come of an object, and what its spec keeps the operator from.
+/// The predicted effects of an object, and the restrictions in its spec.
 #[derive(Clone, Debug)]
 pub struct Foresight {
-    /// What would be done if nothing kept the operator from it.
+    /// The effects without the restrictions.
     pub preview: Preview,
-    /// Why none of that is done now: a pause, or a server that is only looked at.
+    /// Why nothing is done now: a pause, or the policy `Observe`.
     pub restrained: Option<Readiness>,
-    /// The Account whose service was asked.
+    /// The Account whose service was queried.
     pub account: ObjectKey,
-    /// Where the server is to be, if that is known.
+    /// The server's place, if known.
     pub place: Option<Place>,
 }
 
-/// Looks at what an object of this shape would call for. `is_new`: the cluster does not have it yet, so that nothing can
-/// have been bought for it.
+/// Predicts the effects of an object. `is_new`: the cluster does not have it yet, so nothing can have been bought for it.
 pub async fn predict(context: &Context, instance: &Instance, is_new: bool) -> Foresight {
-    // What a pause holds back is worth knowing: first as if there were none.
+    // Users want to know the effects that a pause delays, so predict without it first.
     let mut freed = instance.clone();
     freed.spec.pause = None;
     freed.spec.management_policy = ManagementPolicy::Manage;
     let facts = Facts::of(&context.settings.cluster, &freed);
     let memory = context.memories.met(facts.uid.as_str(), &facts.key, is_new);
-    // Nothing is bought here, so no purchase that was lost a moment ago is waited for.
+    // Nothing is bought here, so there is no need to wait for a purchase that may have been lost a moment ago.
     open(&memory).origin.recordless_since = Instant::now().checked_sub(times::LISTED_WITHIN);
     let (mut observed, plan) = look(context, facts, &memory).await;
     let mut preview = preview::preview(&observed, &plan);
@@ -58,7 +57,7 @@ pub async fn predict(context: &Context, instance: &Instance, is_new: bool) -> Fo
     }
 }
 
-/// What holds for a recorded server that does not show.
+/// A note about a recorded server that the service does not show.
 const OTHER_TOKEN: &str = "whether the Account still has the token that bought the server is known to the operator alone; if it has \
      another one, the operator takes the server for gone only after a listing that shows one of its own";
 
@@ -69,13 +68,13 @@ fn is_seen(observed: &Observation) -> bool {
     matches!(observed.detail, Fact::Known(_)) || observed.facts.id().is_some_and(is_listed)
 }
 
-/// Observes and plans until nothing more is to be learnt.
+/// Observes and plans until no further information is needed.
 async fn look(context: &Context, facts: Facts, memory: &Mutex<Memory>) -> (Observation, Plan) {
     let ends = Instant::now() + times::PREVIEW_WAITS_FOR_LISTING;
     loop {
         let (mut observed, session) = observe::observe(context, facts.clone(), memory).await;
         if observed.facts.id().is_some() {
-            // Whatever the listing gives reason to: nobody wants to hear of yesterday.
+            // Always read the server, since users expect current information.
             let _ = observe::learn(
                 context,
                 &mut observed,
@@ -106,7 +105,7 @@ async fn look(context: &Context, facts: Facts, memory: &Mutex<Memory>) -> (Obser
     }
 }
 
-/// Whether a listing would tell more: before something is bought or taken over. A recorded server tells by itself.
+/// Whether a listing would add information: before a purchase or an import. A recorded server is read itself.
 fn waits_for_a_listing(observed: &Observation, plan: &Plan) -> bool {
     let reason = plan
         .update
@@ -114,7 +113,7 @@ fn waits_for_a_listing(observed: &Observation, plan: &Plan) -> bool {
         .as_ref()
         .map(|readiness| readiness.reason);
     let listing = observed.listing.as_ref();
-    // A service that refuses will do so again.
+    // A listing that failed will fail again.
     let is_hopeless = listing.is_some_and(|listing| listing.trouble().is_some());
     observed.facts.id().is_none()
         && !is_hopeless
@@ -122,7 +121,7 @@ fn waits_for_a_listing(observed: &Observation, plan: &Plan) -> bool {
         && plan.wants.pass_after.is_some()
 }
 
-/// A pass has ended, or it is time to look.
+/// Waits for the end of a listing pass, or until it is time to observe again.
 async fn listed(session: &AccountSession) {
     let mut passes = session.shared.inventory.passes();
     let _ = tokio::time::timeout(times::PREVIEW_RECHECK, passes.changed()).await;

@@ -1,7 +1,8 @@
-//! Makes durable what must not be forgotten, before anything is called; and looks once more before anything is destroyed.
+//! Writes the intent before the call. Before a release, reads the object and the server again.
 //!
-//! An intent is one patch with `uid` and `resourceVersion`: a stale cache, a second controller or a re-created namesake makes it
-//! fail. That of a purchase writes finalizer and record together, that of an operation writes status.
+//! An intent is one patch with `uid` and `resourceVersion`, so it fails with a stale cache, next to a second controller, or on a
+//! re-created object of the same name. The intent of a purchase writes finalizer and record together, that of an operation writes
+//! status.
 
 use crate::api::condition_list::ListedTypes;
 use crate::api::conditions::Reason;
@@ -30,23 +31,23 @@ use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 use tokio::time::Instant;
 
-/// Swaps that are tried in one reconcile: with another writer at 100 Hz and a read and a patch of a few milliseconds, more
-/// than half of them succeed.
+/// How often a swap is tried in one reconcile. With another writer at 100 Hz, and a few milliseconds for a read and a patch, more
+/// than half of the reconciles succeed.
 const SWAPS: u32 = 6;
 
-/// A step that may be carried out now, because what it needs is on record.
+/// A step that may be carried out now, because its intent is on record.
 #[derive(Debug)]
 pub struct Announced {
-    /// The step, with what was written for it.
+    /// The step, with the values that were written.
     pub step: Step,
-    /// The record's text as it stands; the receipt of a purchase is conditional on it.
+    /// The exact text of the current record; the receipt of a purchase is conditional on it.
     pub text: String,
 }
 
-/// Writes or confirms what the step needs. Writes to Kubernetes only; reads the service once before a server is released.
+/// Writes or confirms what the step requires. Writes to Kubernetes only. Reads the service once, before a release.
 ///
 /// # Errors
-/// The outcome, where it does not come to the step.
+/// The outcome if the step must not be carried out.
 pub async fn record(
     context: &Context,
     observed: &mut Observation,
@@ -74,7 +75,7 @@ pub async fn record(
             operation.nonce = nonce();
             announce(context, observed, plan, operation, memory).await?;
         }
-        // The very attempt must still stand, on an object that still wants it.
+        // The same attempt must still be on record, and the object must still ask for it.
         Step::Buy { .. } | Step::Operate { .. } | Step::Auxiliary { .. } => {
             let now = fresh(context, &observed.facts).await?;
             if !still_wants(&now, &observed.facts) {
@@ -94,7 +95,7 @@ pub async fn record(
     Ok(Announced { step, text })
 }
 
-/// One compare-and-swap of status announces an operation: status shows it from then on.
+/// Announces an operation with one compare-and-swap of status, which shows the operation from then on.
 async fn announce(
     context: &Context,
     observed: &mut Observation,
@@ -118,7 +119,7 @@ async fn announce(
         Ok(swapped) => swapped,
         Err(error) => {
             if error.may_stand {
-                // Should it turn out to stand, nothing was sent for it.
+                // If it turns out to be in status, no call was made for it.
                 remember_operation(&mut open(memory), facts, operation);
             }
             return Err(error.outcome);
@@ -127,7 +128,7 @@ async fn announce(
     let has_gone_back = went_back(context, &swapped.version, seen_before);
     let mut memory = open(memory);
     remember_operation(&mut memory, facts, operation);
-    // The state went back in time, as this turn found, or another one while this one was under way.
+    // This reconcile, or another one in the meantime, found that the state went back in time.
     if has_gone_back || !memory.is_of(context.memories.doubts()) {
         return Err(Outcome::Stale);
     }
@@ -143,7 +144,7 @@ async fn announce(
     Ok(())
 }
 
-/// An operation that this process announced, or may have announced.
+/// Remembers an operation that this process announced, or may have announced.
 fn remember_operation(memory: &mut Memory, facts: &Facts, operation: &Operation) {
     let account = facts.purchase().map(|record| record.account.clone());
     let number = u32::try_from(operation.attempt).unwrap_or_default();
@@ -161,7 +162,7 @@ fn remember_operation(memory: &mut Memory, facts: &Facts, operation: &Operation)
     memory.calls.attempts.insert(number, Box::new(attempt));
 }
 
-/// One compare-and-swap of finalizer and record. Acknowledged, or found to be ours by its nonce when the answer was lost.
+/// Writes finalizer and record with one compare-and-swap. It is acknowledged, or if the answer was lost, recognized by its nonce.
 async fn intend(
     context: &Context,
     facts: &Facts,
@@ -182,11 +183,11 @@ async fn intend(
     let swapped = match swap(context, facts, &intent).await {
         Ok(swapped) => swapped,
         Err(error) => {
-            // What made the plan stale may be an earlier record of ours, of which the watch has yet to tell.
+            // If the plan is stale, the cause may be an earlier record of ours that the watch has not shown yet.
             let keeps = error.may_stand || matches!(error.outcome, Outcome::Stale);
             reservations.announce(&facts.uid, keeps);
             if error.may_stand && call_state == CallState::NotSent {
-                // Should it turn out to stand, nothing was sent for it.
+                // If it turns out to be on record, no call was made for it.
                 remember(&mut open(memory), record, call_state);
             }
             return Err(error.outcome);
@@ -195,11 +196,11 @@ async fn intend(
     let Swapped {
         version, is_wanted, ..
     } = &swapped;
-    // A record that stood already tells nothing: other objects may well have been written since.
+    // A record that was there already shows nothing, since other objects may have been written since.
     let is_new = swapped.is_written || call_state == CallState::NotSent;
     let has_gone_back = is_new && went_back(context, version, seen_before);
     let mut memory = open(memory);
-    // The state went back in time, as this turn found, or another one while this one was under way.
+    // This reconcile, or another one in the meantime, found that the state went back in time.
     if has_gone_back || !memory.is_of(context.memories.doubts()) {
         return Err(Outcome::Stale);
     }
@@ -217,7 +218,7 @@ async fn intend(
     Ok(text)
 }
 
-/// The attempt of a record that this process wrote, or may have written.
+/// Remembers the attempt of a record that this process wrote, or may have written.
 fn remember(memory: &mut Memory, record: &PurchaseRecord, call_state: CallState) {
     let known = memory.calls.attempts.get(&record.attempt);
     if known.is_some_and(|attempt| attempt.nonce == record.nonce) {
@@ -241,16 +242,16 @@ fn remember(memory: &mut Memory, record: &PurchaseRecord, call_state: CallState)
     attempts.insert(record.attempt, Box::new(attempt));
 }
 
-/// What is announced by a compare-and-swap.
+/// The object of a compare-and-swap.
 enum Intent<'a> {
-    /// Finalizers and record of an attempt to buy a server, or of one that is there.
+    /// Finalizers and record, for an attempt to buy a server or for an existing server.
     Record(&'a [String], &'a str),
-    /// A status with an operation, which bears this nonce.
+    /// A status with an operation that has this nonce.
     Operation(&'a InstanceStatus, &'a str),
 }
 
 impl Intent<'_> {
-    /// Writes it over the object of this version, and over no other one.
+    /// Writes it over exactly this version of the object.
     async fn write(
         &self,
         context: &Context,
@@ -274,7 +275,7 @@ impl Intent<'_> {
                 let written = call(WHAT, api.patch_metadata(name, &params, &patch)).await?;
                 Ok(written.metadata)
             }
-            // A merge would remove no field, and a UID in it counts for nothing.
+            // A merge patch would remove no field, and ignores a UID.
             Self::Operation(status, _) => {
                 let mut patch = vec![
                     json!({"op": "test", "path": "/metadata/uid", "value": facts.uid}),
@@ -304,19 +305,19 @@ impl Intent<'_> {
     }
 }
 
-/// An intent that stands.
+/// An intent that is on the object.
 struct Swapped {
-    /// The object's version with it.
+    /// The object's version with the intent.
     version: String,
-    /// Whether the swap was acknowledged. False: the intent was found standing.
+    /// Whether the swap was acknowledged. If false, a read found the intent.
     is_written: bool,
-    /// Whether the object is still what the plan was made from. Between a swap whose answer was lost and the read that finds
-    /// it, somebody may have deleted the object or changed its spec; and where etcd was restored, the version that was planned
-    /// for may have come again, of another state of the object.
+    /// Whether the object still matches the plan. Between a swap whose answer was lost and the read that finds the intent, a user
+    /// may have deleted the object or changed its spec. And after a restore of etcd, the planned version may have come again with
+    /// another state of the object.
     is_wanted: bool,
 }
 
-/// An intent that does not stand, or of which nobody knows.
+/// An intent that was not written, or whose write has an unknown outcome.
 struct NotSwapped {
     outcome: Outcome,
     may_stand: bool,
@@ -331,11 +332,11 @@ impl From<Outcome> for NotSwapped {
     }
 }
 
-/// The compare-and-swap itself.
+/// The compare-and-swap.
 ///
-/// Somebody who writes labels or a foreign annotation many times a second makes the version of a plan old before the
-/// patch arrives. What stands now is read then, and if it is in everything that a plan looks at what the plan was made
-/// from, it is swapped at its own version.
+/// A writer that changes labels or a foreign annotation many times a second makes the planned version outdated before the patch
+/// arrives. Then the current object is read. If everything that the plan depends on is unchanged, the swap is repeated with the
+/// current version.
 async fn swap(
     context: &Context,
     facts: &Facts,
@@ -368,7 +369,7 @@ async fn swap(
         };
         let now = match fresh(context, facts).await {
             Ok(now) => now,
-            // It is the swap of which nobody knows, not the look.
+            // The patch has an unknown outcome; the read merely failed.
             Err(Outcome::NotDone(..)) if unknown.may_stand => return Err(unknown),
             Err(other) => return Err(other.into()),
         };
@@ -380,7 +381,7 @@ async fn swap(
             });
         }
         let is_unchanged = now.metadata.resource_version.as_deref() == Some(version.as_str());
-        // What was refused although nobody has written meanwhile is refused for another reason.
+        // A patch that was refused although there was no other write was refused for another reason.
         if unknown.may_stand || is_unchanged {
             return Err(unknown);
         }
@@ -394,14 +395,14 @@ async fn swap(
     Err(Outcome::Stale.into())
 }
 
-/// Whether spec and deletion of the object are what the plan was made from.
+/// Whether spec and deletion of the object match the plan.
 fn is_as_planned(now: &ObjectMeta, facts: &Facts) -> bool {
     now.generation == Some(facts.generation) && now.deletion_timestamp.is_some() == facts.deleting
 }
 
-/// Whether the resourceVersion of a write of ours is lower than one that was seen before the write began: etcd was
-/// restored, and nothing that was believed to be new or unbought is certain any more. Versions are integers that only
-/// grow, over all objects; what was seen while the write was under way may well be higher.
+/// Whether the resourceVersion of our own write is lower than one that was seen before the write began. Then etcd was restored,
+/// and nothing that seemed new or unbought is certain any more. Versions are integers that only grow, over all objects. A version
+/// that was seen during the write may be higher.
 fn went_back(context: &Context, version: &str, seen_before: u64) -> bool {
     let Ok(version) = version.parse::<u64>() else {
         return false;
@@ -420,8 +421,8 @@ fn went_back(context: &Context, version: &str, seen_before: u64) -> bool {
     true
 }
 
-/// A destructive call needs a fresh read of the object, and a look at the server that is to go; a surplus release also the
-/// recorded server alive in this turn.
+/// A release needs a fresh read of the object and of the server. The release of a surplus server also needs a read in this
+/// reconcile that shows the recorded server alive.
 async fn confirm_release(
     context: &Context,
     observed: &Observation,
@@ -460,9 +461,9 @@ async fn confirm_release(
     Ok(())
 }
 
-/// A server that is to be released bears our marker, as a listing of just now or its detail shows: the service may have
-/// given its identifier away again since. That it is not there at all is for the release to hear. A detail that this turn
-/// has asked for already is not asked for again.
+/// Checks that a server bears our marker before its release, in a listing from a moment ago or in its detail, because the service
+/// may have reused its identifier. If the server does not exist at all, the release itself finds out. A detail that this
+/// reconcile has read is not read again.
 async fn look_at(
     observed: &Observation,
     id: &ServerId,
@@ -485,11 +486,11 @@ async fn look_at(
             match detail {
                 Fact::Known(detail) => detail.name().map(ToOwned::to_owned).or(listed),
                 Fact::Absent => None,
-                // The release would come no further than the look.
+                // The release would not reach the service either.
                 Fact::Unknown(trouble) if is_unreached => {
                     return Err(unconfirmed(id, &trouble));
                 }
-                // A detail that cannot be read must not hold a release up for ever.
+                // A detail that cannot be read must not block a release forever.
                 Fact::Unknown(_) | Fact::NotAsked if listed.is_some() => listed,
                 Fact::Unknown(trouble) => return Err(unconfirmed(id, &trouble)),
                 Fact::NotAsked => None,
@@ -518,15 +519,15 @@ fn unconfirmed(id: &ServerId, trouble: &str) -> Outcome {
     ))
 }
 
-/// The detail of a server that is to be released: what this turn was told of it, or what the service says now; and whether
-/// the service could not even be asked.
+/// The detail of a server that is to be released: as this reconcile read it, or a new read. Also returns whether the service
+/// could not be reached.
 async fn look_again(
     observed: &Observation,
     id: &ServerId,
     why: ReleaseReason,
     session: &AccountSession,
 ) -> (Fact<Detail>, bool) {
-    // The reconcile has looked at the server that is to go, unless that is a second one.
+    // The reconcile has read the server that is to be released, unless it is a surplus server.
     let is_asked = !matches!(observed.detail, Fact::NotAsked | Fact::Absent);
     if is_asked && why != ReleaseReason::Surplus {
         return (
@@ -557,12 +558,12 @@ async fn fresh(context: &Context, facts: &Facts) -> Result<Instance, Outcome> {
     }
 }
 
-/// The record is word for word the one that the plan was made from.
+/// Whether the record is exactly the one that the plan is based on.
 fn stands(now: &Instance, facts: &Facts) -> bool {
     now.annotations().get(BINDING) == facts.annotation.as_ref()
 }
 
-/// Record and spec are those that the plan was made from, and the object is to stay.
+/// Whether record, spec and operation are those that the plan is based on, and the object is not being deleted.
 fn still_wants(now: &Instance, facts: &Facts) -> bool {
     let nonce = |told: Option<&Operation>| told.map(|told| (told.nonce.clone(), told.is_open()));
     let told = now.status.as_ref().and_then(|told| told.operation.as_ref());
@@ -572,7 +573,7 @@ fn still_wants(now: &Instance, facts: &Facts) -> bool {
     is_same && is_as_planned(&now.metadata, facts) && !facts.deleting
 }
 
-/// A word that no other reconcile has written.
+/// A value that no other reconcile has written.
 fn nonce() -> String {
     format!("{:016x}", chance::word())
 }

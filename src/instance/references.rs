@@ -1,10 +1,10 @@
-//! What the references of a spec mean: identifiers and codes are what they say; selectors mean what is pinned, or what was
-//! looked up in this turn.
+//! The meaning of the references in a spec. Identifiers and codes stand for themselves. A selector stands for its pin, or for the
+//! result of a look-up in this reconcile.
 //!
-//! A pin is kept in status, and in the record for what was bought or last reinstalled; it counts for the very selector that
-//! it was looked up for. While nothing was bought nothing is pinned: a package that is sold out leaves the list, and the
-//! next try takes the next one. Where a server is there, what it has already stays as long as it fits, so that neither a
-//! lost pin nor a new image of the same name reinstalls it.
+//! Status has the pins, and the record has those of the purchase or the last reinstall. A pin is valid for exactly the selector
+//! that it resolves. Nothing is pinned before the purchase: a package that is sold out disappears from the list, and the next try
+//! takes another one. An existing server keeps its values while they match, so that neither a lost pin nor a new image with the
+//! same name causes a reinstall.
 
 pub mod find;
 
@@ -37,7 +37,7 @@ pub(super) fn key_from(facts: &Facts) -> Option<String> {
     facts.spec.login.ssh_key.as_ref()?.selector()
 }
 
-/// The package, if it is known.
+/// The package, if known.
 pub fn package(observed: &Observation) -> Option<Meaning> {
     let facts = &observed.facts;
     let Some(from) = package_from(facts) else {
@@ -72,7 +72,7 @@ pub fn firewall(observed: &Observation) -> Option<Meaning> {
         .map(Meaning::pinned)
 }
 
-/// The image, if it is known.
+/// The image, if known.
 pub fn image(observed: &Observation) -> Option<Meaning> {
     let facts = &observed.facts;
     let Some(from) = image_from(facts) else {
@@ -84,7 +84,7 @@ pub fn image(observed: &Observation) -> Option<Meaning> {
         .map(Meaning::pinned)
 }
 
-/// The key pair, if the spec wants one and it is known.
+/// The key pair, if the spec asks for one and it is known.
 pub fn key(observed: &Observation) -> Option<Meaning> {
     let wanted = observed.facts.spec.login.ssh_key.as_ref()?;
     let Some(from) = key_from(&observed.facts) else {
@@ -115,7 +115,7 @@ pub(super) fn of_record(id: String, from: &str) -> ResolvedReference {
     }
 }
 
-/// What was bought, where the record tells the thing and not the selector: it was rebuilt, or is older than selectors.
+/// The value that was bought, if the record has it without its selector: the record was rebuilt, or is older than selectors.
 pub(super) fn unpinned(
     facts: &Facts,
     which: Which,
@@ -126,7 +126,7 @@ pub(super) fn unpinned(
     (!is_pinned && !what(bought).is_empty()).then(|| what(bought).to_owned())
 }
 
-/// The image that the server shows, where it is one that the selector means.
+/// The image that the server shows, if the selector matches it.
 pub(super) fn shown_image(observed: &Observation) -> Option<String> {
     let facts = &observed.facts;
     bought(&facts.status, facts.purchase())?;
@@ -144,14 +144,14 @@ pub(super) fn shown_image(observed: &Observation) -> Option<String> {
     Some(id.to_owned())
 }
 
-/// Whether image or key pair is not known, so that nothing can be said about what the server is to have.
+/// Whether image or key pair is unknown, so that the server cannot be compared with the spec.
 pub fn installation_is_open(observed: &Observation) -> bool {
     let wants_key = observed.facts.spec.login.ssh_key.is_some();
     image(observed).is_none() || (wants_key && key(observed).is_none())
 }
 
-/// Whether the spec was edited since the purchase in what selectors say of package, security group or place: what it says,
-/// and the words for it.
+/// Whether the selectors for package, security group or place were edited since the purchase. Returns the name of the field and
+/// the new selector.
 pub fn edited(facts: &Facts, record: &PurchaseRecord) -> Option<(&'static str, String)> {
     let pins = record.resolved.as_ref()?;
     let named = |text: &str, from: String| (!is_code(text)).then_some(from);
@@ -176,7 +176,7 @@ pub fn edited(facts: &Facts, record: &PurchaseRecord) -> Option<(&'static str, S
     })
 }
 
-/// The pins of the spec as it is, as far as they are known; what is not known now keeps the one that stood.
+/// The pins of the current spec, as far as known. A pin that is not known now keeps its former value.
 pub fn pins(observed: &Observation) -> Option<Resolved> {
     let facts = &observed.facts;
     let former = facts.status.resolved.clone().unwrap_or_default();

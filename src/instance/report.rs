@@ -1,4 +1,4 @@
-//! Says what was seen and done: one status, written only if something but time differs; then Events.
+//! Writes the status if anything but a timestamp changed, then publishes Events.
 
 mod audit;
 mod conflict;
@@ -23,19 +23,19 @@ use std::sync::Mutex;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Why a status that is to be written is not.
+/// Why a status that should be written was not.
 #[derive(Debug)]
 pub enum Unreported {
-    /// It could not be written.
+    /// The write failed.
     Failed(KubeError),
-    /// It could not be written a moment ago: what wakes the object meanwhile makes no write of it. With the rest of the wait.
+    /// A write failed a moment ago, and events in between do not trigger another one. With the rest of the wait.
     TooSoon(Duration),
 }
 
-/// Writes status if it changed, tells Events, and gives what is still to be written: a progress that has to last first.
+/// Writes status if it changed, and publishes Events. Returns the wait of a progress that must last before it is written.
 ///
 /// # Errors
-/// The status is not written. Nothing is lost: a later reconcile says it again.
+/// The status is not written. Nothing is lost, since a later reconcile writes it.
 pub async fn report(
     context: &Context,
     observed: &Observation,
@@ -44,7 +44,7 @@ pub async fn report(
     memory: &Mutex<Memory>,
 ) -> Result<Option<Duration>, Unreported> {
     let written = tell_status(context, observed, plan, outcome, memory).await;
-    // That the service took a call is told whatever became of the status.
+    // Publish the Event of an accepted call regardless of the status write.
     if let Some(event) = audit::of(observed, plan, outcome) {
         context
             .events
@@ -65,7 +65,7 @@ async fn tell_status(
         measure::gone(context, &observed.facts, &plan.step, memory);
     }
     if matches!(outcome, Outcome::Stale | Outcome::Finished) {
-        // What the plan was made from is not what stands: there is nothing to say about it.
+        // The object is not the one that the plan is based on, so there is nothing to report.
         return Ok(None);
     }
     let facts = &observed.facts;
@@ -95,7 +95,7 @@ async fn tell_status(
         )
         .await;
         if !written.map_err(Unreported::Failed)? {
-            // There is nobody to tell: nor are there Events about what was seen of an object that is gone.
+            // The object is gone, so there are no Events about it either.
             return Ok(None);
         }
     }
@@ -104,7 +104,7 @@ async fn tell_status(
     }
     let changed = change_of_ready(&facts.status.conditions, &status.conditions)
         .filter(|event| writes && !audit::tells(event, observed, update, outcome));
-    // What a plan has to tell is told with the status that shows it, or once its record is written.
+    // Publish the plan's Events with the status that shows them, or once the record is written.
     let told = writes || matches!(outcome, Outcome::Written);
     let planned = || update.events.iter().filter(|_| told);
     let server = update.id.as_ref().map(ServerId::as_str);
@@ -118,12 +118,12 @@ async fn tell_status(
     Ok(held)
 }
 
-/// What the plan had to tell, and what came of its call: the operation that runs now, or one that the service does not
-/// want, which ends its attempt.
+/// The plan's update, extended by the result of the call: the operation in progress, or one that the service refused, which ends
+/// its attempt.
 fn update(observed: &Observation, plan: &Plan, outcome: &Outcome) -> StatusUpdate {
     let mut update = complete(observed, plan.update.clone());
     if matches!(plan.step, Step::Record { .. }) && !matches!(outcome, Outcome::Written) {
-        // What is not on record is not its server: told in status all the same, it would stand in the way of whoever has it.
+        // Do not report a server that is not on record: it would block the Instance that owns it.
         update.id = update
             .id
             .filter(|id| observed.facts.id().as_ref() == Some(id));
@@ -139,7 +139,7 @@ fn update(observed: &Observation, plan: &Plan, outcome: &Outcome) -> StatusUpdat
                 ..open
             });
         }
-        // What the service has to be stopped for is ended by a look at it.
+        // A reinstall that requires a stopped server ends after a read of the server.
         (
             Step::Operate { announce: true, .. },
             Outcome::Refused {
@@ -164,7 +164,7 @@ fn update(observed: &Observation, plan: &Plan, outcome: &Outcome) -> StatusUpdat
     update
 }
 
-/// The purchase as status shows it, once the service took it.
+/// The purchase in status, after the service accepted it.
 fn receipt_of_purchase(plan: &Plan, outcome: &Outcome) -> Option<Operation> {
     let (Step::Buy { record, .. }, Outcome::Accepted { task, .. }) = (&plan.step, outcome) else {
         return None;
@@ -176,15 +176,15 @@ fn receipt_of_purchase(plan: &Plan, outcome: &Outcome) -> Option<Operation> {
     })
 }
 
-/// What to say, now that the step is done or was not.
+/// The readiness to report after the step.
 fn readiness(plan: &Plan, outcome: &Outcome) -> Option<Readiness> {
     match outcome {
-        // The plan that has it stopped says so.
+        // The plan that stops the server reports that.
         Outcome::Refused {
             reason: Reason::Stopping,
             ..
         } => None,
-        // The Account, which knows the remedy, is looked at first.
+        // The Account, which reports the remedy, is reconciled first.
         Outcome::Refused {
             reason: Reason::TokenRefused,
             ..
@@ -198,7 +198,7 @@ fn readiness(plan: &Plan, outcome: &Outcome) -> Option<Readiness> {
         Outcome::Refused {
             message, reason, ..
         } => Some(refused(message, *reason)),
-        // The next look says that the outcome is unknown, and what follows from that.
+        // The next reconcile reports the unknown outcome and its consequences.
         Outcome::Unknown(_) => None,
         Outcome::NotDone(_, readiness) => readiness.clone(),
         Outcome::Stale | Outcome::Finished => None,
@@ -210,8 +210,8 @@ fn readiness(plan: &Plan, outcome: &Outcome) -> Option<Readiness> {
     }
 }
 
-/// Whether the readiness waits. A progress is shown when it has stood for [`times::PROGRESS_SHOWN_AFTER`] and the task, if there
-/// is one, was found running; while its reason stands in status, other words for it are not worth a write. Gives the rest of the
+/// Whether the readiness must wait. A progress is shown once it has lasted for [`times::PROGRESS_SHOWN_AFTER`] and the task, if
+/// there is one, was found running. While status shows its reason, another message is not worth a write. Returns the rest of the
 /// wait.
 fn hold(
     observed: &Observation,
@@ -224,7 +224,7 @@ fn hold(
     let now = Instant::now();
     let mut memory = open(memory);
     let at_once = match outcome {
-        // Trouble of the service that the next try may already have behind it.
+        // A fault of the service that may be over at the next attempt.
         Outcome::Refused { reason, .. } => {
             !matches!(reason, Reason::RateLimited | Reason::ServiceUnreachable)
         }
@@ -259,7 +259,7 @@ fn hold(
         .as_ref()
         .is_some_and(|poll| poll.last.is_none());
     if observed.following.is_some() && unasked {
-        // The first query comes when such tasks are usually done.
+        // The first query is made when such tasks usually end.
         return Some(times::IDLE_REQUEUE);
     }
     let after = match readiness.reason {
@@ -270,8 +270,8 @@ fn hold(
     (!rest.is_zero()).then_some(rest)
 }
 
-/// Whether status must tell of a running operation at once: it holds the only receipt, or it still says that all is as the
-/// spec wants it, or why nothing is done.
+/// Whether status must show the operation in progress at once: it holds the only receipt, or status still reports Ready, or an
+/// obstacle that is gone.
 fn is_owed(facts: &Facts, update: &StatusUpdate) -> bool {
     let Some(operation) = &update.operation else {
         return false;
@@ -283,7 +283,7 @@ fn is_owed(facts: &Facts, update: &StatusUpdate) -> bool {
     let is_current = status.observed_generation == facts.generation;
     let shown = ready(&status.conditions);
     let says_ready = shown.is_some_and(|c| c.status == "True");
-    // What stood in the way, or was about to come, is not so any more.
+    // The reported obstacle or announcement is outdated.
     let reason = update
         .readiness
         .as_ref()
@@ -297,8 +297,8 @@ fn is_owed(facts: &Facts, update: &StatusUpdate) -> bool {
     holds_receipt || is_untrue || (is_current && says_ready)
 }
 
-/// Whether the package is all that a status lacks, which one of an older version does: told once in the life of a process. Where
-/// the older CustomResourceDefinition is still installed, the apiserver drops the field, and it would be written for ever.
+/// Whether a status that an older version wrote lacks only the package. It is added once in the life of a process: if the older
+/// CustomResourceDefinition is still installed, the apiserver drops the field, and it would be written forever.
 fn is_owed_its_package(facts: &Facts, next: &InstanceStatus, memory: &Mutex<Memory>) -> bool {
     facts.status.package != next.package && open(memory).told.written.is_none()
 }

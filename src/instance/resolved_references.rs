@@ -1,4 +1,4 @@
-//! What the selectors of a spec were found to mean: pins of status, and of the record of a server.
+//! Resolved selectors: the pins in status, and those in the record of a server.
 
 use crate::api::conditions::Readiness;
 use crate::api::references::is_code;
@@ -8,14 +8,14 @@ use crate::api::{
 use crate::cloud::{Package, Place};
 use crate::instance::fact::Fact;
 
-/// The pins that stand: of status, and of the record of a server.
+/// The current pins: in status, and in the record of a server.
 #[derive(Clone, Copy)]
 pub struct Pins<'a> {
     told: Option<&'a Resolved>,
     recorded: Option<&'a Resolved>,
 }
 
-/// The record of a server that is there: not of one that its failed create left behind.
+/// The record of an existing server, not of one that a failed create left behind.
 pub fn bought<'a>(
     status: &InstanceStatus,
     record: Option<&'a PurchaseRecord>,
@@ -30,7 +30,7 @@ pub fn bought<'a>(
 pub type Which = fn(&Resolved) -> Option<&ResolvedReference>;
 
 impl Found {
-    /// What stands in the way, the first thing first.
+    /// The first obstacle.
     pub fn trouble(&self) -> Option<&Readiness> {
         let all = [
             &self.region,
@@ -77,7 +77,7 @@ impl<'a> Pins<'a> {
     }
 }
 
-/// Where the spec wants the server, as far as it can be told without looking it up.
+/// The place in the spec, as far as it is known without a look-up.
 pub fn place(
     spec: &InstanceSpec,
     status: &InstanceStatus,
@@ -85,7 +85,7 @@ pub fn place(
 ) -> Option<Place> {
     let pins = Pins::of(status, record);
     let bought = bought(status, record);
-    // A record that knows no name was made when the spec gave the code, or was rebuilt: the place is the recorded one.
+    // A record without the name was made when the spec gave the code, or was rebuilt: then the recorded place counts.
     let recorded = |which: Which| {
         let unnamed = bought.filter(|record| {
             let pins = record.resolved.as_ref();
@@ -118,13 +118,13 @@ pub fn zone_from(spec: &InstanceSpec, region: &str) -> String {
     format!("name {:?} in {region}", spec.zone)
 }
 
-/// What one look-up gave: what the selector means, or what is to be said about it.
+/// The result of a look-up: the meaning of the selector, or the readiness to report.
 pub type Answer = Result<ResolvedReference, Readiness>;
 
-/// What was looked up in this turn.
+/// The results of this reconcile's look-ups.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
-    /// How much was looked up.
+    /// The extent of the look-ups.
     pub scope: Scope,
     /// The region.
     pub region: Option<Answer>,
@@ -138,7 +138,7 @@ pub struct Found {
     pub image: Option<Answer>,
     /// The key pair.
     pub key: Option<Answer>,
-    /// The package that the spec names by its code, as the service sells it: looked up where a server is to be taken over.
+    /// The package that the spec names by code, as the service sells it: looked up before an import.
     pub on_sale: Fact<Package>,
 }
 
@@ -148,17 +148,17 @@ pub enum Scope {
     /// None.
     #[default]
     Nothing,
-    /// What a reinstall needs: image and key pair.
+    /// The references that a reinstall needs: image and key pair.
     Installation,
-    /// What a purchase needs: all.
+    /// The references that a purchase needs: all.
     Purchase,
 }
 
-/// What a reference means.
+/// The meaning of a reference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Meaning {
-    /// What the service calls it.
+    /// The service's identifier or code.
     pub id: String,
-    /// The pin, where it was not given by identifier.
+    /// The pin, if the spec does not give the identifier.
     pub pin: Option<ResolvedReference>,
 }

@@ -1,4 +1,4 @@
-//! The status of an Instance: what it says next, and its writes.
+//! The status of an Instance: its next value, and its writes.
 
 pub mod synced;
 pub mod write;
@@ -18,12 +18,12 @@ use jiff::tz::Offset;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use serde_json::{Map, Value};
 
-/// Entries of the history that are kept.
+/// Number of entries in the history.
 const HISTORY: usize = 8;
-/// Fields of the service that tell how a server stands.
+/// The service's fields with the server's state.
 const STATES: [&str; 2] = ["ecsStatus", "ecsPendingStatus"];
 
-/// What is told, with what every status tells.
+/// Adds the values that every status has.
 pub fn complete(observed: &Observation, update: StatusUpdate) -> StatusUpdate {
     StatusUpdate {
         resolved: references::pins(observed),
@@ -41,7 +41,7 @@ fn utc_offset(observed: &Observation) -> Option<Offset> {
     }
 }
 
-/// The status that follows. Pure.
+/// The next status. Pure.
 pub fn status(
     facts: &Facts,
     wall_clock: Timestamp,
@@ -50,7 +50,7 @@ pub fn status(
 ) -> InstanceStatus {
     let former = &facts.status;
     let mut next = InstanceStatus::clone(former);
-    // One that an older version wrote may have values that the schema refuses now.
+    // A detail that an older version wrote may have values that the schema rejects now.
     next.detail = detail::fitting(&former.detail);
     if let Some(readiness) = readiness {
         next.observed_generation = facts.generation;
@@ -77,10 +77,10 @@ pub fn status(
     if let Some(entry) = &update.ended {
         take_end(&mut next, update, entry);
     }
-    // While nothing is bought, nothing is pinned.
+    // Nothing is pinned before the purchase.
     if readiness.is_some() {
         next.resolved = update.resolved.clone().filter(|_| next.id.is_some());
-        // What a filter finds meanwhile may be another one each time.
+        // Until then a filter may match another package each time.
         let is_settled = next.id.is_some() || facts.spec.package.code.is_some();
         let known = || next.package.clone().filter(|_| next.id.is_some());
         next.package = update.package.clone().filter(|_| is_settled).or_else(known);
@@ -102,7 +102,8 @@ pub fn status(
     }
 }
 
-/// What the server shows. It is written with what follows from it: the server may not be as the Ready of before says.
+/// Adds the server's detail. It is written together with its consequences, since the server may contradict the former Ready
+/// condition.
 fn take_detail(
     next: &mut InstanceStatus,
     update: &StatusUpdate,
@@ -123,7 +124,7 @@ fn take_detail(
         )
     };
     if readiness.is_some_and(is_gone) {
-        // Neither is known of a server that is not there.
+        // A missing server has neither.
         next.addresses = None;
         for field in STATES {
             next.detail.remove(field);
@@ -131,7 +132,7 @@ fn take_detail(
     }
 }
 
-/// Nothing is known of a server any more.
+/// Removes everything about the server.
 fn forget_server(next: &mut InstanceStatus) {
     next.id = None;
     next.detail.clear();
@@ -143,7 +144,7 @@ fn forget_server(next: &mut InstanceStatus) {
     next.package = None;
 }
 
-/// An operation ended: the history tells of it once, and a reinstall that failed may have left a half of its image.
+/// Adds an operation that ended to the history, once. A failed reinstall may have left an incomplete image.
 fn take_end(next: &mut InstanceStatus, update: &StatusUpdate, entry: &HistoryEntry) {
     let mut history = next.history.iter();
     if history.all(|known| known.attempt != entry.attempt) {
@@ -164,7 +165,7 @@ fn take_end(next: &mut InstanceStatus, update: &StatusUpdate, entry: &HistoryEnt
     }
 }
 
-/// The condition Synced. That all is well is said with the next change, unless it was not.
+/// The condition Synced. `True` is written with the next change, unless it was `False`.
 fn synced(
     facts: &Facts,
     update: &StatusUpdate,
@@ -180,7 +181,7 @@ fn synced(
     }
 }
 
-/// The operation that status tells of: it stands from its announcement to its end, whatever else is said meanwhile.
+/// The operation in status. It stays from its intent to its end, regardless of other changes.
 fn operation(
     facts: &Facts,
     update: &StatusUpdate,
@@ -194,11 +195,11 @@ fn operation(
     let is_over = |told: &Operation| match (&told.end, readiness) {
         _ if ended == Some(told.attempt) => true,
         (_, None) => false,
-        // It was on another server.
+        // The operation was on another server.
         (None, Some(_)) if Some(told.attempt) < record => true,
-        // Nobody waits for another try.
+        // No further attempt is pending.
         (Some(_), Some(readiness)) => readiness.state == State::Ready,
-        // An attempt to buy a server ends with its refusal, and with the next one.
+        // An attempt to buy a server ends with its refusal, and with the next attempt.
         (None, Some(readiness)) => {
             let is_it = Some(told.attempt) == record && facts.is_creating();
             told.verb == Verb::Create && (!is_it || readiness.reason.is_lasting_refusal())
@@ -222,8 +223,8 @@ fn addresses(detail: &Map<String, Value>) -> Option<Addresses> {
     (addresses != Addresses::default()).then_some(addresses)
 }
 
-/// Whether two statuses differ in anything that is worth a write: times and fields of the detail that are not compared are not,
-/// and the package comes with what shows that it was chosen.
+/// Whether two statuses differ enough for a write. Times and fields of the detail that are not compared do not count. The package
+/// does not count either, since it is written together with the values that show its choice.
 pub(super) fn differs(former: &InstanceStatus, next: &InstanceStatus) -> bool {
     let core = |status: &InstanceStatus| {
         let mut core = status.clone();
@@ -243,7 +244,7 @@ pub(super) fn is_stalled(conditions: &[Condition]) -> bool {
     conditions.iter().any(|c| c.type_ == STALLED)
 }
 
-/// A change of the Ready reason is what a user wants to know.
+/// The Event for a change of the Ready reason.
 pub(super) fn change_of_ready(former: &[Condition], next: &[Condition]) -> Option<EventNote> {
     let now = ready(next)?;
     if ready(former)

@@ -1,4 +1,4 @@
-//! What an object asks of the listings that it shares with others.
+//! The listings that an object needs, which it shares with others.
 
 use crate::instance::context::Context;
 use crate::instance::facts::Facts;
@@ -11,8 +11,8 @@ use crate::runtime::strings::shared;
 use crate::session::AccountSession;
 use std::sync::Mutex;
 
-/// Tells the inventory what this object needs of it; called before its views are looked at, so that nothing which
-/// happens in between goes unnoticed. Listings of a former token look out for it no longer.
+/// Subscribes to the listings that this object needs. Call it before reading the views, so that no change in between is missed.
+/// The subscription to listings with a former token ends.
 pub fn subscribe(context: &Context, facts: &Facts, memory: &mut Memory, session: &AccountSession) {
     let wants = memory.pace.wants;
     let subscription = Subscription {
@@ -37,7 +37,7 @@ pub fn subscribe(context: &Context, facts: &Facts, memory: &mut Memory, session:
     session.shared.inventory.subscribe(&subject, subscription);
 }
 
-/// What is asked for by its identifiers needs no listing beside that, unless the service says that the server is not there.
+/// An operation that is followed by queries needs no additional listing, unless the service does not know the server.
 fn attention(facts: &Facts, memory: &Memory) -> Attention {
     let wants = memory.pace.wants;
     let record = facts.purchase().filter(|_| facts.is_creating());
@@ -53,8 +53,8 @@ fn attention(facts: &Facts, memory: &Memory) -> Attention {
     }
 }
 
-/// What the plan wants of the listing, if that is new, and a copy of the Account's token before there is anything that needs it.
-/// An operation that has been running for long is not worth a listing every few seconds.
+/// Updates the subscription to the plan's needs, and copies the Account's token before a server needs it. An operation that has
+/// been running for long is not worth a listing every few seconds.
 pub async fn renew(
     context: &Context,
     observed: &Observation,

@@ -165,7 +165,7 @@ pub(super) fn lost(verb: Verb, words: &str) -> Readiness {
     Readiness::reconciling(Reason::OperationFailed, message)
 }
 
-/// A server does not stay as it is put.
+/// A server does not keep the power state that the operator gives it.
 pub(super) fn restless(verb: Verb) -> Readiness {
     let message = format!(
         "the server does not stay as the spec wants it: a {verb} was needed several times lately, so the next one waits; \
@@ -174,7 +174,7 @@ pub(super) fn restless(verb: Verb) -> Readiness {
     Readiness::reconciling(Reason::PowerStateDiffers, message)
 }
 
-/// What a refusal says: only where the service does not want what was asked for, waiting cannot help.
+/// The readiness of a refusal. Only if the service refuses the requested value itself, waiting cannot help.
 pub(in crate::instance) fn refused(message: &str, reason: Reason) -> Readiness {
     match reason {
         Reason::CreateRefused | Reason::OperationRefused => Readiness::stalled(reason, message),

@@ -13,7 +13,7 @@ fn alone(expected: Option<Duration>) -> Schedule {
     }
 }
 
-/// Asks for a task until it is done: the instants of the queries.
+/// Queries a task until it is done. Returns the instants of the queries.
 fn asked(schedule: Schedule, task: Duration) -> Vec<Duration> {
     let mut at = vec![schedule.next(None)];
     while at.last().is_some_and(|last| *last < task) {
@@ -22,7 +22,7 @@ fn asked(schedule: Schedule, task: Duration) -> Vec<Duration> {
     at
 }
 
-/// The regular queries of a task of this length, and what an expected end adds.
+/// The number of regular queries for a task of this duration, plus the query at an expected end.
 fn most(task: Duration) -> usize {
     let linear = (task.as_secs_f64().min(14.4) / 1.2).ceil();
     let growing = (task.as_secs_f64() / 14.4).max(1.0).ln() / (13.0_f64 / 12.0).ln();
@@ -43,7 +43,7 @@ proptest! {
         let task = Duration::from_millis(task);
         let at = asked(alone(learnt.map(Duration::from_millis)), task);
         let late = *at.last().unwrap() - task;
-        // The query itself and the look after it take the rest of the bound of max(1.5 s, a tenth).
+        // The query itself and the read after it take the rest of the bound of max(1.5 s, a tenth).
         prop_assert!(late <= times::TASK_QUERY_MIN.max(task / PART), "{late:?} late of {task:?}");
         prop_assert!(at.len() <= most(task), "{} queries for {task:?}", at.len());
         prop_assert!(at.windows(2).all(|two| two[1] >= two[0] + times::TASK_QUERY_APART));
@@ -89,7 +89,7 @@ fn many_operations_share_the_request_limit() {
     };
     let at = |seconds: &[u32]| seconds.iter().map(|s| *s * SECOND).collect::<Vec<_>>();
     assert_eq!(asked(busy, 30 * SECOND), at(&[5, 25, 45]));
-    // What is known to end within two shares is asked for when it does; what ends sooner waits no longer than that.
+    // A task that is expected to end within two shares is queried at that time; one that ends sooner waits no longer than that.
     let known = Schedule {
         expected: Some(60 * SECOND),
         ..busy

@@ -1,4 +1,4 @@
-//! Looks selectors up in what the service lists. Reads only; what stands in the way becomes something to say.
+//! Resolves selectors with the service's lists. Reads only; an obstacle becomes a readiness.
 
 use crate::api::ResolvedReference;
 use crate::api::conditions::{Readiness, Reason};
@@ -17,7 +17,7 @@ use crate::instance::resolved_references::{Answer, Scope, region_from, zone_from
 use crate::session::AccountSession;
 use tokio::time::Instant;
 
-/// Looks up where the server is to be.
+/// Resolves the server's place.
 pub async fn place(observed: &mut Observation, session: &AccountSession, context: &Context) {
     let look = Look::new(observed, session, context);
     let spec = &look.observed.facts.spec;
@@ -45,8 +45,8 @@ pub async fn place(observed: &mut Observation, session: &AccountSession, context
     observed.found.zone = zone;
 }
 
-/// Looks up what is not known yet, one thing after the other, up to the first that stands in the way. Tells whether
-/// anything was looked for.
+/// Resolves the references that are not known yet, one after another until the first obstacle. Returns whether anything was
+/// looked up.
 pub async fn references(
     observed: &mut Observation,
     scope: Scope,
@@ -79,7 +79,7 @@ pub async fn references(
     true
 }
 
-/// Looks up what the package is that the spec names by its code, where the service has shown a server to compare with it.
+/// Looks up the package that the spec names by code, once the server to compare with it has been read.
 pub async fn package_on_sale(
     observed: &mut Observation,
     session: &AccountSession,
@@ -111,29 +111,29 @@ fn is_well(observed: &Observation) -> bool {
     observed.found.trouble().is_none()
 }
 
-/// One look at the lists of a session.
+/// One look-up in the lists of a session.
 struct Look<'a> {
     observed: &'a Observation,
     catalog: &'a Catalog,
     context: &'a Context,
 }
 
-/// What is looked for, in words.
+/// The thing to look up, in words for messages.
 struct Wanted<'a> {
     /// The field of the spec.
     field: &'static str,
-    /// The field that names it by identifier, where that is another one.
+    /// The field that takes its identifier, if that is another one.
     exact: Option<&'static str>,
-    /// What such things are called.
+    /// The kind of thing.
     what: &'static str,
-    /// The selector, with where it is looked for.
+    /// The selector, with the place of the look-up.
     from: String,
-    /// The list.
+    /// The name of the list.
     list: &'a str,
 }
 
 impl Wanted<'_> {
-    /// Several of them fit.
+    /// The message if several match.
     fn ambiguous(&self, several: &Candidates) -> String {
         let Self {
             field, from, list, ..
@@ -145,7 +145,7 @@ impl Wanted<'_> {
         format!("{field} ({from}): several of {list} fit: {several}: {remedy}")
     }
 
-    /// None of them fits; these come nearest.
+    /// The message if none matches; these are the closest.
     fn missing(&self, near: &Candidates) -> String {
         let Self {
             field, what, from, ..
@@ -171,8 +171,8 @@ impl<'a> Look<'a> {
         }
     }
 
-    /// A list that was read before is one to go by if it has exactly one such thing, and was not what a purchase that the
-    /// service refused went by: what it named may be sold out or gone.
+    /// Whether a cached list answers the question: it has exactly one match, and it is newer than a purchase that the service
+    /// refused, since the match of that purchase may be sold out or gone.
     fn serves<T>(&self, pick: impl Fn(&Listing<T>) -> Choice) -> impl Fn(&Listing<T>) -> bool {
         let refused = self.refused();
         move |list| {
@@ -181,7 +181,7 @@ impl<'a> Look<'a> {
         }
     }
 
-    /// When the service refused the purchase that is on record.
+    /// When the service refused the recorded purchase.
     fn refused(&self) -> Option<Instant> {
         let record = self.observed.facts.purchase()?;
         let attempt = self.observed.memory.attempt(record)?;
@@ -292,7 +292,7 @@ impl<'a> Look<'a> {
         Some(self.answer(observed_at.map(|list| chosen(&*list, pick)), wanted))
     }
 
-    /// The images that the server has: as it shows, as was last applied, as was last asked for.
+    /// The images that the server has: as shown, as last applied, and as last requested.
     fn standing_images(&self) -> Vec<String> {
         let facts = &self.observed.facts;
         let shown = match &self.observed.detail {
@@ -320,7 +320,7 @@ impl<'a> Look<'a> {
         super::bought(&facts.status, facts.purchase())
     }
 
-    /// What came of a look: the one thing, or what is to be said.
+    /// The result of a look-up: the one match, or the readiness to report.
     fn answer(&self, observed_at: Result<Chosen, Unread>, wanted: Wanted<'_>) -> Answer {
         let Wanted {
             field, from, list, ..
@@ -350,7 +350,7 @@ impl<'a> Look<'a> {
                 let message = wanted.ambiguous(&several);
                 Err(Readiness::stalled(Reason::ReferenceAmbiguous, message))
             }
-            // What is missing may stand in a row that could not be read.
+            // The missing thing may be in a row that could not be parsed.
             Choice::None(_) if !chosen.is_readable => unread("it has rows that make no sense"),
             Choice::None(near) => Err(Readiness::stalled(
                 Reason::ReferenceNotFound,
@@ -360,7 +360,7 @@ impl<'a> Look<'a> {
     }
 }
 
-/// What was chosen from a list, and what the list proves.
+/// The choice from a list, and how reliable the list is.
 struct Chosen {
     choice: Choice,
     is_steady: bool,

@@ -1,4 +1,4 @@
-//! Each call that changes something at the service is an Event once it was taken: what it is, why, and for which spec.
+//! Each mutating call that the service accepts becomes an Event: the operation, its cause, and the generation of the spec.
 
 use crate::api::{Operation, Verb};
 use crate::cloud::ServerId;
@@ -9,7 +9,7 @@ use crate::instance::plan::step::{Plan, ReleaseReason, StatusUpdate, Step};
 use crate::instance::plan::{cause, words};
 use crate::runtime::events::EventNote;
 
-/// The Event of the call that was taken in this turn; one for each attempt, none for a repetition within it.
+/// The Event of a call that was accepted in this reconcile; one per attempt, and none for a repetition within it.
 pub(super) fn of(observed: &Observation, plan: &Plan, outcome: &Outcome) -> Option<EventNote> {
     match (outcome, &plan.step) {
         (Outcome::Accepted { verb, id, .. }, Step::Buy { .. } | Step::Operate { .. }) => {
@@ -56,7 +56,7 @@ pub(super) fn of(observed: &Observation, plan: &Plan, outcome: &Outcome) -> Opti
             },
             _,
         ) => {
-            // What is repeated has the same answer, most likely: told once.
+            // A repetition most likely has the same answer, so report it once.
             let last = observed.memory.calls.auxiliary.as_deref();
             let is_told = last.is_some_and(|last| last.verb == *verb && last.is_unknown);
             (!is_told).then_some(unanswered(*verb, &observed.facts.id()?, why))
@@ -79,7 +79,7 @@ pub(super) fn of(observed: &Observation, plan: &Plan, outcome: &Outcome) -> Opti
     }
 }
 
-/// What a step calls for.
+/// The operation of a step.
 fn called(plan: &Plan) -> Option<Operation> {
     match &plan.step {
         Step::Buy { record, .. } => Some(of_purchase(record)),
@@ -88,7 +88,7 @@ fn called(plan: &Plan) -> Option<Operation> {
     }
 }
 
-/// Nobody knows whether the call was carried out. Of one that is announced status tells.
+/// The outcome of the call is unknown. For an announced operation, status reports that instead.
 fn unanswered(verb: Verb, id: &ServerId, why: &str) -> EventNote {
     let note = format!(
         "it is not known whether the {verb} of server {id} was carried out ({why}): it is repeated until the server shows it, which does \
@@ -97,7 +97,7 @@ fn unanswered(verb: Verb, id: &ServerId, why: &str) -> EventNote {
     EventNote::warning("CallUnanswered", note)
 }
 
-/// A call within an attempt.
+/// The Event of an auxiliary call within an attempt.
 fn beside(observed: &Observation, verb: Verb, is_cut: bool) -> Option<EventNote> {
     let (open, id) = (observed.open()?, observed.facts.id()?);
     let why = cause::told(&open);
@@ -119,7 +119,7 @@ fn beside(observed: &Observation, verb: Verb, is_cut: bool) -> Option<EventNote>
     })
 }
 
-/// A stop comes before the reinstall of an attempt, a start after it.
+/// The stop comes before the reinstall of an attempt, the start after it.
 fn within_reinstall(verb: Verb, id: &ServerId, why: &str) -> String {
     let when = match verb {
         Verb::Start => "after",
@@ -156,7 +156,7 @@ fn released(observed: &Observation, id: &ServerId, why: ReleaseReason) -> EventN
     }
 }
 
-/// Whether a change of Ready says no more than the Event of a call: the one that was taken, or the one that comes next.
+/// Whether a change of Ready repeats the Event of a call: of the accepted one or of the next one.
 pub(super) fn tells(
     event: &EventNote,
     observed: &Observation,

@@ -1,5 +1,5 @@
-//! What is said where somebody else says otherwise: two processes at once, or another program that writes status. Two who see it
-//! differently must not write for ever, neither the same again nor something else each time.
+//! Another writer has replaced the status: a second process, or another program that writes status. Two writers that disagree
+//! must not write continuously, neither the same status again nor a new one each time.
 
 use crate::api::InstanceStatus;
 use crate::cloud::ServerId;
@@ -13,8 +13,8 @@ use std::sync::Mutex;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The rest of the wait before somebody else's status is written over; none where it is not, and where there is to tell what
-/// does not wait: a server, an end, an operation that runs, a newer spec.
+/// The rest of the wait before another writer's status is overwritten. None if there is no conflict, and for changes that must
+/// not wait: a server, an end, an operation in progress, a newer spec.
 pub(super) fn wait(
     facts: &Facts,
     update: &StatusUpdate,
@@ -59,7 +59,7 @@ mod tests {
         Readiness::reconciling(Reason::Releasing, words)
     }
 
-    /// The object, with a status that says this.
+    /// The object with a status that has this message.
     fn shows(words: &str) -> Facts {
         let status = InstanceStatus {
             conditions: readiness(words).to_conditions(&[], 1, Timestamp::UNIX_EPOCH),
@@ -93,7 +93,7 @@ mod tests {
         memories.get("u").unwrap()
     }
 
-    /// How long it is before something is said where this stands.
+    /// How long the write of this message waits if status shows another one.
     fn waits(shown: &str, says: &str, memory: &Mutex<Memory>) -> Option<Duration> {
         let (facts, update) = (shows(shown), StatusUpdate::default());
         let next = status(
@@ -146,7 +146,7 @@ mod tests {
         let rest = wait(&facts, &update, &next, &memory).unwrap();
         tokio::time::advance(rest).await;
         assert_eq!(wait(&facts, &update, &next, &memory), None);
-        // A status without any condition was lost.
+        // A status without conditions was lost.
         open(&memory).told.written = written("mine");
         facts.listed_types = Arc::default();
         assert_eq!(wait(&facts, &update, &next, &memory), None);

@@ -1,4 +1,4 @@
-//! How long edits and operations took, for metrics.
+//! Measures how long edits and operations take.
 
 use crate::api::{EndReason, HistoryEntry, InstanceStatus, Verb};
 use crate::instance::context::Context;
@@ -10,10 +10,10 @@ use std::sync::Mutex;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// An edit that took no operation.
+/// The verb of an edit that needed no operation.
 const NO_OPERATION: &str = "none";
 
-/// A status stands: what it tells of an operation that ended, and of the edit that it speaks of.
+/// A status was written: measures the operation and the edit that it shows as ended.
 pub(super) fn told(
     context: &Context,
     facts: &Facts,
@@ -37,7 +37,7 @@ pub(super) fn told(
     }
 }
 
-/// The object goes: the end of its deletion.
+/// The object is about to go: measures its deletion.
 pub(super) fn gone(context: &Context, facts: &Facts, step: &Step, memory: &Mutex<Memory>) {
     let took = open(memory).edit_ended(facts.generation, Instant::now());
     let Some(took) = took.filter(|_| facts.deleting) else {
@@ -50,7 +50,7 @@ pub(super) fn gone(context: &Context, facts: &Facts, step: &Step, memory: &Mutex
     context.metrics.edit(verb, "gone", took);
 }
 
-/// What a status says of the spec of this generation, if it is the last word on it for now.
+/// How the edit of this generation ended according to status, if status shows its end.
 fn end_of_edit(status: &InstanceStatus, generation: i64) -> Option<&'static str> {
     if status.observed_generation != generation {
         return None;
@@ -73,7 +73,7 @@ fn outcome(reason: Option<EndReason>) -> &'static str {
     }
 }
 
-/// From the announcement to the end. Both are times of day, and the clock may have been set back between them.
+/// From the intent to the end. Both are wall-clock times, so the clock may have been set back between them.
 fn lasted(entry: &HistoryEntry) -> Duration {
     let took = entry.finished_at.0.duration_since(entry.started_at.0);
     took.try_into().unwrap_or_default()

@@ -1,5 +1,5 @@
-//! How far a status can be believed: the condition `Synced` is false where the server could not be confirmed for long, or where
-//! nobody can be asked for it.
+//! Whether status may be out of date: the condition `Synced` is false if the server was not confirmed for long, or if the service
+//! cannot be queried for it.
 
 use crate::api::InstanceStatus;
 use crate::api::conditions::{Reason, SYNCED, Synced};
@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Whether the server that status tells of is confirmed; none where that is not known, or where status tells of no server.
+/// Whether the server in status is confirmed; None if that is unknown, or if status names no server.
 pub(super) fn synced(observed: &Observation) -> Option<Synced> {
     observed.facts.status_id()?;
     let confirmed = observed.memory.observations.confirmed;
@@ -21,7 +21,7 @@ pub(super) fn synced(observed: &Observation) -> Option<Synced> {
     judge(&observed.account, name, confirmed.is_some(), is_late)
 }
 
-/// The same of an Account of this name. Pure, and the same words as long as the same is wrong.
+/// The same for an Account of this name. Pure, with a message that stays the same while the cause does.
 fn judge(account: &AccountFact, name: &str, is_confirmed: bool, is_late: bool) -> Option<Synced> {
     let (reason, why) = match account {
         AccountFact::NotFound(name) => {
@@ -29,11 +29,11 @@ fn judge(account: &AccountFact, name: &str, is_confirmed: bool, is_late: bool) -
             return Some(Synced::No(Reason::AccountNotFound, why));
         }
         AccountFact::Unusable(problem) if waits_for_somebody(problem.reason) || is_late => {
-            // The service's words may be others at each try: the Account says them.
+            // The service's message may differ at each try, so only the Account reports it.
             let why = format!("Account {name} cannot be used, and its status says why");
             (problem.reason, why)
         }
-        // What stands in the way may be other words at each look.
+        // The obstacle's message may differ at each read.
         AccountFact::AccountSession(_) if is_late => {
             let minutes = times::CONFIRMED_WITHIN.as_secs() / 60;
             let why = format!(
@@ -48,7 +48,7 @@ fn judge(account: &AccountFact, name: &str, is_confirmed: bool, is_late: bool) -
     Some(Synced::No(reason, why))
 }
 
-/// How long until this may be another answer, where nothing else brings a reconcile before.
+/// When the answer may change without another reason for a reconcile.
 pub fn again(observed: &Observation) -> Option<Duration> {
     observed.facts.status_id()?;
     let mut told = observed.facts.status.conditions.iter();
@@ -65,7 +65,7 @@ pub fn again(observed: &Observation) -> Option<Duration> {
     Some(late.max(times::UNCONFIRMED_RECHECK))
 }
 
-/// The rest of the wait where nothing but this is new: two processes that see it differently must not write for ever.
+/// The rest of the wait if only this condition changed: two processes that disagree must not write continuously.
 pub fn wait(facts: &Facts, next: &InstanceStatus, memory: &Mutex<Memory>) -> Option<Duration> {
     let without = |status: &InstanceStatus| {
         let mut rest = status.clone();
@@ -88,7 +88,7 @@ pub fn wait(facts: &Facts, next: &InstanceStatus, memory: &Mutex<Memory>) -> Opt
     rest
 }
 
-/// Whether no time mends it.
+/// Whether only human action can fix it.
 fn waits_for_somebody(reason: Reason) -> bool {
     !matches!(
         reason,
@@ -125,7 +125,7 @@ mod tests {
         ] {
             let now = told(account, false).unwrap();
             assert_eq!(now.0, reason);
-            // Of a server that was seen a moment ago nobody says that it was not seen for long.
+            // A server that was observed a moment ago is not reported as unobserved for minutes.
             assert!(now.1.contains("Account main"), "{}", now.1);
             assert!(!now.1.contains("minutes"), "{}", now.1);
             assert_eq!(told(account, true), Some(now), "no other words later");

@@ -1,4 +1,4 @@
-//! Writes a status, and remembers what it said.
+//! Writes a status, and remembers it.
 
 use crate::api::conditions::Readiness;
 use crate::api::names::BINDING;
@@ -19,10 +19,10 @@ use serde_json::{Value, json};
 use std::sync::Mutex;
 use tokio::time::Instant;
 
-/// Writes a status and remembers it. False when the object is gone.
+/// Writes a status and remembers it. Returns false if the object is gone.
 ///
 /// # Errors
-/// It is not written, or nobody knows.
+/// The status is not written, or the outcome is unknown.
 pub async fn say(
     context: &Context,
     facts: &Facts,
@@ -43,8 +43,8 @@ pub async fn say(
             Ok(false)
         }
         Err(error) => {
-            // An edit is acknowledged by a status that stands, not by one that is on its way. Where none is let in, nothing waits
-            // for it.
+            // An edit is acknowledged by a status that was written, not by one that was sent. If the apiserver refuses status
+            // writes, nothing waits for the acknowledgement.
             if error.is_refusal() && !error.is_overtaken() {
                 memory.told.acknowledged = Some(status.observed_generation);
             }
@@ -56,7 +56,7 @@ pub async fn say(
     }
 }
 
-/// This status stands, under this version of the object.
+/// This status was written; the object has this version with it.
 pub fn has_said(
     facts: &Facts,
     status: &InstanceStatus,
@@ -95,8 +95,8 @@ fn written_status(
     written.map(Box::new)
 }
 
-/// Whether another writer replaced the status that this process wrote: with another message, or with a list of conditions in
-/// which those of the operator are missing. A status without any conditions was lost, and is written again at once.
+/// Whether another writer replaced the status that this process wrote: with another message, or with a list of conditions that
+/// lacks those of the operator. A status without any conditions was lost, and is written again at once.
 pub fn stands_otherwise(facts: &Facts, memory: &Memory) -> bool {
     let shown = &facts.status;
     let is_ours =
@@ -112,7 +112,7 @@ pub fn stands_otherwise(facts: &Facts, memory: &Memory) -> bool {
 }
 
 impl WrittenStatus {
-    /// Whether conditions say this.
+    /// Whether the conditions have these values.
     pub fn is_in(&self, conditions: &[Condition]) -> bool {
         ready(conditions).is_some_and(|ready| {
             ready.reason == self.reason.as_str() && ready.message == self.message
@@ -120,12 +120,12 @@ impl WrittenStatus {
     }
 }
 
-/// JSON patch on `/status`: test the UID, the generation that status speaks of, the number of its newest operation and whether
-/// that has its receipt, then replace the whole status but for the conditions of other controllers. A merge would never remove a field, a namesake that was re-created meanwhile
-/// must not get it, and what a process says whose watch is late (it has just taken over) must not take back what its predecessor
-/// said of a newer spec, or of an operation that it has announced since or written the receipt of. An end without a receipt, or
-/// after it, is not tested: such a process may tell of the operation as open once more. Gives the new version; none when the
-/// object is gone.
+/// JSON patch on `/status`. It tests the UID, the observed generation, the number of the newest operation and whether that has
+/// its receipt. Then it replaces the whole status except for the conditions of other controllers. A merge would never remove a
+/// field, and a re-created object of the same name must not get this status. A process whose watch is late (it has just taken
+/// over) must not revert what its predecessor wrote about a newer spec, about an operation that the predecessor announced since,
+/// or its receipt. An end without a receipt, or after it, is not tested, so such a process may report the operation as open
+/// again. Returns the new version; None if the object is gone.
 async fn write(
     context: &Context,
     facts: &Facts,
@@ -165,8 +165,7 @@ async fn write(
     }
 }
 
-/// Whether the step itself writes the record, or was made sure that it stands: that was a compare-and-swap, or a read past the
-/// cache.
+/// Whether the step itself wrote the record or confirmed it, by a compare-and-swap or by a read past the cache.
 fn is_about_the_record(step: &Step) -> bool {
     matches!(step, Step::Buy { .. } | Step::Record { .. })
 }
