@@ -1,7 +1,7 @@
 //! Cloud servers as Kubernetes objects: exactly one server for each Instance, whatever crashes, and no human needed.
 //!
 //! Imports between the modules go one way: `api` ← `runtime` ← `cloud` ← `inventory` ← `catalog` ← `session` ← `instance`,
-//! `account` ← `wiring` ← `cli`. A test holds them to it.
+//! `account` ← `wiring` ← `operator` ← `cli`. `program` stands on `runtime`. A test holds them to it.
 
 pub mod account;
 pub mod api;
@@ -10,6 +10,8 @@ pub mod cli;
 pub mod cloud;
 pub mod instance;
 pub mod inventory;
+pub mod operator;
+pub mod program;
 pub mod runtime;
 pub mod session;
 pub mod wiring;

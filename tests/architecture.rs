@@ -11,15 +11,16 @@ use std::fs;
 use std::path::Path;
 
 /// From the bottom up. Modules of one line are neighbours that do not know each other.
-const LAYERS: [&[&str]; 10] = [
+const LAYERS: [&[&str]; 11] = [
     &["api"],
     &["runtime"],
-    &["cloud"],
+    &["cloud", "program"],
     &["inventory"],
     &["catalog"],
     &["session"],
     &["instance", "account"],
     &["wiring"],
+    &["operator"],
     &["cli"],
     &["tests"],
 ];

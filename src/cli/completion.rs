@@ -5,7 +5,7 @@
 
 pub(super) mod values;
 
-use super::output::print;
+use crate::program::print;
 use clap::{Args, ValueEnum};
 use clap_complete::engine::{CompletionCandidate, complete};
 use clap_complete::env::{Bash, Elvish, EnvCompleter, Fish, Powershell, Shells, Zsh};
@@ -60,7 +60,7 @@ pub(super) fn completion(args: &CompletionArgs, command: &clap::Command) -> Exit
     let mut script = Vec::new();
     match shell.write_registration(ASKED, name, name, &program, &mut script) {
         Ok(()) => print(String::from_utf8_lossy(&script).trim_end()),
-        Err(error) => super::failed(&format!("the script could not be written: {error}")),
+        Err(error) => crate::program::failed(&format!("the script could not be written: {error}")),
     }
 }
 

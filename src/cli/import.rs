@@ -5,7 +5,6 @@ mod guess;
 
 use super::completion::values;
 use super::instances::owners;
-use super::output::print;
 use super::owners::{Owners, Ownership};
 use super::progress::Progress;
 use super::servers::{self, Within};
@@ -14,6 +13,7 @@ use super::{asked, chain, unreadable};
 use crate::api::names::{DEFAULT_ACCOUNT, GROUP, MANAGER};
 use crate::api::{Account, Imports, Instance, Marker, printable, valid};
 use crate::cloud::{CallPriority, Detail, ServerId};
+use crate::program::print;
 use crate::runtime::watch::ObjectKey;
 use clap::{Args, ValueEnum};
 use kube::ResourceExt;

@@ -2,36 +2,28 @@
 
 mod catalog;
 mod completion;
-mod connection;
-mod elect;
 mod import;
 mod instances;
 mod lists;
-mod log;
-mod memory;
-mod metrics;
 mod output;
 mod overview;
 mod owners;
 mod parsers;
 mod plan;
 mod progress;
-mod run;
 mod servers;
 mod service;
 mod support;
 mod verbs;
 
 use crate::api::names::MANAGER;
-use crate::api::printable;
 use crate::catalog::Unread;
-use crate::cloud::{Client, EndpointPattern};
+use crate::cloud::Client;
+use crate::operator::{self, RunArgs};
+use crate::program::{failed, keep_private, note, print};
 use crate::runtime::chain;
-use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
-#[cfg(test)]
-pub(crate) use connection::HEADING;
-use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Cloud servers as Kubernetes objects: exactly one server for each Instance.
@@ -72,78 +64,10 @@ enum Command {
     Completion(completion::CompletionArgs),
 }
 
-/// Flags of `run`; each is also an environment variable.
-#[derive(Debug, Args)]
-struct RunArgs {
-    /// Address for /livez and /readyz, and for /metrics where --metrics-listen is not given. [::] is every address of both
-    /// families, or of IPv4 where the machine has no IPv6; port 0 lets the system choose.
-    #[arg(
-        long,
-        env = "CSO_LISTEN",
-        default_value = "[::]:8080",
-        value_name = "ADDR"
-    )]
-    listen: SocketAddr,
-
-    #[command(flatten)]
-    metrics: metrics::MetricsArgs,
-
-    /// Watch only this namespace; may be given several times. All namespaces when absent.
-    #[arg(
-        long = "namespace",
-        env = "CSO_NAMESPACES",
-        value_delimiter = ',',
-        value_name = "NAME"
-    )]
-    namespaces: Vec<String>,
-
-    /// Send requests only to this endpoint, for all Accounts; may be given several times. A URL and what lies below it, such as
-    /// https://cloud.example/api, or hosts, such as *.cloud.example (https, every host below cloud.example); a port of * is any.
-    /// Any endpoint to which the Account's Secret consents when absent.
-    #[arg(
-        long = "allowed-endpoint",
-        env = "CSO_ALLOWED_ENDPOINTS",
-        value_delimiter = ',',
-        value_name = "ENDPOINT"
-    )]
-    allowed_endpoints: Vec<EndpointPattern>,
-
-    /// Reconciles of Instances at the same time.
-    #[arg(long, env = "CSO_CONCURRENCY", default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..))]
-    concurrency: u16,
-
-    /// Identity of this cluster in the records of what was bought; read from the UID of namespace kube-system when absent.
-    #[arg(long, env = "CSO_CLUSTER_ID", value_name = "ID")]
-    cluster_id: Option<String>,
-
-    /// Seconds that running reconciles get to end on SIGTERM.
-    #[arg(long, env = "CSO_GRACE_SECONDS", default_value_t = 25)]
-    grace_seconds: u64,
-
-    /// Keep a copy of each token that an Instance needs in the operator's own namespace, so that a namespace can be deleted
-    /// although the operator restarts meanwhile; --keep-tokens=false to keep none.
-    #[arg(long, env = "CSO_KEEP_TOKENS", default_value_t = true, action = ArgAction::Set,
-          num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
-    keep_tokens: bool,
-
-    /// Namespace of these copies, and of the key under which records name tokens; nobody else may read Secrets there. The Pod's
-    /// own when absent.
-    #[arg(long, env = "CSO_KEEP_TOKENS_NAMESPACE", value_name = "NAME")]
-    keep_tokens_namespace: Option<String>,
-
-    /// File with what RUST_LOG would say, such as a key of a mounted ConfigMap; read again when it changes. RUST_LOG counts while
-    /// there is no such file, or nothing in it.
-    #[arg(long, env = "CSO_LOG_FILTER_FILE", value_name = "FILE")]
-    log_filter_file: Option<PathBuf>,
-
-    #[command(flatten)]
-    elect: elect::ElectArgs,
-}
-
 /// Parses the command line and runs the command.
 pub fn main() -> ExitCode {
-    if let Err(error) = memory::keep_private() {
-        output::note(&format!(
+    if let Err(error) = keep_private() {
+        note(&format!(
             "{MANAGER}: core dumps could not be turned off: {error}"
         ));
     }
@@ -157,7 +81,7 @@ pub fn main() -> ExitCode {
         Err(error) => return misused(&error),
     };
     match cli.command {
-        Command::Run(args) => run::run(args),
+        Command::Run(args) => operator::run(args),
         Command::Crds => crds(),
         Command::Catalog(args) => catalog::catalog(&args),
         Command::Instances(args) => instances::instances(&args),
@@ -175,10 +99,10 @@ pub fn main() -> ExitCode {
 fn misused(error: &clap::Error) -> ExitCode {
     let text = error.render().ansi().to_string();
     if error.use_stderr() {
-        output::note(&text);
+        note(&text);
         return ExitCode::FAILURE;
     }
-    output::print(&text)
+    print(&text)
 }
 
 /// The command line. As a kubectl plugin it is called what the user types.
@@ -229,15 +153,9 @@ fn remedy(client: &Client, unauthorized: bool, tokens: &str) -> String {
     }
 }
 
-/// Reports on standard error why a command failed.
-fn failed(why: &str) -> ExitCode {
-    output::note(&format!("{MANAGER}: {}", printable(why)));
-    ExitCode::FAILURE
-}
-
 fn crds() -> ExitCode {
     match crate::crds_yaml() {
-        Ok(text) => output::print(&text),
+        Ok(text) => print(&text),
         Err(error) => failed(&format!(
             "the CustomResourceDefinitions could not be written: {error}"
         )),

@@ -1,12 +1,10 @@
 //! All that commands print: tables for people, JSON and YAML for programs. A lint forbids `print!` and its like everywhere.
 
 use crate::api::printable;
-use anstream::AutoStream;
+pub(super) use crate::program::{note, print};
 use clap::ValueEnum;
 use comfy_table::{CellAlignment, Table};
 use serde_json::Value;
-use std::io::{self, ErrorKind, Write};
-use std::process::ExitCode;
 
 /// How a list is printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -114,29 +112,6 @@ fn cell(row: &Value, field: &str) -> String {
         Some(other) => other.to_string(),
     };
     printable(&text).into_owned()
-}
-
-/// Writes an answer to standard output; colours reach a terminal only. A reader that closes the pipe has read enough. Any other
-/// error, such as a full disk, is reported, and the command fails.
-pub(super) fn print(text: &str) -> ExitCode {
-    match write(AutoStream::auto(io::stdout().lock()), text) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-        Err(error) => super::failed(&format!("the output could not be written: {error}")),
-    }
-}
-
-/// Writes a message for people to standard error. If that fails too, no place is left to report it.
-pub(super) fn note(text: &str) {
-    let _ = write(AutoStream::auto(io::stderr().lock()), text);
-}
-
-fn write(mut out: impl Write, text: &str) -> io::Result<()> {
-    out.write_all(text.as_bytes())?;
-    if !text.ends_with('\n') {
-        out.write_all(b"\n")?;
-    }
-    out.flush()
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use crate::runtime::guarded::Guarded;
 use crate::runtime::kubernetes::call;
 use crate::runtime::watch::ObjectKey;
 use crate::session::Reservations;
+use crate::wiring::enrol;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::ListParams;
@@ -148,32 +149,6 @@ impl Owners {
              see all, have yourself allowed to list instances.cloudserver.dev in all namespaces"
         ))
     }
-}
-
-/// Enters an object in the reservations, as the operator does.
-pub(super) fn enrol(reservations: &Reservations, object: &Guarded<Instance>) {
-    let meta = object.meta();
-    let subject = meta.uid.as_deref().unwrap_or_default().into();
-    enrol_as(reservations, (ObjectKey::of_meta(meta), subject), object);
-}
-
-/// The same, with key and UID as others hold them already.
-pub(super) fn enrol_as(
-    reservations: &Reservations,
-    named: (ObjectKey, Subject),
-    object: &Guarded<Instance>,
-) {
-    let (account, id) = match &object.0 {
-        Ok(instance) => (
-            Some(instance.spec.account_ref.name.as_str()),
-            instance
-                .status
-                .as_ref()
-                .and_then(|status| status.id.as_deref()),
-        ),
-        Err(_) => (None, None),
-    };
-    reservations.note_as(named, object.meta(), account, id);
 }
 
 /// All objects of a kind, or those of the namespace that is meant, with its name, where no others may be listed.

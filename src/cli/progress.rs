@@ -1,7 +1,7 @@
 //! How far something is that takes long: a living line on standard error where that is a terminal, and nothing anywhere else,
 //! so that what a pipeline collects is the answer alone.
 
-use super::output::{self, print};
+use super::output::print;
 use crate::api::printable;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::cell::Cell;
@@ -65,8 +65,8 @@ impl Progress {
     pub(super) fn note(&self, line: &str) {
         let line = printable(line);
         match &self.bar {
-            Some(bar) => bar.suspend(|| output::note(&line)),
-            None => output::note(&line),
+            Some(bar) => bar.suspend(|| crate::program::note(&line)),
+            None => crate::program::note(&line),
         }
     }
 }

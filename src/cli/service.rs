@@ -1,11 +1,11 @@
 //! Which service a command talks to: the one of an Account in the cluster, or one that is named outright.
 
-use super::connection::{ConnectError, ConnectionArgs};
 use crate::api::valid::{self, NoName};
 use crate::api::{
     Account, AccountSpec, SecretKeyRef, default_missing_codes, default_utc_offset, names,
 };
 use crate::cloud::{AllowedEndpoints, Budget, BuildError, Client, Http, Paths, RateLimiter};
+use crate::program::connection::{ConnectError, ConnectionArgs};
 use crate::runtime::KubeError;
 use crate::runtime::chain;
 use crate::runtime::kubernetes::call;

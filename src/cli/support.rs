@@ -3,11 +3,11 @@
 mod metrics;
 mod redact;
 
-use super::output::print;
 use super::service::{Cluster, ClusterArgs};
 use super::{asked, chain, lists};
 use crate::api::names::{GROUP, MANAGER};
 use crate::api::{Account, Instance};
+use crate::program::print;
 use crate::runtime::KubeError;
 use crate::runtime::kubernetes::call;
 use crate::runtime::requests;

@@ -1,6 +1,6 @@
 //! The reference of the command line, made from its definition.
 
-use crate::cli::HEADING;
+use crate::program::connection::HEADING;
 use clap::{Arg, ArgAction, Command};
 
 /// The whole page.

@@ -1,6 +1,10 @@
 //! How the reconcilers of one shard hang together: what they share, and how one thing wakes another. The program has it over
 //! the stores of its watches, the closed loop of the tests over its own.
 
+mod enrol;
+
+pub use enrol::{enrol, enrol_as};
+
 use crate::cloud::{Doubt, Http};
 use crate::instance::facts::Facts;
 use crate::instance::memory::all::Memories;

@@ -5,8 +5,8 @@
 
 use crate::api::{Account, Instance};
 use crate::cli::command;
-use crate::cli::connection::ConnectionArgs;
 use crate::cli::service::{Cluster, ClusterArgs, ServiceArgs};
+use crate::program::connection::ConnectionArgs;
 use clap::{ArgMatches, Command, FromArgMatches};
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use k8s_openapi::api::core::v1::Namespace;

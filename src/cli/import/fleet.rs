@@ -3,13 +3,13 @@
 use super::{Form, ImportArgs, Printed, manifest};
 use crate::api::names::MANAGER;
 use crate::cli::instances::owners;
-use crate::cli::output::print;
 use crate::cli::owners::{Owners, Ownership};
 use crate::cli::progress::Progress;
 use crate::cli::servers::{self, Within};
 use crate::cli::service::Reached;
 use crate::cli::{asked, chain, unreadable};
 use crate::cloud::{CallPriority, ServerId};
+use crate::program::print;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::process::ExitCode;

@@ -13,10 +13,10 @@ mod stage;
 mod verdict;
 
 use super::completion::values;
-use super::output::print;
 use super::progress::Progress;
 use super::service::{Cluster, ClusterArgs};
 use super::{asked, chain};
+use crate::program::print;
 use clap::{Args, ValueEnum};
 use dry_run::{DryRun, Taken};
 use files::{Manifest, Manifests};

@@ -1,7 +1,7 @@
 //! What a reconcile of the operator works with, set up by somebody who only looks: Accounts with their tokens, Secrets by their
 //! versions, the Instances that are there, and a client that sends no writes.
 
-use super::super::owners::{Owners, enrol};
+use super::super::owners::Owners;
 use super::super::service::{Cluster, ServiceError, read_account, read_credentials_of};
 use super::super::{chain, remedy};
 use super::dry_run::Taken;
@@ -22,6 +22,7 @@ use crate::runtime::{KubeError, Metrics, Rights, Shard, Term};
 use crate::session::{
     MadeFrom, Problem, ReconcileGuard, SecretProblem, SecretVersions, Sessions, Standing,
 };
+use crate::wiring::enrol;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, ResourceExt};
 use std::collections::BTreeSet;

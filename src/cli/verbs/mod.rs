@@ -13,11 +13,11 @@ mod which;
 #[cfg(test)]
 mod tests;
 
-use super::elect::duration;
 use super::progress::Progress;
 use super::service::{Cluster, ClusterArgs};
 use super::{asked, chain, failed};
 use crate::api::Instance;
+use crate::program::duration;
 use crate::runtime::KubeError;
 use crate::runtime::chance;
 use crate::runtime::kubernetes::{call, json_patch};

@@ -10,7 +10,7 @@ mod proxy;
 #[cfg(test)]
 mod tests;
 
-pub(super) use error::ConnectError;
+pub use error::ConnectError;
 
 use crate::runtime::{kubernetes, tls};
 use clap::Args;
@@ -24,11 +24,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The heading of these flags in `--help`.
-pub(crate) const HEADING: &str = "Connection to the cluster";
+pub const HEADING: &str = "Connection to the cluster";
 
 /// The flags of kubectl that say how the cluster is reached, under their names.
 #[derive(Clone, Debug, Default, Args)]
-pub(super) struct ConnectionArgs {
+pub struct ConnectionArgs {
     /// The kubeconfig; the files of KUBECONFIG or ~/.kube/config when absent.
     #[arg(long, global = true, help_heading = HEADING, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
@@ -131,7 +131,7 @@ const LONGEST_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 3600);
 fn timeout(text: &str) -> Result<Duration, String> {
     let given = match text.parse() {
         Ok(seconds) => Duration::from_secs(seconds),
-        Err(_) => super::elect::duration(text)?,
+        Err(_) => super::duration(text)?,
     };
     Ok(match given {
         Duration::ZERO => LONGEST_TIMEOUT,
@@ -141,7 +141,7 @@ fn timeout(text: &str) -> Result<Duration, String> {
 
 impl ConnectionArgs {
     /// A client of the cluster, and the address of its apiserver. An exec plugin of the kubeconfig runs here.
-    pub(super) fn connect(&self) -> Result<(Client, String), ConnectError> {
+    pub fn connect(&self) -> Result<(Client, String), ConnectError> {
         let config = self.config()?;
         let server = config.cluster_url.to_string();
         if let Some(timeout) = self.request_timeout {
@@ -153,12 +153,12 @@ impl ConnectionArgs {
     }
 
     /// The kubeconfig, merged from its files.
-    pub(super) fn read(&self) -> Result<Kubeconfig, ConnectError> {
+    pub fn read(&self) -> Result<Kubeconfig, ConnectError> {
         Ok(Files::read(self.kubeconfig.as_deref())?.merged)
     }
 
     /// Whether a flag names a cluster, or a user of one.
-    pub(super) fn is_given(&self) -> bool {
+    pub fn is_given(&self) -> bool {
         let flags = self.without_empty();
         flags.kubeconfig.is_some()
             || flags.names_part()

@@ -1,33 +1,24 @@
 //! `run`: starts the watches, the queues and the health endpoint, and ends them in order.
 
-mod briefs;
-mod changes;
-mod election;
-mod fleet;
-mod keeping;
-mod memory;
-mod referrers;
-mod shards;
-mod survey;
-mod undecodable;
-mod wiring;
-
-use super::RunArgs;
-use super::connection::ConnectionArgs;
+use super::args::RunArgs;
 use super::elect::own_namespace;
+use super::election::{self, Call, Election};
 use super::log::Log;
+use super::shards::{BROKEN, Ends, Pace, Share, Shown};
+use super::wiring::Parts;
+use super::{keeping, memory};
 use crate::api::names::MANAGER;
 use crate::cloud::Http;
+use crate::program;
+use crate::program::connection::ConnectionArgs;
 use crate::runtime::chain;
 use crate::runtime::lease::Holdings;
 use crate::runtime::{Heartbeats, Metrics, Shard, Term, health, kubernetes};
 use crate::wiring::Process;
-use election::{Call, Election};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client, ResourceExt};
-use shards::{BROKEN, Ends, Pace, Share, Shown};
 use std::collections::HashMap;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -36,10 +27,9 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
-use wiring::Parts;
 
 /// Runs until SIGTERM or SIGINT.
-pub(super) fn run(args: RunArgs) -> ExitCode {
+pub fn run(args: RunArgs) -> ExitCode {
     let begun = runtimes()
         .map_err(|error| format!("no runtime: {error}"))
         .and_then(|(runtime, own)| {
@@ -51,7 +41,7 @@ pub(super) fn run(args: RunArgs) -> ExitCode {
     let (runtime, own, mut log) = match begun {
         Ok(begun) => begun,
         Err(error) => {
-            return super::failed(&error);
+            return program::failed(&error);
         }
     };
     let metrics = Metrics::default();

@@ -4,8 +4,9 @@ use kube::config::{InClusterError, KubeconfigError};
 use thiserror::Error;
 
 /// Why there is no connection.
+#[allow(missing_docs, reason = "the messages describe the variants")]
 #[derive(Debug, Error)]
-pub(in crate::cli) enum ConnectError {
+pub enum ConnectError {
     #[error(
         "no cluster to talk to{missing}: set KUBECONFIG, or run inside a cluster with a ServiceAccount"
     )]

@@ -6,7 +6,6 @@ use super::referrers::Referrers;
 use super::undecodable;
 use super::wiring::{Parts, Stores};
 use crate::api::{Account, Instance};
-use crate::cli::owners;
 use crate::runtime::Shard;
 use crate::runtime::guarded::Guarded;
 use crate::runtime::queue::{self, Requests, Rules};
@@ -207,7 +206,7 @@ fn watches(
                 if let Some(instance) = shown(event) {
                     // Also one of another shard: no server may be taken over by two. What of it cannot be read counts by its
                     // record.
-                    owners::enrol_as(&reservations, (key.clone(), uid.clone()), instance);
+                    crate::wiring::enrol_as(&reservations, (key.clone(), uid.clone()), instance);
                     if !shard.owns(&key.namespace) {
                         return;
                     }

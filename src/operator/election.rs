@@ -1,7 +1,7 @@
 //! Being the process that acts on a shard: by its Lease, or for life where there is none.
 
 use crate::api::Instance;
-use crate::cli::connection::ConnectionArgs;
+use crate::program::connection::ConnectionArgs;
 use crate::runtime::chain;
 use crate::runtime::lease::{Contest, Event, Holdings, Lease, Lost, Settings, Won};
 use crate::runtime::{Heartbeats, Shard, Term, kubernetes};

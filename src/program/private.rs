@@ -5,7 +5,7 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 
 /// No core dump, and no process of the same user that reads this one's memory: tokens and passwords stand in it. Whoever may
 /// trace any process (root with its capabilities) still can.
-pub(super) fn keep_private() -> Result<()> {
+pub fn keep_private() -> Result<()> {
     let none = Rlimit {
         current: Some(0),
         maximum: Some(0),

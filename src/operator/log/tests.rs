@@ -83,5 +83,5 @@ fn a_panic_tells_its_place_and_no_value() {
 fn a_panic_in_words_of_the_source_keeps_them() {
     let line = logged(|| panic!("the queue has no end"));
     assert!(line.contains("the queue has no end"), "{line}");
-    assert!(line.contains("src/cli/log/tests.rs:"), "{line}");
+    assert!(line.contains("src/operator/log/tests.rs:"), "{line}");
 }

@@ -1,5 +1,6 @@
 //! The flags of leader election, named as kube-scheduler names them.
 
+use crate::program::duration;
 use crate::runtime::lease::Settings;
 use clap::{ArgAction, Args};
 use std::time::Duration;
@@ -95,17 +96,6 @@ fn identity() -> String {
         .or_else(|_| std::fs::read_to_string("/proc/sys/kernel/hostname"))
         .unwrap_or_default();
     format!("{}_{:016x}", host.trim(), rand::random::<u64>())
-}
-
-/// A duration as Go writes it: `15s`, `1m30s`, `500ms`.
-pub(super) fn duration(text: &str) -> Result<Duration, String> {
-    let parsed: kube::core::Duration = text
-        .parse()
-        .map_err(|error: kube::core::duration::ParseError| error.to_string())?;
-    if parsed.is_negative() {
-        return Err("a duration cannot be negative".to_owned());
-    }
-    Ok(parsed.into())
 }
 
 #[cfg(test)]
