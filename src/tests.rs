@@ -39,22 +39,33 @@ fn the_reference_of_the_command_line_is_up_to_date() {
 #[test]
 fn the_pages_of_reasons_are_up_to_date() {
     let mut index = String::from(
-        "# Reasons of the conditions\n\n\
-         What stands in `reason` of a condition of an Instance or Account, and what it says about the world; a page for each says\n\
-         what a person can do about it. `Ready` always stands; `Reconciling` (waiting helps), `Stalled` (somebody has to\n\
-         mend something; most of it is tried again all the same, slowly) and `Drifted` (only a human may resolve it) stand only\n\
-         while they are true, and point to the message of `Ready`. So does `UnsafeRights` of an\n\
-         Account (the operator may do what it must not). `Synced` of an Instance says how far its status can be believed: it is\n\
-         false where the server could not be confirmed for five minutes (`ServerUnobserved`, or the reason of its Account), and at\n\
-         once where somebody has to mend the Account (its reason) or it is gone; `Ready` then says what was seen last. `Expiring` of an\n\
-         Instance warns of the end of a server that is paid in advance, from a week ahead on, and leaves `Ready` as it is. Generated from `src/api/conditions.rs`.\n\n\
-         | Reason | Meaning |\n|---|---|\n",
+        "# Reasons of the conditions\n\
+         \n\
+         Each reason of a condition of an Instance or Account, with its meaning. The page of a reason has the fix. Generated from\n\
+         `src/api/conditions.rs`.\n\
+         \n\
+         | Condition | Meaning |\n\
+         |---|---|\n\
+         | `Ready` | always present. True: the server is as the spec describes it, or the Account can be used |\n\
+         | `Reconciling` | waiting helps |\n\
+         | `Stalled` | a user must fix something. The operator still retries most operations, slowly |\n\
+         | `Drifted` | the server differs from the spec, and only a user may resolve that |\n\
+         | `Synced` | of an Instance, true: its status is up to date. False: the server could not be confirmed for five minutes (`ServerUnobserved`, or the reason of its Account), or the Account needs a fix or is gone; `Ready` then shows the last observation |\n\
+         | `Expiring` | of an Instance: the prepaid time of its server ends within a week. `Ready` is not affected |\n\
+         | `UnsafeRights` | of an Account: the operator's ServiceAccount has more rights than it should |\n\
+         | `InsecureEndpoint` | of an Account: its token is sent without encryption |\n\
+         \n\
+         `Reconciling`, `Stalled`, `Drifted`, `Expiring`, `UnsafeRights` and `InsecureEndpoint` are present only while they are true.\n\
+         `Reconciling`, `Stalled` and `Drifted` refer to the message of `Ready`.\n\
+         \n\
+         | Reason | Meaning |\n\
+         |---|---|\n",
     );
     for reason in Reason::ALL {
         let (name, meaning, remedy) = (reason.as_str(), reason.meaning(), reason.remedy());
         index.push_str(&format!("| [`{name}`](reasons/{name}.md) | {meaning} |\n"));
         let page = format!(
-            "# {name}\n\n{meaning}\n\n**What to do:** {remedy}\n\n[All reasons](../conditions.md)\n"
+            "# {name}\n\n{meaning}\n\n**Action:** {remedy}\n\n[All reasons](../conditions.md)\n"
         );
         same(&format!("docs/reasons/{name}.md"), &page);
     }
@@ -64,14 +75,16 @@ fn the_pages_of_reasons_are_up_to_date() {
 #[test]
 fn the_reference_of_metrics_is_up_to_date() {
     let mut page = String::from(
-        "# Metrics\n\n\
-         What does each metric count? In `/metrics` they stand in OpenMetrics form. Labels are words of fixed sets: nothing of an object\n\
-         and no text of an error is one. A counter or histogram with labels appears with its first event. What counts objects\n\
-         (`instances`, `accounts`, `operations_open`, `servers_…`, `inventory_…`) is counted at each scrape, shard by shard, by the\n\
-         process that acts on the shard (`0-of-1` where there are no [shards](shards.md)); one that stands by shows none of them.\n\
-         Reconciles and queues have the names that dashboards for\n\
-         controller-runtime know. Generated from `src/runtime/metrics/`; [dashboard, rules and alerts](monitoring.md#dashboard-and-alerts).\n\n\
-         | Metric | Type | Labels | Meaning |\n|---|---|---|---|\n",
+        "# Metrics\n\
+         \n\
+         `/metrics` is in OpenMetrics format. Labels have fixed sets of values, never names of objects or texts of errors. A counter or\n\
+         histogram with labels appears with its first event. Gauges that count objects (`instances`, `accounts`, `operations_open`,\n\
+         `servers_…`, `inventory_…`) are computed at each scrape by the process that is active on the [shard](shards.md) (`0-of-1` without\n\
+         shards); a standby does not have them. Reconciles and queues have the metric names of controller-runtime. Generated from\n\
+         `src/runtime/metrics/`. See also [dashboard and alerts](monitoring.md#dashboard-and-alerts).\n\
+         \n\
+         | Metric | Type | Labels | Meaning |\n\
+         |---|---|---|---|\n",
     );
     for metric in crate::runtime::Metrics::default().described() {
         let labels = metric.labels.iter().map(|label| format!("`{label}`"));
@@ -98,14 +111,16 @@ fn label_values() -> String {
         words.join(", ")
     };
     format!(
-        "\n## Labels\n\n\
-         * `state`: `ready`, `reconciling` (waiting helps), `stalled` (somebody has to mend something), `unknown` (no status yet).\n\
+        "\n\
+         ## Labels\n\
+         \n\
+         * `state`: `ready`, `reconciling` (waiting helps), `stalled` (a user must fix something), `unknown` (no status yet).\n\
          * `reason`: [a reason of the conditions](../conditions.md), or `Unknown`.\n\
-         * `verb`: {}. Of `edit_seconds` also `none`, where no operation was needed, and `retain`, a deletion that keeps the server.\n\
-         * `outcome` of `operation_seconds`: `succeeded`, `failed`, `refused`, `answer_lost`, `superseded`, `server_gone`. A `create` that\n  \
-         succeeded may have adopted or imported its server.\n\
-         * `outcome` of `edit_seconds`: `done`, `stalled`, and `gone` of a deletion. An edit counts once, in the process that saw it\n  \
-         begin: one during which the active process changes is not counted.\n\
+         * `verb`: {}. In `edit_seconds` also `none` (no operation was needed) and `retain` (a deletion that keeps the server).\n\
+         * `outcome` of `operation_seconds`: `succeeded`, `failed`, `refused`, `answer_lost`, `superseded`, `server_gone`. A successful\n  \
+         `create` may have adopted or imported its server.\n\
+         * `outcome` of `edit_seconds`: `done`, `stalled`, and `gone` for a deletion. An edit counts once, in the process that observed its\n  \
+         start. It does not count if another process becomes active before it is done.\n\
          * `priority` of the queue: {}; of the request limit: {}.\n",
         words(&Verb::ALL.map(Verb::as_str)),
         words(&Priority::ALL.map(Priority::as_str)),

@@ -218,7 +218,7 @@ fn each_alert_names_its_runbook_and_each_runbook_is_of_an_alert() {
         assert_eq!(rule["annotations"]["runbook"], page.as_str(), "{name}");
         let text = read(&page);
         assert!(text.starts_with(&format!("# {name}\n")), "{page}");
-        for section in ["What it means", "What to look at", "What to do"] {
+        for section in ["Meaning", "Diagnosis", "Mitigation"] {
             assert!(
                 text.contains(&format!("\n## {section}\n")),
                 "{page}: no {section}"

@@ -111,7 +111,7 @@ impl Process {
         let build = all.own(
             "build_info",
             &["version"],
-            "Always 1; the version of the program",
+            "Always 1; the label is the version of the program",
             Family::<BuildLabels, Gauge>::default(),
         );
         let version = env!("CARGO_PKG_VERSION");
@@ -120,19 +120,19 @@ impl Process {
             watch_errors: all.own(
                 "watch_errors",
                 &["kind"],
-                "Watches that failed and began anew; the label names the watched namespace too, if it is not all of them",
+                "Watches that failed and restarted; the label includes the namespace if the operator watches single namespaces",
                 Family::default(),
             ),
             kube_writes: all.own(
                 "kubernetes_writes",
                 &["operation", "result"],
-                "Writes to the apiserver by their purpose: ok, or the kind of failure",
+                "Writes to the apiserver by purpose: ok, or the kind of failure",
                 Family::default(),
             ),
             active: all.own(
                 "active",
                 &["shard"],
-                "1 in the process that acts on the shard (0-of-1 where there is one), 0 in the others",
+                "1 in the process that is active on the shard (0-of-1 without shards), 0 in the others",
                 Family::default(),
             ),
             has_acted: Arc::default(),
@@ -140,13 +140,13 @@ impl Process {
             unsafe_rights: all.own(
                 "unsafe_rights",
                 &["what"],
-                "1 where the apiserver does not refuse the operator what it must not do",
+                "1 if the apiserver accepts a request of the operator that it should reject",
                 Family::default(),
             ),
             log_dropped: all.own(
                 "log_lines_dropped",
                 &[],
-                "Lines of the log that were not read in time",
+                "Log lines that were dropped because they were not read in time",
                 Counter::default(),
             ),
         }

@@ -28,25 +28,25 @@ impl Changes {
             edits: all.own(
                 "edit_seconds",
                 &["verb", "outcome"],
-                "From an edit, an apply or a deletion to the status that says done or stalled, by the last operation that it took",
+                "Time from an edit, an apply or a deletion to the status that reports it done or stalled, by the last operation that it needed",
                 Family::new_with_constructor(seconds_of_a_server),
             ),
             operations: all.own(
                 "operation_seconds",
                 &["verb", "outcome"],
-                "From the announcement of an operation to its end, to the second",
+                "Time from the intent of an operation to its end, in whole seconds",
                 Family::new_with_constructor(seconds_of_a_server),
             ),
             surplus_released: all.own(
                 "surplus_servers_released",
                 &[],
-                "Servers released that a doubled or late request had bought",
+                "Surplus servers released: a duplicated or late request had bought them",
                 Counter::default(),
             ),
             left_behind: all.own(
                 "servers_left_behind",
                 &[],
-                "Instances that went before their server was confirmed gone: a finalizer taken away by hand, an etcd restored from before them",
+                "Instances that disappeared before their server was confirmed gone: the finalizer was removed by hand, or etcd was restored",
                 Counter::default(),
             ),
         }

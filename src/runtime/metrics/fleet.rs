@@ -125,19 +125,19 @@ impl FleetGauges {
             drifted: all.own(
                 "instances_drifted",
                 &["shard"],
-                "Instances whose server differs from the spec in a way that only a person may resolve",
+                "Instances whose server differs from the spec in a way that only a user may resolve",
                 Family::default(),
             ),
             open: all.own(
                 "operations_open",
                 &["shard", "verb"],
-                "Operations under way at the service",
+                "Operations in progress at the service",
                 Family::default(),
             ),
             open_age: all.own(
                 "operations_open_oldest_seconds",
                 &["shard", "verb"],
-                "How long ago the oldest operation under way was announced",
+                "Age of the oldest operation in progress",
                 Family::default(),
             ),
             servers: all.own(
@@ -149,7 +149,7 @@ impl FleetGauges {
             unowned: all.own(
                 "servers_unowned",
                 &["shard"],
-                "Servers among them that no Instance owns",
+                "Servers in these listings that no Instance owns",
                 Family::default(),
             ),
             failing: all.own(
@@ -161,7 +161,7 @@ impl FleetGauges {
             inventory_age: all.own(
                 "inventory_age_seconds",
                 &["shard"],
-                "Age of the newest whole listing, in the watched zone where it is oldest",
+                "Age of the last complete listing of a watched zone; the highest of all zones",
                 Family::default(),
             ),
         }

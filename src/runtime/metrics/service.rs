@@ -43,13 +43,13 @@ impl Service {
             took: all.own(
                 "cloud_call_seconds",
                 &["operation"],
-                "How long calls to the service took",
+                "Duration of calls to the service",
                 Family::new_with_constructor(call_seconds),
             ),
             waited: all.own(
                 "rate_limiter_wait_seconds",
                 &["priority"],
-                "How long calls waited until the request limit let them go",
+                "Time that calls waited for the request limit",
                 Family::new_with_constructor(call_seconds),
             ),
         }
