@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex};
 use tokio::time::Instant;
 
 /// Waits for the request limit before the intent is recorded, because nothing may delay the call after its intent. A reconcile
-/// that has to stand in line for a slot does not wait: its plan becomes to wait.
+/// without a slot does not wait here: its plan is replaced by one that waits in line.
 pub async fn admit(
     observed: &Observation,
     plan: &mut Plan,

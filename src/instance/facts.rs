@@ -122,7 +122,7 @@ impl Facts {
             .any(|finalizer| finalizer == FINALIZER)
     }
 
-    /// The record, if it speaks for this object.
+    /// The record, if it belongs to this object.
     pub fn purchase(&self) -> Option<&PurchaseRecord> {
         match &self.record {
             Record::Speaks(record) => Some(record),

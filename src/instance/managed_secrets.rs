@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `password` | the password to log in with. If a user puts another one there, the operator sets it on the server. |
 //! | `current` | the password that the server is known to have: the same, except while an edit is being carried out |
-//! | `pending` | the password that the operator is setting on the server. It becomes `password` and `current` when the service reports that it is set |
+//! | `pending` | the password being set on the server. It becomes `password` and `current` once the service reports it as set |
 //! | `previous` | the former value of `current` |
 //! | `username` | the login's account, once the server has reported it |
 

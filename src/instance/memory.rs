@@ -53,7 +53,8 @@ impl Memory {
         }
     }
 
-    /// Copies the result of an observation back into this memory, except for the last part, which other tasks changed in the meantime.
+    /// Copies the result of an observation back into this memory, except for [`Statuses`], which other tasks changed in the
+    /// meantime.
     pub fn has_looked(&mut self, copy: &Self) {
         let mut told = std::mem::take(&mut self.told);
         if self.epoch != copy.epoch {
@@ -313,8 +314,8 @@ impl Memory {
         self.calls.password.current = None;
     }
 
-    /// Our operation ended, and status shows it. Whatever the listing shows from now on counts as new, even if it showed the same
-    /// before. `brought_login`: the operation set the password that its call contained.
+    /// Our operation ended, and status shows it. From now on everything in the listing counts as new, even if the listing showed
+    /// the same before. `brought_login`: the operation set the password that its call contained.
     pub fn operation_ended(&mut self, ended: &HistoryEntry, brought_login: bool, now: Instant) {
         self.observations.led_by = None;
         self.observations.poll = None;

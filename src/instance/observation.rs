@@ -61,7 +61,7 @@ pub struct Observation {
     pub account: AccountFact,
     /// Its name.
     pub account_key: ObjectKey,
-    /// The listings; none without an account session.
+    /// The listings; None without an account session.
     pub listing: Option<Listing>,
     /// The task that the reconcile waits for.
     pub task: Fact<TaskState>,
@@ -76,7 +76,7 @@ pub struct Observation {
     pub secret_version: Option<String>,
     /// Whether an older version of the operator wrote that Secret, without a marker.
     pub secret_is_unmarked: bool,
-    /// The login, read only when a call that bears it may be made in this reconcile.
+    /// The login, read only if this reconcile may make a call that contains it.
     pub login: login::LoginFact,
     /// The results of resolving the spec's selectors.
     pub found: Found,

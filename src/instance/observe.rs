@@ -26,7 +26,7 @@ use crate::session::{Access, AccountSession, Claim, Reservation, Rival, Say, Sta
 use std::sync::{Arc, Mutex};
 use tokio::time::Instant;
 
-/// Reads whatever the object's state requires. Writes nothing.
+/// Reads everything that the object's state requires. Writes nothing.
 pub async fn observe(
     context: &Context,
     facts: Facts,
@@ -81,7 +81,8 @@ pub async fn observe(
 fn remembered(context: &Context, facts: &Facts, memory: &Mutex<Memory>, now: Instant) -> Memory {
     let mut remembered = open(memory).clone();
     remembered.meet(facts.purchase(), context.memories.doubts(), now);
-    // Another process bought and the record was lost. Remember that from the first observation on, regardless of later statuses.
+    // Status reports a purchase whose record was lost with the process that wrote it. Remember that from the first observation
+    // on, regardless of later statuses.
     remembered.origin.ever_intended |= facts.purchase().is_none() && facts.tells_of_a_purchase();
     remembered.meet_operation(facts, now);
     remembered.origin.read_status(&facts.status, now);
@@ -303,8 +304,8 @@ pub(super) fn account_of(facts: &Facts, memory: &Memory) -> ObjectKey {
     ObjectKey::new(&facts.key.namespace, name)
 }
 
-/// The account session that the object uses. An object in deletion keeps the last usable account session, whatever became of
-/// Account and Secret since, unless the service refuses that very session.
+/// The account session that the object uses. An object in deletion keeps the last usable account session, even if Account or
+/// Secret changed or disappeared since, unless the service refuses that very session.
 fn account(
     context: &Context,
     facts: &Facts,

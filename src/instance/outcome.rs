@@ -51,7 +51,7 @@ pub enum Outcome {
     Written,
     /// A release: accepted, refused or unknown, or the service does not know the server.
     Released {
-        /// Which server.
+        /// The server.
         id: ServerId,
         /// Why it is released.
         why: ReleaseReason,

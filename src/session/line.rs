@@ -226,8 +226,9 @@ impl State {
         next.map(|(priority, _)| priority)
     }
 
-    /// Purchases may hold at most half of the slots, resync and purchases together also half, and all but urgent calls three
-    /// quarters. The reserve lets an urgent call proceed at once, and lets what it begins proceed to its end.
+    /// Purchases may hold half of the slots. A resync gets a slot only while purchases and resyncs together hold less than half.
+    /// All calls that are not urgent may hold three quarters. The reserve lets an urgent call begin at once, and the operation
+    /// that it begins proceed.
     fn has_room(&self, priority: CallPriority) -> bool {
         let [urgent, purchase, operation, resync] = self.held;
         let has_any = urgent + purchase + operation + resync < self.slots;

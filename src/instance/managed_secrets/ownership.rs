@@ -73,7 +73,7 @@ impl<'a> Managed<'a> {
         {
             return Ownership::Ours;
         }
-        // An Instance has its name to itself: one with this name and another UID is gone.
+        // Names are unique: an Instance with this name and another UID is gone.
         let is_former = |owner: &OwnerReference| {
             is_instance(owner) && owner.name == facts.key.name && owner.uid != facts.uid
         };
@@ -120,7 +120,7 @@ impl<'a> Managed<'a> {
         }
     }
 
-    /// Labels that the Secret is to have.
+    /// The labels of the Secret.
     pub(super) fn labels(&self, facts: &Facts) -> Map<String, Value> {
         let ours = [
             (MANAGED_BY, MANAGER),
@@ -133,7 +133,7 @@ impl<'a> Managed<'a> {
         asked.chain(ours).collect()
     }
 
-    /// Annotations that the spec asks for.
+    /// Annotations from the spec.
     pub(super) fn annotations(&self) -> Map<String, Value> {
         let asked = self.template.iter().flat_map(|all| &all.annotations);
         asked
@@ -141,8 +141,8 @@ impl<'a> Managed<'a> {
             .collect()
     }
 
-    /// Whether a Secret has a marker, and the labels and annotations that the spec asks for. An older version of the operator wrote
-    /// no marker.
+    /// Whether a Secret has a marker, and the labels and annotations from the spec. An older version of the operator wrote no
+    /// marker.
     pub(super) fn is_labelled(&self, content: &Content) -> bool {
         content.labels.contains_key(SECRET_MARKER)
             && self
@@ -159,8 +159,8 @@ pub(super) fn owner(facts: &Facts) -> Value {
     }])
 }
 
-/// The markers under which Secrets of this Instance may have been made: its own, which a restored Instance keeps by its record, and
-/// that in the name of a server that it has imported, which was bought for the Instance that the Secret was made for.
+/// The markers under which Secrets of this Instance may have been made. One is its own, which a restored Instance keeps with its
+/// record. The other is in the name of an imported server, which was bought for the Instance that the Secret was made for.
 fn markers(facts: &Facts) -> impl Iterator<Item = Marker> {
     let imported = facts.imported().and_then(Marker::in_name);
     std::iter::once(facts.marker.clone()).chain(imported)

@@ -22,7 +22,7 @@ pub struct Origin {
     pub born_here: bool,
     /// When this process first saw it.
     pub first_seen: Instant,
-    /// Since when it has been without a record of ours.
+    /// Since when it has had no record of ours.
     pub recordless_since: Option<Instant>,
     /// An intent was written for it, or may have been.
     pub ever_intended: bool,
@@ -62,7 +62,7 @@ pub struct Calls {
     pub pending_seen: bool,
     /// Digests of the password in the newest attempt and of the server's password.
     pub password: Passwords,
-    /// The newest start or stop that ended well.
+    /// The newest start or stop that succeeded.
     pub(super) power: Option<Box<Power>>,
     /// Operations that failed and wait before they are repeated, by verb.
     pub pauses: LiteMap<Verb, Pause>,

@@ -162,8 +162,8 @@ fn as_shown(
         Fact::Absent => (false, false),
         Fact::NotAsked | Fact::Unknown(_) => return,
     };
-    // The server is busy after our call, and none of our other calls is in progress: so the service accepted the call. A listing
-    // is no evidence of that, since it may be older than it looks.
+    // The server is busy after our call, and no other call of ours is in progress: so the service accepted the call. A listing is
+    // no evidence of that, since it may be older than it seems.
     let called = attempt.filter(|(is_own, tries, _)| *is_own && *tries > 0);
     let is_ours = observed.memory.calls.auxiliary.is_none()
         && called.is_some_and(|(.., since)| {

@@ -39,7 +39,7 @@ pub enum Needs {
     Nothing,
     /// The login.
     Login,
-    /// A place among the Instances of the Account that may have a server.
+    /// A place under the Account's limits.
     Reservation,
     /// The server's current detail.
     Detail,
@@ -115,9 +115,9 @@ pub enum Step {
     },
     /// Release a server.
     Release {
-        /// Which one.
+        /// The server to release.
         id: ServerId,
-        /// Why.
+        /// The cause.
         why: ReleaseReason,
     },
     /// Write a Secret that belongs to the Instance.
@@ -134,9 +134,9 @@ pub enum Step {
 /// A request to the service.
 #[derive(Clone, Debug)]
 pub enum Request {
-    /// Reinstall operating system.
+    /// Reinstalls the operating system.
     Reinstall(ReinstallRequest),
-    /// Modify password.
+    /// Sets the password.
     ModifyPassword(PasswordRequest),
     /// Start.
     Start(ServerId),

@@ -306,7 +306,7 @@ fn operation(verb: Verb, target: Applied) -> Operation {
     }
 }
 
-/// This end, so often in a row.
+/// This end, this many times in a row.
 fn bad_end(reason: EndReason, times: u32) -> Option<OperationEnd> {
     Some(OperationEnd {
         reason,

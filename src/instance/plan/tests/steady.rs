@@ -169,7 +169,7 @@ fn the_server_is_judged_by_what_it_shows() {
     );
 }
 
-/// The server has been in a state for so long that the operator does not know.
+/// For this long, the server has been in a state that the operator does not know.
 fn migrating(seconds: u64) -> Scene {
     Scene::converged().with(|observed| {
         let found = detail(&[("ecsStatus", "MIGRATING")]);
