@@ -62,8 +62,8 @@ pub const PROBE_DEADLINE: Duration = Duration::from_secs(50);
 /// any more, the standing is unknown.
 pub const STANDING_REFUSAL_COUNTS_FOR: Duration = Duration::from_secs(600);
 
-/// By this time after the Account became usable, every waiting Instance has requested its place. Earlier, the count of waiting
-/// Instances would be too low, because some had no reconcile yet.
+/// By this time after the Account became usable, every waiting Instance has requested its reservation. Earlier, the count of
+/// waiting Instances would be too low, because some had no reconcile yet.
 pub const WAITING_HAVE_ASKED_WITHIN: Duration = Duration::from_secs(25);
 
 /// A zone is reported as failing after this time. A single lost listing concerns no user, and after an outage each zone has been

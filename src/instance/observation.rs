@@ -84,7 +84,7 @@ pub struct Observation {
     pub connection_version: Option<String>,
     /// The connection Secret, read only if it may have to be written.
     pub connection: ConnectionFact,
-    /// Whether the Account's limits have room for a server, requested only when this reconcile may buy one.
+    /// Whether the Account's limits allow a server, requested only when this reconcile may buy one.
     pub room: Reservation,
     /// The detail of the server to import, read only when one is found.
     pub candidate: Fact<Detail>,

@@ -145,7 +145,7 @@ impl State {
             return Some(offered);
         }
         let stood = self.lapsed.remove(subject);
-        // Waiting subjects of a higher priority go first, unless their own priority has no room.
+        // Waiting subjects of a higher priority go first, unless their own priority has no free slot.
         let is_first = CallPriority::ALL[..=priority as usize].iter().all(|ahead| {
             let waiting = &self.queues[*ahead as usize];
             !self.has_room(*ahead) || waiting.iter().all(|(_, other)| other == subject)

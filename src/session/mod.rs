@@ -1,5 +1,5 @@
-//! Sessions with services. All Accounts that name one (endpoint, token) share its client, request limit, inventory and catalog; each has an
-//! account session of its own in it.
+//! Sessions with services. All Accounts that name one (endpoint, token) share its client, request limit, inventory and catalog;
+//! each has an account session of its own in it.
 //!
 //! A token exists in memory only while an account session uses it. A new version of its Secret makes the operator read it again.
 
@@ -93,8 +93,8 @@ struct Inner {
 }
 
 impl Sessions {
-    /// No sessions yet, for the Accounts of this shard. `cluster` is part of the credential in records. `wake` is called with the UID of an
-    /// Instance whose server changed in a listing, for which there may be room under a limit, or which has a slot for calls.
+    /// No sessions yet, for the Accounts of this shard. `cluster` is part of the credential in records. `wake` is called with the
+    /// UID of an Instance whose server changed in a listing, that may get a reservation, or that has a slot for calls.
     pub fn new(
         (cluster, shard): (String, Shard),
         http: Http,
@@ -129,8 +129,8 @@ impl Sessions {
         }
     }
 
-    /// An Account exists. It counts as pending until its reconcile. If an Account of this name was deleted before, its session does not
-    /// become usable for the new one.
+    /// An Account exists. It counts as pending until its reconcile. If an Account of this name was deleted before, its session
+    /// does not become usable for the new one.
     pub fn announce(&self, account: &ObjectKey) {
         let mut account_sessions = self.account_sessions();
         let entry = account_sessions.entry(account.clone()).or_default();
@@ -178,8 +178,9 @@ impl Sessions {
         &self.inner.reservations
     }
 
-    /// For a process that only reads: the reservations hold only Instances of the service in question, and no decision changes anything.
-    /// From here on each record is believed to name a server of that account, since such a process has no key to check it.
+    /// For a process that only reads: the reservations hold only Instances of the service in question, and no decision changes
+    /// anything. From here on each record is believed to name a server of that account, since such a process has no key to check
+    /// it.
     pub fn trust_records(&self) {
         self.inner.trusts_records.store(true, Ordering::Relaxed);
     }
@@ -194,8 +195,9 @@ impl Sessions {
         began.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether another Instance's claim to a server counts against an Instance with this account session. It counts if the server was
-    /// bought with the same token, if the claimant's Account uses that token now, or if that Account's own listing shows the server.
+    /// Whether another Instance's claim to a server counts against an Instance with this account session. It counts if the server
+    /// was bought with the same token, if the claimant's Account uses that token now, or if that Account's own listing shows the
+    /// server.
     pub fn backing(&self, say: &Say<'_>, id: &ServerId, ours: &AccountSession) -> Backing {
         if self.inner.trusts_records.load(Ordering::Relaxed)
             || ours
@@ -206,8 +208,8 @@ impl Sessions {
             return Backing::Known;
         }
         if !self.inner.shard.owns(&say.account.namespace) {
-            // No reconcile of that Account runs here. A server that may have an owner must not be adopted, so the claim counts unless the
-            // Account is known to use another service.
+            // No reconcile of that Account runs here. A server that may have an owner must not be adopted, so the claim counts
+            // unless the Account is known to use another service.
             let elsewhere = self.elsewhere();
             return match elsewhere.get(&say.account) {
                 Some((theirs, _)) if theirs != ours.endpoint() => Backing::Lacking,
@@ -231,8 +233,8 @@ impl Sessions {
         }
     }
 
-    /// Like `backing`, for a server that our Instance already has on record. A claim that this process cannot verify does not take it away,
-    /// because a user can write any claim into an Instance of their own.
+    /// Like `backing`, for a server that our Instance already has on record. A claim that this process cannot verify does not
+    /// take it away, because a user can write any claim into an Instance of their own.
     pub fn backing_of_rival(&self, say: &Say<'_>, id: &ServerId, ours: &AccountSession) -> Backing {
         let is_same_token =
             say.credential.is_some() && say.credential == ours.credential.as_deref();
@@ -251,8 +253,8 @@ impl Sessions {
         }
     }
 
-    /// Notes the endpoint of an Account of another shard; None if the Account is gone or cannot be parsed. The last endpoint is kept while
-    /// an Instance has a server there.
+    /// Notes the endpoint of an Account of another shard; None if the Account is gone or cannot be parsed. The last endpoint is
+    /// kept while an Instance has a server there.
     pub fn see_elsewhere(&self, account: &ObjectKey, endpoint: Option<&str>) {
         let mut elsewhere = self.elsewhere();
         if let Some(endpoint) = endpoint {
@@ -286,8 +288,8 @@ impl Sessions {
         }
     }
 
-    /// Reads the copies of one namespace, or of all, and returns their Accounts. An Account that is gone or has no token gets an account
-    /// session for deletions again.
+    /// Reads the copies of one namespace, or of all, and returns their Accounts. An Account that is gone or has no token gets an
+    /// account session for deletions again.
     ///
     /// # Errors
     /// The copies could not be read.
@@ -338,8 +340,8 @@ impl Sessions {
         }
     }
 
-    /// The newest account session of an Account if it was made from these objects and this spec. Compares the spec, not its generation:
-    /// after a restore of etcd the same generation can come with a different spec.
+    /// The newest account session of an Account if it was made from these objects and this spec. Compares the spec, not its
+    /// generation: after a restore of etcd the same generation can come with a different spec.
     pub fn made_from(
         &self,
         account: &ObjectKey,
@@ -405,7 +407,8 @@ impl Sessions {
         newest.map_or(0, |account_session| account_session.shared.line.slots())
     }
 
-    /// The last usable account session of an Account, for deletions: it exists even if the Account, its Secret or the token is gone. With
+    /// The last usable account session of an Account, for deletions: it exists even if the Account, its Secret or the token is
+    /// gone. With
     /// `newest_is_refused`, returns none that shares the session of the newest one, since the service refuses the same token there.
     pub fn last_account_session(
         &self,

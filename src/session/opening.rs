@@ -22,8 +22,8 @@ use std::time::Duration;
 pub(super) type Doubted = dyn Fn(&ObjectKey, Doubt) + Send + Sync;
 
 impl Sessions {
-    /// Makes a new account session for an Account, without installing it. Accounts with the same endpoint, token and paths share one
-    /// session. All Accounts with one endpoint and token share the request limits, which are those of the latest caller.
+    /// Makes a new account session for an Account, without installing it. Accounts with the same endpoint, token and paths share
+    /// one session. All Accounts with one endpoint and token share the request limits, which are those of the latest caller.
     ///
     /// # Errors
     /// The endpoint or a path is malformed, or the endpoint is not allowed.
@@ -80,14 +80,15 @@ impl Sessions {
         Destination::of(spec)
     }
 
-    /// From here on credentials in records are signed with this key. Call it before the first account session is made. Otherwise the
-    /// process makes up a key that is lost when it ends, and each restart looks like another token.
+    /// From here on credentials in records are signed with this key. Call it before the first account session is made. Otherwise
+    /// the process makes up a key that is lost when it ends, and each restart looks like another token.
     pub fn key_credentials(&self, key: CredentialKey) {
         // Set once, before the first use.
         let _ = self.inner.key.set(key);
     }
 
-    /// The credential for records of servers that are bought with this endpoint and token; None in a process that only reads records.
+    /// The credential for records of servers that are bought with this endpoint and token; None in a process that only reads
+    /// records.
     fn credential(&self, spec: &AccountSpec, token: &SecretString) -> Option<Arc<str>> {
         if self.inner.trusts_records.load(Ordering::Relaxed) {
             return None;

@@ -1,10 +1,10 @@
-//! The Instances of each Account that have a server or are about to have one. The limits of an Account are checked against them, and they
-//! show which Instance owns a server.
+//! The reservations of each Account: its Instances that have a server or are about to have one. They are checked against the
+//! limits of the Account, and they show which Instance owns a server.
 //!
-//! Two sources feed them: the watch of all Instances, so that a restart loses nothing, and the intents that reconciles of this process are
-//! about to write, so that two of them do not both take the last place. An Instance with a record has a place until the object is gone,
-//! even while the service refuses its create: the next attempt may succeed. The intents of another process are unknown here; the Lease
-//! makes sure that only one process acts on the namespaces of a shard.
+//! Two sources feed them: the watch of all Instances, so that a restart loses nothing, and the intents that reconciles of this
+//! process are about to write, so that two of them do not use the same free capacity. An Instance with a record keeps its
+//! reservation until the object is gone, even while the service refuses its create, because the next attempt may succeed. The
+//! intents of another process are unknown here; the Lease makes sure that only one process acts on the namespaces of a shard.
 
 mod entries;
 mod kinds;
@@ -47,9 +47,9 @@ struct State {
     /// The Instances of every namespace were listed.
     is_whole: bool,
     entries: Entries,
-    /// The Instances that wait for a place, by Account.
+    /// The Instances that wait for a reservation, by Account.
     waiting: HashMap<ObjectKey, Queue>,
-    /// The Account in which the running reconcile of an Instance requested a place.
+    /// The Account in which the running reconcile of an Instance requested a reservation.
     asked: HashMap<Subject, ObjectKey>,
     /// The recent purchases of each Account.
     creates: HashMap<ObjectKey, VecDeque<(Instant, Subject)>>,
@@ -58,7 +58,7 @@ struct State {
 }
 
 impl Reservations {
-    /// Empty reservations. `wake` is called with the UID of an Instance for which there may be room now.
+    /// Empty reservations. `wake` is called with the UID of an Instance that may get a reservation now.
     pub fn new(cluster: String, wake: impl Fn(Subject) + Send + Sync + 'static) -> Self {
         Self(Arc::new(Inner {
             cluster,
@@ -68,8 +68,8 @@ impl Reservations {
         }))
     }
 
-    /// The watch shows an Instance: its metadata, and if they can be parsed the Account in its spec and the server's identifier in its
-    /// status.
+    /// The watch shows an Instance: its metadata, and the Account in its spec and the server's identifier in its status if they
+    /// can be parsed.
     pub fn note(&self, meta: &ObjectMeta, account: Option<&str>, status_id: Option<&str>) {
         let subject = meta.uid.as_deref().unwrap_or_default().into();
         self.note_as(
@@ -151,16 +151,17 @@ impl Reservations {
         self.0.left.notify_one();
     }
 
-    /// An Instance of another shard is gone. None waits here for its place, and no Account here was kept for it.
+    /// An Instance of another shard is gone. No Instance here waits for its reservation, and no Account here was kept for it.
     pub fn gone_elsewhere(&self, uid: &str) {
         self.lock().entries.remove(uid);
     }
 
-    /// Requests a place for an Instance whose server could be bought now. The place lasts for this reconcile, and permanently once the
-    /// record is announced. An Instance that has a place keeps it. If the limit drops below the number of Instances with a place, those
-    /// with a server go first, then the order of UIDs decides, so that each waits only for Instances before it.
+    /// Requests a reservation for an Instance whose server could be bought now. The reservation lasts for this reconcile, and
+    /// permanently once the record is announced. An Instance that has one keeps it. If the limit drops below the number of
+    /// reservations, Instances with a server come first, then the order of UIDs decides, so that each Instance waits only for
+    /// those before it.
     ///
-    /// Instances without a place are served in the order of their creation.
+    /// Instances without a reservation are served in the order of their creation.
     pub fn take(&self, uid: &str, account: &ObjectKey, most: Most, now: Instant) -> Reservation {
         let subject = shared(uid);
         let mut state = self.lock();
@@ -199,9 +200,9 @@ impl Reservations {
         }
     }
 
-    /// Claims a server for adoption or import. The claim fails if another Instance has the server on record, is about to take it, or owns
-    /// the marker in its name. Claims of other Instances count only with `backing`. The claim is kept as a place is. Limits of the Account
-    /// do not apply, since they are for purchases.
+    /// Claims a server for adoption or import. The claim fails if another Instance has the server on record, is about to take it,
+    /// or owns the marker in its name. Claims of other Instances count only with `backing`. A claim has the lifetime of
+    /// a reservation. The limits of the Account do not apply, since they are for purchases.
     pub fn claim(
         &self,
         uid: &str,
@@ -253,14 +254,15 @@ impl Reservations {
         self.lock().is_whole = true;
     }
 
-    /// The Instance with the better right to a server that this Instance has on record: one that bought it, or else, of two that imported
-    /// it, the one whose UID sorts first. Two owners can come from two processes that acted at the same instant, or from edited records.
+    /// The Instance with the better right to a server that this Instance has on record: one that bought it, or else, of two that
+    /// imported it, the one whose UID sorts first. Two owners can come from two processes that acted at the same instant, or from
+    /// edited records.
     pub fn rival(&self, uid: &str, id: &ServerId, backing: impl Fn(&Say<'_>) -> Backing) -> Rival {
         let state = self.lock();
         let better = |(other, entry): &(&Subject, &Entry)| {
             let recorded = entry.recorded.as_ref();
-            // An entry without a credential comes from status alone: its record was lost, and another Instance may have imported the server
-            // since.
+            // An entry without a credential comes from status alone: its record was lost, and another Instance may have imported
+            // the server since.
             let is_better = |recorded: &Recorded| {
                 recorded.credential.is_some() && (!recorded.is_imported || ***other < *uid)
             };
@@ -269,8 +271,9 @@ impl Reservations {
         judged(state.entries.of_id(id).filter(better), id, backing)
     }
 
-    /// A reconcile of an Instance begins, with an object that is not older than this process's last write. Dropping the returned guard
-    /// gives back everything that was not announced or bought, even if the reconcile panicked.
+    /// A reconcile of an Instance begins, with an object that is not older than this process's last write. Dropping the returned
+    /// guard returns the reservation unless it was announced, and the count of the purchase unless one may have been made. It
+    /// does so even if the reconcile panicked.
     pub fn reconcile(&self, uid: &str) -> ReconcileGuard {
         let subject = shared(uid);
         let mut state = self.lock();
@@ -285,8 +288,8 @@ impl Reservations {
         }
     }
 
-    /// Called with `true` when the write of a create's record begins: from then on the place is permanent. Called with `false` if the
-    /// record is known not to be written.
+    /// Called with `true` when the write of a create's record begins: from then on the reservation is permanent. Called with
+    /// `false` if the record is known not to be written.
     pub fn announce(&self, uid: &str, is_announced: bool) {
         self.lock().entries.announce(uid, is_announced);
     }

@@ -23,8 +23,8 @@ struct Versions {
     by_secret: HashMap<ObjectKey, String>,
     /// Secrets that an older version of the operator wrote, without a marker.
     unmarked: HashSet<ObjectKey>,
-    /// The newest version that a watch has delivered. Versions increase over all objects, so the watch has also delivered the result of
-    /// every older write, except for a Secret that came and went between two lists.
+    /// The newest version that a watch has delivered. Versions increase over all objects, so the watch has also delivered the
+    /// result of every older write, except for a Secret that came and went between two lists.
     told: u64,
 }
 
@@ -232,8 +232,8 @@ pub async fn read(client: &Client, namespace: &str, name: &str) -> Result<Conten
     }
 }
 
-/// Reads one key of a Secret, and the Secret's UID and resourceVersion. Drops trailing white space: a line feed from an editor belongs
-/// neither to a token nor to a password.
+/// Reads one key of a Secret, and the Secret's UID and resourceVersion. Drops trailing white space: a line feed from an editor
+/// belongs neither to a token nor to a password.
 ///
 /// # Errors
 /// See [`SecretProblem`]; no variant contains the Secret's content.

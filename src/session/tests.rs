@@ -131,8 +131,8 @@ async fn what_an_instance_says_of_a_server_counts_where_its_account_has_it() {
     assert_eq!(says("elsewhere", None), Backing::Known);
 }
 
-/// If another process reconciles the claimant's Account, the claim counts: otherwise two Instances would have one server. It does not count
-/// if that Account is at another service, where the identifier means another server.
+/// If another process reconciles the claimant's Account, the claim counts: otherwise two Instances would have one server. It does
+/// not count if that Account is at another service, where the identifier means another server.
 #[tokio::test(start_paused = true)]
 async fn what_an_instance_of_another_shard_says_counts_unless_its_account_is_at_another_service() {
     let shard = Shard::all(2).find(|shard| shard.owns("ours")).unwrap();

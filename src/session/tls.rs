@@ -64,8 +64,8 @@ pub async fn read_tls(
     Ok((tls, versions.join(" ")))
 }
 
-/// The versions of the objects that `spec.tls` names, as far as watches show them; None if they must be read to know. No watch covers
-/// ConfigMaps, so `bundle` is the last known version of the ConfigMap.
+/// The versions of the objects that `spec.tls` names, as far as watches show them; None if they must be read to know. No watch
+/// covers ConfigMaps, so `bundle` is the last known version of the ConfigMap.
 pub fn tls_version(
     secrets: &SecretVersions,
     namespace: &str,
@@ -209,8 +209,8 @@ fn no_bundle(problem: &SecretProblem, namespace: &str, name: &str, key: &str) ->
     Problem { reason, message }
 }
 
-/// A Secret need not consent to be used as a CA bundle. To not reveal which keys such a Secret has, a missing key and a value that is not a
-/// certificate get the same message.
+/// A Secret need not consent to be used as a CA bundle. To not reveal which keys such a Secret has, a missing key and a value
+/// that is not a certificate get the same message.
 fn no_bundle_there(name: &str, key: &str) -> Problem {
     Problem {
         reason: Reason::CaBundleInvalid,

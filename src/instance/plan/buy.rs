@@ -468,8 +468,8 @@ fn request(observed: &Observation, purchase: Purchase, login: Login) -> CreateRe
     }
 }
 
-/// Checks that the Account's limits have room for one more server; otherwise returns the plan that waits for it. Called last, so
-/// that an Instance that waits for something else takes no place.
+/// Checks that the Account's limits allow one more server; otherwise returns the plan that waits. Called last, so that an
+/// Instance that waits for something else holds no reservation.
 fn room(observed: &Observation) -> Result<(), Box<Plan>> {
     let account = &observed.account_key.name;
     let plan = match observed.room {

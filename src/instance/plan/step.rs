@@ -39,7 +39,7 @@ pub enum Needs {
     Nothing,
     /// The login.
     Login,
-    /// A place under the Account's limits.
+    /// A reservation under the Account's limits.
     Reservation,
     /// The server's current detail.
     Detail,
@@ -205,7 +205,8 @@ pub enum NoRoom {
 }
 
 impl Needs {
-    /// Whether it involves a call to the service, now or next. An Instance that may not call yet takes no place from another one.
+    /// Whether it involves a call to the service, now or next. An Instance that may not call yet must not hold a reservation that
+    /// another one could use.
     pub fn is_for_a_call(&self) -> bool {
         match self {
             Self::Detail | Self::Candidate(_) | Self::References(_) | Self::Reservation => true,

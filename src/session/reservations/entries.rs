@@ -116,7 +116,7 @@ impl Entries {
         }
     }
 
-    /// The Instances with a place in an Account, by UID.
+    /// The Instances with a reservation in an Account, by UID.
     pub(super) fn of_account(
         &self,
         account: &ObjectKey,
@@ -125,7 +125,7 @@ impl Entries {
         self.look_up(there.into_iter().flatten())
     }
 
-    /// The number of Instances with a place in an Account.
+    /// The number of reservations in an Account.
     pub(super) fn count(&self, account: &ObjectKey) -> usize {
         self.accounts.get(account).map_or(0, BTreeSet::len)
     }

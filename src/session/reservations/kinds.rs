@@ -35,18 +35,18 @@ pub struct Usage {
 /// Whether the operator may buy a server for an Instance now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reservation {
-    /// The reconcile did not request a place.
+    /// The reconcile did not request a reservation.
     #[default]
     NotAsked,
-    /// The Instance has a place.
+    /// The Instance has a reservation.
     Taken,
-    /// This many Instances have a place, which is the limit.
+    /// The Account has this many reservations, which is the limit.
     Full(usize),
     /// The limit of creates per minute is used up.
     TooFast {
         /// The limit.
         per_minute: usize,
-        /// When there is room again, unless another Instance takes it.
+        /// When a create is possible again, unless another Instance comes first.
         wait: Duration,
     },
 }
@@ -65,8 +65,8 @@ pub enum Claim {
     Owned(ObjectKey),
 }
 
-/// Whether another Instance's claim to a server counts. Identifiers are meaningful at one service only, and a user can write any identifier
-/// into an Instance of their own.
+/// Whether another Instance's claim to a server counts. Identifiers are meaningful at one service only, and a user can write any
+/// identifier into an Instance of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backing {
     /// The claimant's Account has that server.

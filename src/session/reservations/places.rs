@@ -1,4 +1,4 @@
-//! Decides which Instance gets the next place under the limits of an Account.
+//! Decides which Instance gets the next reservation under the limits of an Account.
 
 use super::entries::Taken;
 use super::queue::{Queue, Stands};
@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How long an Instance waits before it asks again if there is room, but only for Instances before it.
+/// How long an Instance waits before it asks again if there is capacity, but only for Instances before it.
 const RECHECK_BEHIND_OTHERS: Duration = Duration::from_secs(1);
 
 impl State {
@@ -77,8 +77,8 @@ impl State {
         (created, subject.clone())
     }
 
-    /// The reconcile is over. The Instance leaves the queue of every Account except the one in which it asked, so that it blocks no other
-    /// Instance there.
+    /// The reconcile is over. The Instance leaves the queue of every Account except the one in which it asked, so that it blocks
+    /// no other Instance there.
     pub(super) fn give_up(&mut self, uid: &str, asked: Option<&ObjectKey>) -> BTreeSet<Subject> {
         let others = self.waiting.iter_mut();
         let others = others.filter(|(account, _)| Some(*account) != asked);
@@ -87,7 +87,7 @@ impl State {
         woken
     }
 
-    /// Places became free: the first in line ask again.
+    /// Reservations became free: the first in line ask again.
     pub(super) fn freed<'a>(
         &mut self,
         accounts: impl Iterator<Item = &'a ObjectKey>,

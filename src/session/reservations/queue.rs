@@ -1,5 +1,5 @@
-//! The queue before the limits of one Account: first come, first served by the creation time of the objects, so that a restart does not
-//! change the order.
+//! The queue before the limits of one Account: first come, first served by the creation time of the objects, so that a restart
+//! does not change the order.
 
 use super::kinds::Limit;
 use crate::inventory::Subject;
@@ -12,7 +12,7 @@ pub(super) type Stands = (i64, Subject);
 #[derive(Default)]
 pub(super) struct Queue {
     waiting: BTreeMap<Stands, Limit>,
-    /// The free places as far as known, for which the first in line were woken.
+    /// The number of free reservations as far as known; the first in line were woken for them.
     free: usize,
 }
 
@@ -26,13 +26,14 @@ impl Queue {
         self.waiting.insert(stands, limit);
     }
 
-    /// Removes an Instance that has a place or requests none any more. Returns the Instances that should ask again because of it.
+    /// Removes an Instance that has a reservation or requests none any more. Returns the Instances that should ask again because
+    /// of it.
     pub(super) fn leave(&mut self, subject: &str) -> Vec<Subject> {
         let before = self.waiting.len();
         self.waiting.retain(|(_, other), _| **other != *subject);
         match self.waiting.len() == before {
             true => Vec::new(),
-            // It blocked the Instances behind it, even if they wait for the rate and no place is free.
+            // It blocked the Instances behind it, even if they wait for the rate and no reservation is free.
             false => self.first(self.free.max(1)),
         }
     }
@@ -41,12 +42,12 @@ impl Queue {
         self.waiting.is_empty()
     }
 
-    /// Sets the number of free places.
+    /// Sets the number of free reservations.
     pub(super) fn know(&mut self, free: usize) {
         self.free = free;
     }
 
-    /// A place became free. Returns the Instances that should ask.
+    /// A reservation became free. Returns the Instances that should ask.
     pub(super) fn freed(&mut self) -> Vec<Subject> {
         self.free = self.free.saturating_add(1);
         self.first(self.free)

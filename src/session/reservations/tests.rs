@@ -101,7 +101,7 @@ fn no_more_have_a_place_than_may_and_one_that_goes_makes_room_for_one_that_waits
         reservations.take("c", &account(), most(2), now),
         Reservation::Full(2)
     );
-    // a was announced, so its place is permanent; b gave its place back.
+    // a was announced, so its reservation is permanent; b returned its reservation.
     reservations.announce("a", true);
     drop((reconcile_a, reconcile_b));
     assert_eq!(*woken.lock().unwrap(), ["c"]);
@@ -158,9 +158,9 @@ fn who_came_first_is_served_first_and_one_that_asks_no_more_holds_up_nobody() {
     assert_eq!(names(&reservations), ["a", "b", "c"]);
     reservations.gone("has-one");
     assert_eq!(*woken.lock().unwrap(), ["a"], "there is room for one");
-    // Only the first in line gets the place, regardless of who asks.
+    // Only the first in line gets the reservation, regardless of who asks.
     assert_eq!(ask("c", most(1)).0, Reservation::Full(1));
-    // The first in line needs no place any more: the next is woken and gets it.
+    // The first in line needs no reservation any more: the next is woken and gets it.
     drop(reservations.reconcile("a"));
     assert_eq!(*woken.lock().unwrap(), ["a", "b"]);
     assert_eq!(names(&reservations), ["b", "c"]);
