@@ -1,6 +1,6 @@
--- Healthy: the service takes the token, for the spec that stands.
--- Degraded: somebody has to mend something, and waiting does not help.
--- Progressing: all else. It goes on by itself.
+-- Healthy: the service accepts the token, and status is about the current spec.
+-- Degraded: a user must fix something; waiting is not expected to help.
+-- Progressing: everything else. The operator continues automatically.
 local status = obj.status
 if status == nil or status.conditions == nil or status.observedGeneration ~= obj.metadata.generation then
   return { status = "Progressing", message = "Waiting for the operator to read the spec" }

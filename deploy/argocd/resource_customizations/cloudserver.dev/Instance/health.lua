@@ -1,7 +1,7 @@
--- Healthy: the server is as the spec says, for the spec that stands.
--- Degraded: somebody has to mend something, and waiting does not help.
+-- Healthy: the server is as the current spec describes it.
+-- Degraded: a user must fix something; waiting is not expected to help.
 -- Suspended: spec.pause holds the Instance.
--- Progressing: all else. It goes on by itself.
+-- Progressing: everything else. The operator continues automatically.
 local status = obj.status
 if status == nil or status.conditions == nil or status.observedGeneration ~= obj.metadata.generation then
   return { status = "Progressing", message = "Waiting for the operator to read the spec" }
