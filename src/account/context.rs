@@ -36,11 +36,11 @@ pub struct Context {
     pub wake_instances: Arc<dyn Fn(&ObjectKey) + Send + Sync>,
 }
 
-/// What this process remembers of all Accounts; cheap to clone.
+/// The memory of this process about all Accounts; cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct Memories(Arc<Mutex<HashMap<ObjectKey, Memory>>>);
 
-/// What this process remembers of one Account.
+/// The memory of this process about one Account.
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
     /// The last probe: when, and whether it succeeded.

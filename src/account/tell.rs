@@ -29,7 +29,7 @@ pub(super) async fn tell(
     }
 }
 
-/// Whether the message quotes the service's answer to a mutating call. Such messages appear in status and Event only: they may
+/// Whether the message quotes the service's answer to a mutating call. These messages appear in status and Event only: they may
 /// contain a password that the service refused, and a log may reach more readers.
 fn quotes_a_change(reason: &str) -> bool {
     reason == Reason::AccountNotNormal.as_str()

@@ -100,7 +100,7 @@ pub(super) fn ready(facts: &Facts, server: Option<&str>, is_ready: bool, event: 
     );
 }
 
-/// Whether the message of this condition quotes the service's answer to a mutating call. Such a message stays in status: it may
+/// Whether the message of this condition quotes the service's answer to a mutating call. These messages stay in status: they may
 /// contain a refused password, and a log may reach more readers.
 fn quotes_the_service(reason: &str) -> bool {
     let quotes = [

@@ -33,7 +33,7 @@ impl Listing {
         }
     }
 
-    /// Where a server was listed.
+    /// The place that lists a server.
     pub fn place_of(&self, id: &ServerId) -> Option<&Place> {
         let mut both = self.places.iter().zip(&self.views);
         let shown = both.find(|(_, view)| matches!(view.sighting(id), Sighting::Present(..)));

@@ -41,7 +41,7 @@ pub type Subject = Arc<str>;
 /// The listings that an Instance needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subscription {
-    /// Where its server is or may be.
+    /// The places where its server is or may be.
     pub places: Vec<Place>,
     /// The server on record.
     pub id: Option<ServerId>,
@@ -122,7 +122,7 @@ pub struct Unowned {
     pub id: ServerId,
     /// Its name, if the row has one.
     pub name: Option<String>,
-    /// Where it is listed.
+    /// The place that lists it.
     pub place: Place,
     /// Its image, if the row has one.
     pub image: Option<ImageId>,

@@ -272,7 +272,7 @@ impl Assembly {
             return None;
         }
         // `rowCount` is the length of the page, or useless. Then the only evidence is that no page before the last was short.
-        // That is enough together with a second pass that shows the same ids: a server slips across a page boundary only if one
+        // This suffices together with a second pass that shows the same ids: a server slips across a page boundary only if one
         // before it vanishes, and that one is missing from the second pass.
         let of_page = self
             .pages

@@ -49,7 +49,7 @@ pub enum Absence {
     Proven,
     /// It exists: these servers.
     Present(Vec<ServerId>),
-    /// That is not known yet.
+    /// It is not known yet.
     NotYet(Why),
 }
 

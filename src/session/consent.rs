@@ -17,7 +17,7 @@ use std::fmt;
 use thiserror::Error;
 use url::Url;
 
-/// Where an Account sends the content of its Secrets.
+/// The destination to which an Account sends the content of its Secrets.
 #[derive(Clone, Debug)]
 pub struct Destination {
     /// `spec.endpoint`.
@@ -97,7 +97,7 @@ pub enum Refusal {
         namespace: String,
         /// The intended use.
         wanted: Use,
-        /// What the command needs if the label exists with another value.
+        /// The part that the command needs if the label exists with another value.
         overwrite: &'static str,
     },
     /// The Secret is bound to other endpoints.

@@ -12,9 +12,9 @@ use crate::instance::plan::{attempt, diff, evidence, words};
 use crate::runtime::events::EventNote;
 use tokio::time::Instant;
 
-/// Adopts a server that bears our marker and is on no record. Of several, takes the one in status, or else the first by
-/// identifier; the others become surplus servers. `since` is when an attempt was first seen: the absence of all earlier servers
-/// was proven before its intent was written, so a server that only an older listing shows is gone.
+/// Adopts a server that bears our marker and is on no record. If there are several, it takes the one in status, or else the first
+/// by identifier; the others become surplus servers. `since` is when an attempt was first seen: the absence of all earlier
+/// servers was proven before its intent was written, so a server that only an older listing shows is gone.
 pub(super) fn adopt(
     observed: &Observation,
     session: &SessionFacts,

@@ -280,7 +280,7 @@ fn prove(observed: &Observation, session: &SessionFacts) -> Plan {
         Some(Absence::NotYet(_) | Absence::Present(_)) | None => {
             let trouble = words::unlisted(observed);
             let rest = since.saturating_duration_since(observed.now);
-            // If this reconcile found the server gone, `since` is a moment after the reconcile's own time. That is no settling
+            // If this reconcile found the server gone, `since` is a moment after the reconcile's own time, which is no settling
             // time.
             let is_settling = rest > times::PASS_RECHECK;
             let note = match &trouble {

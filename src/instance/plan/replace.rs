@@ -169,8 +169,8 @@ pub(super) fn is_told(observed: &Observation) -> bool {
     observed.facts.is_let_go() && evidence::is_told(observed)
 }
 
-/// Detail and listing agree that the recorded server does not exist. A missing server is not proven gone: it is reported, and
-/// never bought again.
+/// Detail and listing agree that the recorded server does not exist. A missing server is not proven gone: without that proof it
+/// is reported, and not replaced.
 pub(super) fn gone(observed: &Observation, session: &SessionFacts, id: &ServerId) -> Plan {
     if let Some(plan) = plan(observed, session, id) {
         return plan;
@@ -217,7 +217,7 @@ pub(super) fn gone(observed: &Observation, session: &SessionFacts, id: &ServerId
 }
 
 /// Whether the task of the operation on the missing server may still report its end. A task that cannot be queried or never ends
-/// is given up after a while. That is permanent: a process that takes over does not wait again.
+/// is given up after a while, permanently: a process that takes over does not wait again.
 fn is_ending(observed: &Observation, id: &ServerId) -> bool {
     if evidence::is_told_given_up(observed, id) {
         return false;

@@ -15,7 +15,7 @@ fn message(plan: &Plan) -> &str {
         .map_or("", |readiness| readiness.message.as_str())
 }
 
-/// A server as it was bought, whose spec wants another image and asks for it like this.
+/// A server as bought, with a spec that names another image, under this policy and with this token.
 fn wants_second(policy: ReinstallPolicy, token: Option<(&str, Option<&str>)>) -> Scene {
     with_spec(server(as_bought(), &[]), |spec| {
         spec.image.id = Some("img-2".into());

@@ -56,7 +56,7 @@ fn what_is_wanted_of_a_server_is_told_whole_and_its_turn_begins_with_the_first()
                 spec.restart = Some(Restart { token: "b".into() });
             },
             &[],
-            // A server that is reinstalled has restarted.
+            // A reinstall counts as a restart.
             &[Verb::Reinstall],
             "image img-1 → img-2",
         ),
