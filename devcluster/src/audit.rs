@@ -1,6 +1,6 @@
-//! The audit log: who asked the API for what, and how it ended.
+//! The audit log: which user requested what from the API, and the result.
 //!
-//! One line a request, written before the request is answered. No bodies.
+//! The API writes one line for each request, before it answers the request. Bodies are not recorded.
 
 use std::{
     fs, io,
@@ -10,7 +10,7 @@ use std::{
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 
-/// Why the log cannot be read.
+/// The reason why the log cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -19,28 +19,28 @@ pub enum Error {
     File {
         /// The log.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
-    /// A line that is complete is not an entry.
+    /// A complete line is not an entry.
     #[error("line {line} of the audit log {} is not an entry", path.display())]
     Line {
         /// The log.
         path: PathBuf,
-        /// Counted from one.
+        /// The line number, counted from one.
         line: usize,
-        /// What is wrong with it.
+        /// The error of the parser.
         source: serde_json::Error,
     },
 }
 
-/// How far a request had come when the entry was written.
+/// The progress of a request when the entry was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
 #[non_exhaustive]
 pub enum Stage {
-    /// The first stage of all. Left out by the clusters of this crate.
+    /// The request was received. The clusters of this crate do not log this stage.
     RequestReceived,
-    /// A watch has begun to answer.
+    /// A watch has sent the head of its answer.
     ResponseStarted,
     /// The answer is complete.
     ResponseComplete,
@@ -52,41 +52,41 @@ pub enum Stage {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Entry {
-    /// Names the request; a watch has two entries with the same one.
+    /// The identifier of the request. The two entries of a watch share it.
     pub id: String,
-    /// How far the request had come.
+    /// The progress of the request.
     pub stage: Stage,
-    /// The user, such as `system:serviceaccount:team-a:operator`.
+    /// The user, for example `system:serviceaccount:team-a:operator`.
     pub user: String,
-    /// What the client calls itself. Empty if it does not.
+    /// The client's user agent. Empty if it sends none.
     pub user_agent: String,
-    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`, or a method for what is no
-    /// resource.
+    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`; or the HTTP method if the request
+    /// does not concern a resource.
     pub verb: String,
     /// Path and query as the client sent them.
     pub uri: String,
-    /// The group of the resource. Empty for the core group, and for what is no resource.
+    /// The group of the resource. Empty for the core group, and if the request does not concern a resource.
     pub api_group: String,
-    /// The plural name of the resource. Empty for what is no resource.
+    /// The plural name of the resource. Empty if the request does not concern a resource.
     pub resource: String,
-    /// `status`, `scale`, `token` and the like. Empty for the object itself.
+    /// `status`, `scale`, `token` and so on. Empty for the object itself.
     pub subresource: String,
-    /// Empty for what is in no namespace.
+    /// The namespace. Empty if the request concerns none.
     pub namespace: String,
-    /// Empty where the request names no object, such as a list.
+    /// The name of the object. Empty if the request names none, as a list does.
     pub name: String,
-    /// The HTTP status of the answer. Zero where none was sent.
+    /// The HTTP status of the answer. Zero if no answer was sent.
     pub code: u16,
-    /// When the request came.
+    /// When the API received the request.
     pub received_at: Timestamp,
-    /// When it had come as far as [`Entry::stage`] says.
+    /// When the request reached [`Entry::stage`].
     pub stage_at: Timestamp,
 }
 
 impl Entry {
-    /// Whether the request is one that changes objects, whether or not it was let do so.
+    /// Whether the request tries to change objects, regardless of its success.
     ///
-    /// A dry run counts as well; [`Entry::is_dry_run`] tells it from the others.
+    /// A dry run counts as well; [`Entry::is_dry_run`] distinguishes it.
     #[must_use]
     pub fn is_write(&self) -> bool {
         matches!(
@@ -95,7 +95,7 @@ impl Entry {
         )
     }
 
-    /// Whether the client asked for nothing to be stored.
+    /// Whether the client requested a dry run, which stores nothing.
     #[must_use]
     pub fn is_dry_run(&self) -> bool {
         self.uri
@@ -103,39 +103,40 @@ impl Entry {
             .is_some_and(|(_, query)| query.split('&').any(|pair| pair.starts_with("dryRun=")))
     }
 
-    /// Whether the API did as it was asked.
+    /// Whether the API carried out the request.
     #[must_use]
     pub fn is_success(&self) -> bool {
         (200..300).contains(&self.code)
     }
 
-    /// Whether the request was on this resource, by its plural name, and on the object itself.
+    /// Whether the request concerns this resource, given by its plural name, and the object itself.
     #[must_use]
     pub fn is_on(&self, resource: &str) -> bool {
         self.resource == resource && self.subresource.is_empty()
     }
 
-    /// How long the API worked on the request, up to [`Entry::stage`].
+    /// How long the API worked on the request until it reached [`Entry::stage`].
     #[must_use]
     pub fn duration(&self) -> SignedDuration {
         self.stage_at.duration_since(self.received_at)
     }
 }
 
-/// Reads the whole log, in the order in which the answers were given.
+/// Reads the whole log, in the order of the answers.
 ///
-/// A last line without its end is left out: the API is still writing it.
+/// A last line without a line end is skipped, since the API is still writing it.
 ///
 /// # Errors
-/// When the file cannot be read, or a complete line is not an entry.
+/// The file cannot be read, or a complete line is not an entry.
 pub fn read(path: impl AsRef<Path>) -> Result<Vec<Entry>, Error> {
     read_where(path.as_ref(), |_| true)
 }
 
-/// The same of what is in this namespace. The log of a cluster that many share is long, and most lines are decoded for nobody.
+/// Reads the entries of this namespace. The log of a shared cluster is long; this function decodes only the lines that name the
+/// namespace.
 ///
 /// # Errors
-/// As [`read`], of the lines of the namespace.
+/// As for [`read`], limited to those lines.
 pub fn read_namespace(path: impl AsRef<Path>, namespace: &str) -> Result<Vec<Entry>, Error> {
     let quoted = format!("\"{namespace}\"");
     let names_it = |line: &[u8]| String::from_utf8_lossy(line).contains(&quoted);
@@ -175,7 +176,7 @@ fn parse(
         .collect()
 }
 
-/// A line as the API writes it.
+/// A line in the format of the API.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Line {

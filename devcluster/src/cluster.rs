@@ -1,4 +1,4 @@
-//! One control plane: how it starts, what a test asks of it, how it ends.
+//! One control plane: how it starts, its functions for tests, how it ends.
 
 mod harm;
 
@@ -24,17 +24,17 @@ use crate::{
     supervisor::{Ending, Supervisor},
 };
 
-/// How many pairs of ports are tried. That a port is taken between choice and bind is rare; five times in a row it is
-/// something else.
+/// How many pairs of ports are tried. It is rare that another process takes a port between choice and bind; five times in a row
+/// has another cause.
 const ATTEMPTS: usize = 5;
 
-/// How long a kept directory may still be busy with the end of a cluster whose owner was killed a moment ago.
+/// How long a kept directory may still be busy because the previous cluster, whose owner was just killed, is shutting down.
 const PREDECESSOR: Duration = Duration::from_secs(3);
 
-/// What Go's servers say when a port was taken after all.
+/// The message of Go's servers if another process took the port.
 const PORT_TAKEN: &str = "address already in use";
 
-/// How a cluster is to be started.
+/// The settings of a cluster.
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct Builder {
@@ -45,7 +45,8 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Whether etcd waits for the disk, as a real one does. Off by default: nothing of a test survives its machine.
+    /// Whether etcd waits for the disk, as in production. Off by default, since no test needs its data after a crash of the
+    /// machine.
     pub fn fsync(mut self, fsync: bool) -> Self {
         self.fsync = fsync;
         self
@@ -57,25 +58,26 @@ impl Builder {
         self
     }
 
-    /// Whether kube-controller-manager runs. Without it nothing is garbage-collected and no namespace ends. On by default.
+    /// Whether kube-controller-manager runs. Without it nothing is garbage-collected, and a deleted namespace never disappears.
+    /// On by default.
     pub fn controllers(mut self, controllers: bool) -> Self {
         self.controllers = controllers;
         self
     }
 
-    /// Where everything of the cluster is kept. The directory is the caller's: it stays when the cluster ends, with the
-    /// logs, and a cluster started on it again has the same objects; only the audit log begins anew. Without it there is
-    /// a temporary one that goes with the cluster.
+    /// The directory for all files of the cluster. The caller owns the directory: it stays, with the logs, when the cluster
+    /// ends. A cluster that is started on it again has the same objects; only the audit log begins anew. By default the cluster
+    /// has a temporary directory, which is removed with it.
     pub fn data_dir(mut self, directory: impl Into<PathBuf>) -> Self {
         self.data_dir = Some(directory.into());
         self
     }
 
-    /// Starts the cluster and waits until it serves, which takes some three seconds. Where the executables are missing
-    /// they are built first, which takes minutes.
+    /// Starts the cluster and waits until it serves, which takes some three seconds. Missing executables are built first, which
+    /// takes minutes.
     ///
     /// # Errors
-    /// Says which half did not start, with the last lines of its log.
+    /// The error names the component that did not start, with the last lines of its log.
     pub async fn start(self) -> Result<Cluster, Error> {
         let controllers = self.controllers;
         let find = move || Executables::find_or_build_with(controllers);
@@ -119,7 +121,7 @@ impl Builder {
         cluster.start_components().await.map(|()| cluster)
     }
 
-    /// The cluster's directory, and the supervisor that removes it where nobody asked to keep it.
+    /// The cluster's directory, and the supervisor, which later removes the directory unless the caller keeps it.
     async fn open_directory(&self) -> Result<(PathBuf, Supervisor), Error> {
         let Some(directory) = &self.data_dir else {
             let parent = std::env::temp_dir();
@@ -130,11 +132,11 @@ impl Builder {
                 .map_err(Error::directory(&parent))?;
             let supervisor =
                 Supervisor::start(directory.path(), Ending::Remove).map_err(Error::Supervisor)?;
-            // From here on the directory is the supervisor's to remove.
+            // From here on, the supervisor is responsible for removing the directory.
             return Ok((directory.keep(), supervisor));
         };
         fs::create_dir_all(directory).map_err(Error::directory(directory))?;
-        // An absolute path means the same in every process that gets it as an argument.
+        // An absolute path is valid in every process that gets it as an argument, regardless of the working directory.
         let directory = directory
             .canonicalize()
             .map_err(Error::directory(directory))?;
@@ -154,13 +156,12 @@ impl Builder {
 
 /// A running control plane.
 ///
-/// It ends with [`Cluster::stop`], when it is dropped, and when the process that started it ends in whatever way: the
-/// processes are killed and the temporary directory is removed. A value in a `static` is never dropped and ends with
-/// the process all the same.
+/// It ends with [`Cluster::stop`], when it is dropped, and when the process that started it ends in any way: its processes are
+/// killed and its temporary directory is removed. A value in a `static` is never dropped, but it also ends with the process.
 ///
-/// Bound to no runtime: tests that each have their own can share one.
+/// It is not bound to a runtime, so that tests with a runtime each can share it.
 pub struct Cluster {
-    // First, so that it is dropped first: what it ends uses the rest.
+    // Dropped first, since its end uses the other fields.
     supervisor: Supervisor,
     directory: PathBuf,
     executables: Executables,
@@ -176,7 +177,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// The settings of a cluster to come.
+    /// The settings of a new cluster.
     pub fn builder() -> Builder {
         Builder {
             fsync: false,
@@ -186,25 +187,25 @@ impl Cluster {
         }
     }
 
-    /// Where the API is: `https://127.0.0.1:…`.
+    /// The URL of the API: `https://127.0.0.1:…`.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.server.url
     }
 
-    /// The authority that the API's certificate comes from.
+    /// The authority that issued the API's certificate.
     #[must_use]
     pub fn ca_pem(&self) -> &str {
         &self.server.ca_pem
     }
 
-    /// The kubeconfig of an administrator (group `system:masters`, no rule applies to it).
+    /// The kubeconfig of an administrator (group `system:masters`, whose requests are always authorized).
     #[must_use]
     pub fn kubeconfig_path(&self) -> &Path {
         &self.kubeconfig_path
     }
 
-    /// A kubectl of the same version. [`Self::kubectl`] is it with everything set.
+    /// A kubectl of the same version. [`Self::kubectl`] is a command that is already configured for the cluster.
     #[must_use]
     pub fn kubectl_path(&self) -> &Path {
         &self.kubectl_path
@@ -212,8 +213,8 @@ impl Cluster {
 
     /// A command of the cluster's own kubectl with the administrator's rights.
     ///
-    /// It minds no preferences of the user's, and keeps what it caches here: kubectl tells clusters apart by address, and
-    /// the port of one is soon another's.
+    /// It ignores the user's preferences and keeps its cache in the cluster's directory: kubectl distinguishes clusters by
+    /// address, and another cluster may soon use the same port.
     #[must_use]
     pub fn kubectl(&self) -> Command {
         let mut command = Command::new(&self.kubectl_path);
@@ -224,33 +225,33 @@ impl Cluster {
         command
     }
 
-    /// The log that [`crate::audit::read`] reads. Empty where auditing is off.
+    /// The log that [`crate::audit::read`] reads. Empty if auditing is off.
     #[must_use]
     pub fn audit_log_path(&self) -> &Path {
         &self.audit_log_path
     }
 
-    /// Everything of this cluster: logs of the processes under `log/`, the data of etcd under `etcd/`.
+    /// The directory of this cluster: logs of the processes under `log/`, the data of etcd under `etcd/`.
     #[must_use]
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// The process id of a component. `None` where it does not run.
+    /// The process id of a component. `None` if it does not run.
     #[must_use]
     pub fn process_id(&self, component: Component) -> Option<u32> {
         self.supervisor.process_id(component)
     }
 
-    /// A client with the administrator's rights, which does not retry: what a test sees is what the API said.
+    /// A client with the administrator's rights. It does not retry, so that a test sees each answer of the API.
     ///
     /// # Errors
-    /// When the cluster's own certificates do not make a TLS configuration.
+    /// The cluster's certificates do not make a TLS configuration.
     pub async fn client(&self) -> Result<kube::Client, Error> {
         self.client_for(&self.credentials.admin_token).await
     }
 
-    /// The same for whoever has this bearer token.
+    /// A client with this bearer token.
     ///
     /// # Errors
     /// As [`Self::client`].
@@ -260,16 +261,16 @@ impl Cluster {
             .map_err(Error::Client)
     }
 
-    /// The text of a kubeconfig for whoever has this bearer token.
+    /// The text of a kubeconfig with this bearer token.
     #[must_use]
     pub fn kubeconfig_for(&self, token: &str) -> String {
         kubeconfig::text(&self.server, token)
     }
 
-    /// Writes a kubeconfig for whoever has this bearer token, readable by its owner only.
+    /// Writes a kubeconfig with this bearer token, readable by its owner only.
     ///
     /// # Errors
-    /// When the file cannot be written, or is there and leads elsewhere than to a cluster of this crate.
+    /// The file cannot be written, or it exists and was not written by this crate.
     pub fn write_kubeconfig(&self, path: impl AsRef<Path>, token: &str) -> Result<(), Error> {
         let path = path.as_ref();
         if fs::read_to_string(path).is_ok_and(|text| !kubeconfig::is_ours(&text)) {
@@ -285,7 +286,7 @@ impl Cluster {
         })
     }
 
-    /// Writes the administrator's kubeconfig to one more place.
+    /// Writes the administrator's kubeconfig to another path.
     ///
     /// # Errors
     /// As [`Self::write_kubeconfig`].
@@ -293,10 +294,10 @@ impl Cluster {
         self.write_kubeconfig(path, &self.credentials.admin_token)
     }
 
-    /// Kills a component, as a crash would, and returns when it is gone. Its data stays.
+    /// Kills a component, as a crash would, and returns when its process has ended. Its data stays.
     ///
     /// # Errors
-    /// When it does not end.
+    /// The process does not end.
     pub async fn stop_component(&self, component: Component) -> Result<(), Error> {
         if !self.supervisor.was_launched(component) {
             return Ok(());
@@ -307,10 +308,10 @@ impl Cluster {
             .map_err(|error| self.not_ready(component, error))
     }
 
-    /// Starts a component that was stopped, on the same port, and waits until it serves.
+    /// Starts a stopped component on the same port, and waits until it serves.
     ///
     /// # Errors
-    /// When it does not.
+    /// It does not start, or does not serve in time.
     pub async fn start_component(&self, component: Component) -> Result<(), Error> {
         let settings = Settings {
             directory: &self.directory,
@@ -356,13 +357,14 @@ impl Cluster {
         ready.map_err(|error| self.not_ready(component, error))
     }
 
-    /// Ends the cluster and removes its temporary directory. Dropping does the same and blocks its thread meanwhile.
+    /// Ends the cluster and removes its temporary directory. Dropping does the same, but blocks its thread meanwhile.
     pub async fn stop(self) {
-        // Fails only with the runtime, and then the value is dropped all the same.
+        // This fails only if the runtime ends, and then the value is dropped as well.
         let _ = tokio::task::spawn_blocking(move || drop(self)).await;
     }
 
-    /// One after the other: a server that found its port taken must not leave the next one talking to a stranger.
+    /// Starts one component after the other: if a server finds its port taken, the next one must not talk to a foreign server
+    /// on that port.
     async fn start_components(&self) -> Result<(), Error> {
         self.write_kubeconfig(&self.kubeconfig_path, &self.credentials.admin_token)?;
         self.write_kubeconfig(
@@ -403,7 +405,7 @@ impl Cluster {
     }
 }
 
-/// Without the tokens: they would end up in the output of a failed test.
+/// Omits the tokens, which would otherwise appear in the output of a failed test.
 impl fmt::Debug for Cluster {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Cluster")

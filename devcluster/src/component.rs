@@ -1,4 +1,4 @@
-//! The processes of a control plane and the arguments each is started with.
+//! The processes of a control plane and their arguments.
 
 use std::path::Path;
 
@@ -9,15 +9,15 @@ pub enum Component {
     Etcd,
     /// The API.
     Apiserver,
-    /// Garbage collection, namespace deletion, default service accounts and roles that are put together from others.
+    /// Garbage collection, namespace deletion, default service accounts, and aggregated roles.
     ///
-    /// The garbage collector looks for new kinds every 30 s: what is owned by an object of a custom resource that was
-    /// installed just now goes that much later. A test that waits for it restarts this component after installing.
+    /// The garbage collector looks for new kinds every 30 s, so that the dependents of an object of a newly installed kind are
+    /// deleted that much later. A test that waits for the deletion restarts this component after it installs the kind.
     ControllerManager,
 }
 
 impl Component {
-    /// Names its files, and a variable of the supervisor's script: letters only.
+    /// The name in file names and in a variable of the supervisor's script: letters only.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Etcd => "etcd",
@@ -35,8 +35,8 @@ impl Component {
     }
 }
 
-/// Records who did what to which object and how it ended, and no bodies: enough to count writes, cheap enough for
-/// benchmarks. Without the first stage there is one line a request (two for a watch: its begin and its end).
+/// Records user, verb, object and result of each request, without bodies: enough to count writes, cheap enough for benchmarks.
+/// Without the first stage there is one line per request (two for a watch: its begin and its end).
 pub(crate) const AUDIT_POLICY: &str = "\
 apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -45,7 +45,7 @@ rules:
   - level: Metadata
 ";
 
-/// What of a cluster's controllers runs.
+/// The controllers that run.
 const CONTROLLERS: [&str; 4] = [
     "clusterrole-aggregation-controller",
     "garbage-collector-controller",
@@ -53,7 +53,7 @@ const CONTROLLERS: [&str; 4] = [
     "serviceaccount-controller",
 ];
 
-/// What the arguments depend on.
+/// The values that the arguments depend on.
 #[derive(Debug)]
 pub(crate) struct Settings<'a> {
     pub(crate) directory: &'a Path,
@@ -84,7 +84,7 @@ impl Settings<'_> {
             format!("--data-dir={}", self.file("etcd")),
             format!("--listen-client-urls={client}"),
             format!("--advertise-client-urls={client}"),
-            // A cluster of one has no peers; it listens all the same, on whatever port is free.
+            // A cluster of one member has no peers but listens for them all the same, on any free port.
             "--listen-peer-urls=http://127.0.0.1:0".to_owned(),
             "--log-level=warn".to_owned(),
         ];
@@ -113,7 +113,7 @@ impl Settings<'_> {
                 self.file("service-account.key")
             ),
             "--service-cluster-ip-range=10.0.0.0/24".to_owned(),
-            // Nothing runs in this cluster that would reach the API through a Service.
+            // No process in this cluster reaches the API through a Service.
             "--endpoint-reconciler-type=none".to_owned(),
             "--allow-privileged=true".to_owned(),
             "--profiling=false".to_owned(),
@@ -122,9 +122,9 @@ impl Settings<'_> {
             arguments.extend([
                 format!("--audit-policy-file={}", self.file("audit-policy.yaml")),
                 format!("--audit-log-path={}", self.file("audit.log")),
-                // A request is answered after its line is written, so that whoever saw the answer finds the line.
+                // The API writes the line before it answers the request, so that a client that has the answer finds the line.
                 "--audit-log-mode=blocking".to_owned(),
-                // Never rotated: a reader that counts must not lose the first half.
+                // The log is never rotated, so that a reader that counts lines misses none.
                 "--audit-log-maxsize=0".to_owned(),
             ]);
         }
@@ -140,9 +140,9 @@ impl Settings<'_> {
                 self.file("service-account.key")
             ),
             "--leader-elect=false".to_owned(),
-            // It serves nothing: no port to choose.
+            // It serves nothing and needs no port.
             "--secure-port=0".to_owned(),
-            // Defaults made for a shared cluster make a queue of what a test waits for.
+            // With the defaults, which are made for a shared cluster, the work that a test waits for would queue.
             "--kube-api-qps=500".to_owned(),
             "--kube-api-burst=1000".to_owned(),
             "--concurrent-namespace-syncs=50".to_owned(),

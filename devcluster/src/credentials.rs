@@ -1,4 +1,4 @@
-//! Certificates, keys and tokens of one cluster, made before its processes start.
+//! Certificates, keys and tokens of one cluster, created before its processes start.
 
 use std::{
     fs::{self, File},
@@ -10,22 +10,22 @@ use std::{
 use data_encoding::HEXLOWER;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
 
-/// The user of the admin kubeconfig, as the audit log names it.
+/// The user of the admin kubeconfig, as it appears in the audit log.
 pub(crate) const ADMIN: &str = "devcluster-admin";
 
-/// The user of the controllers, named as in any cluster.
+/// The user of the controllers, with its usual name.
 const CONTROLLERS: &str = "system:kube-controller-manager";
 
-/// What a client needs.
+/// The credentials of clients.
 pub(crate) struct Credentials {
     pub(crate) ca_pem: String,
     pub(crate) admin_token: String,
     pub(crate) controllers_token: String,
-    /// By which etcd is told from any other. Not a secret.
+    /// The name that identifies this cluster's etcd. Not a secret.
     pub(crate) etcd_name: String,
 }
 
-/// Why there are none.
+/// The reason why credentials cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     #[error(transparent)]
@@ -34,8 +34,8 @@ pub(crate) enum Error {
     Certificate(#[from] rcgen::Error),
 }
 
-/// Writes the files that the servers read, new ones at each start but for the key of the service accounts: their tokens
-/// live in a store that may be kept.
+/// Writes the files that the servers read. They are new at each start, except for the key of the service accounts: their tokens
+/// are in a store that may be kept.
 pub(crate) fn write(directory: &Path) -> Result<Credentials, Error> {
     let credentials = Credentials {
         ca_pem: write_server_certificate(directory)?,
@@ -57,10 +57,10 @@ pub(crate) fn write(directory: &Path) -> Result<Credentials, Error> {
     Ok(credentials)
 }
 
-/// An authority of this cluster's own and a certificate for loopback; returns the authority's certificate.
+/// Creates an authority for this cluster and a certificate for loopback; returns the authority's certificate.
 ///
-/// kube-apiserver can make a pair by itself, but then nobody has the authority before the server is up, and it spends a
-/// second on RSA keys.
+/// kube-apiserver can create both on its own. But then clients get the authority only once the server runs, and the server
+/// spends a second on RSA keys.
 fn write_server_certificate(directory: &Path) -> Result<String, Error> {
     let mut authority = CertificateParams::default();
     authority
@@ -93,7 +93,7 @@ fn write_server_certificate(directory: &Path) -> Result<String, Error> {
     Ok(authority_pem)
 }
 
-/// Writes a file that only its owner may read.
+/// Writes a file that only its owner can read.
 pub(crate) fn write_private(path: &Path, text: &str) -> io::Result<()> {
     let mut file = File::options()
         .write(true)

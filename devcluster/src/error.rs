@@ -1,4 +1,4 @@
-//! What can go wrong with a cluster.
+//! The errors of a cluster.
 
 use std::{
     io,
@@ -7,14 +7,14 @@ use std::{
 
 use crate::executables;
 
-/// Why a cluster did not start, or does not do what was asked.
+/// The reason why a cluster did not start or did not carry out a request.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is nothing to start.
+    /// The executables are not available.
     #[error(transparent)]
     Executables(#[from] executables::Error),
-    /// The runtime was shut down while the executables were looked for or built.
+    /// The runtime was shut down during the search for the executables or their build.
     #[error("the search for the control plane's executables was broken off")]
     BrokenOff(#[source] tokio::task::JoinError),
     /// Another cluster runs in the directory.
@@ -28,7 +28,7 @@ pub enum Error {
     Directory {
         /// The directory.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// Keys or certificates cannot be made.
@@ -40,30 +40,30 @@ pub enum Error {
     /// The script that starts and ends the processes does not run.
     #[error("cannot run the cluster's supervisor, a script for `sh`")]
     Supervisor(#[source] io::Error),
-    /// A process ended where it should serve.
+    /// A process ended although it should serve.
     #[error("{component} ended with code {code}; the end of its log:\n{log}")]
     Exited {
         /// The executable.
         component: &'static str,
-        /// Its exit code, as a shell counts it.
+        /// Its exit code, as a shell reports it.
         code: String,
         /// The last lines of its log.
         log: String,
     },
-    /// A process runs and did not become ready in time.
+    /// A process runs, but did not become ready in time.
     #[error("{component} is not ready in time ({last}); the end of its log:\n{log}")]
     NotReady {
         /// The executable.
         component: &'static str,
-        /// What the last look showed.
+        /// The result of the last check.
         last: String,
         /// The last lines of its log.
         log: String,
     },
-    /// A client cannot be made from the cluster's own kubeconfig, or is not answered.
+    /// A client cannot be made from the cluster's kubeconfig, or gets no answer.
     #[error("cannot talk to the cluster")]
     Client(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// There is a kubeconfig already that leads to other clusters.
+    /// The file is a kubeconfig for other clusters.
     #[error("{} leads to other clusters and is not overwritten: name another file", path.display())]
     ForeignKubeconfig {
         /// The file.
@@ -72,9 +72,9 @@ pub enum Error {
     /// A kubeconfig cannot be written.
     #[error("cannot write the kubeconfig {}", path.display())]
     Kubeconfig {
-        /// Where to.
+        /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
 }

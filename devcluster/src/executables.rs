@@ -1,4 +1,4 @@
-//! Where the four executables of a control plane come from.
+//! The four executables of a control plane: finds or builds them.
 
 mod build;
 mod go;
@@ -11,7 +11,7 @@ use std::{
 
 use crate::progress;
 
-/// The variable, shared with other test tooling of Kubernetes, that names a directory of ready executables.
+/// The variable that names a directory of existing executables. Other test tools of Kubernetes use the same variable.
 pub const ASSETS_VARIABLE: &str = "KUBEBUILDER_ASSETS";
 
 /// The version of Kubernetes that is built here.
@@ -20,63 +20,63 @@ pub const KUBERNETES_VERSION: &str = "1.36.3";
 /// The version of etcd that is built here.
 pub const ETCD_VERSION: &str = "3.6.8";
 
-/// Garbage collection and the end of namespaces: what a tour can do without.
+/// Provides garbage collection and the deletion of namespaces, which a short demo does not need.
 const CONTROLLERS: &str = "kube-controller-manager";
 
-/// The names of the executables, in the order in which they are built: each reuses what the one before compiled.
+/// The names of the executables, in the order of their builds: each build reuses the packages that the previous one compiled.
 const NAMES: [&str; 4] = ["etcd", "kube-apiserver", CONTROLLERS, "kubectl"];
 
-/// Why there are no executables.
+/// The reason why the executables are not available.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// `KUBEBUILDER_ASSETS` names a directory that lacks something.
+    /// `KUBEBUILDER_ASSETS` names an incomplete directory.
     #[error(
         "{ASSETS_VARIABLE}={} has no {missing}: put it there, or unset the variable to have them built from source",
         directory.display()
     )]
     IncompleteAssets {
-        /// What the variable names.
+        /// The directory that the variable names.
         directory: PathBuf,
-        /// The names that were not found, separated by commas.
+        /// The missing names, separated by commas.
         missing: String,
     },
-    /// Neither `XDG_CACHE_HOME` nor `HOME` says where the cache is.
+    /// Neither `XDG_CACHE_HOME` nor `HOME` names a directory for the cache.
     #[error(
         "there is no place for the control plane's executables: set HOME or XDG_CACHE_HOME to an absolute path"
     )]
     NoCacheDirectory,
-    /// No Go, or one that does not run.
+    /// Go is not installed or does not run.
     #[error(
         "the control plane is built once from source and `go` cannot be run: install Go {} or newer and put it in PATH",
         go::OLDEST
     )]
     NoGo(#[source] io::Error),
-    /// A Go that cannot compile this version of Kubernetes.
+    /// The installed Go cannot compile this version of Kubernetes.
     #[error(
         "the control plane cannot be built with {found}: install Go {} or newer and put it first in PATH",
         go::OLDEST
     )]
     OldGo {
-        /// What the installed Go calls itself.
+        /// The version that the installed Go reports.
         found: String,
     },
-    /// The compiler, or the download of a module, failed.
+    /// The compiler or the download of a module failed.
     #[error("cannot build {executable}: {reason}")]
     Build {
-        /// Which of the four.
+        /// The name of the executable.
         executable: &'static str,
-        /// The last lines of what Go said.
+        /// The last lines of Go's output.
         reason: String,
     },
     /// A file of the cache cannot be read or written.
     #[error("cannot {operation} {}", path.display())]
     File {
-        /// What was tried, as a verb.
+        /// The failed operation, as a verb.
         operation: &'static str,
-        /// On what.
+        /// The path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
 }
@@ -92,26 +92,26 @@ impl Error {
     }
 }
 
-/// A directory that holds etcd, kube-apiserver, kubectl and, where it was not left out, kube-controller-manager.
+/// A directory that contains etcd, kube-apiserver, kubectl and, unless it was left out, kube-controller-manager.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Executables {
     directory: PathBuf,
 }
 
 impl Executables {
-    /// Finds the executables, and builds them where they are missing.
+    /// Finds the executables, and builds those that are missing.
     ///
-    /// Looks in the directory that `KUBEBUILDER_ASSETS` names; without the variable in the user's cache. What the cache
-    /// lacks is built from source with the machine's Go, which takes minutes and says on standard error how far it is.
-    /// An interrupted build goes on where it stopped. Blocks its thread.
+    /// Searches the directory that `KUBEBUILDER_ASSETS` names or, without the variable, the user's cache. Executables that are
+    /// missing in the cache are built from source with the machine's Go. The build takes minutes and reports its progress on
+    /// standard error. An interrupted build continues where it stopped. This function blocks its thread.
     ///
     /// # Errors
-    /// Names what is missing and the remedy.
+    /// The error names the missing part and the remedy.
     pub fn find_or_build() -> Result<Self, Error> {
         Self::find_or_build_with(true)
     }
 
-    /// The same, with kube-controller-manager or without it.
+    /// As [`Self::find_or_build`], with or without kube-controller-manager.
     ///
     /// # Errors
     /// As [`Self::find_or_build`].
@@ -132,7 +132,7 @@ impl Executables {
         fs::create_dir_all(&executables.directory)
             .map_err(Error::file("create", &executables.directory))?;
         let _lock = lock(&executables.directory)?;
-        // The process that held the lock before may have built what was missing.
+        // The process that held the lock before may have built the missing ones.
         let missing = executables.missing(&names);
         for (position, name) in missing.iter().enumerate() {
             let label = format!("[{}/{}] {name}", position + 1, missing.len());
@@ -142,13 +142,13 @@ impl Executables {
         Ok(executables)
     }
 
-    /// The directory that holds them.
+    /// The directory that contains the executables.
     #[must_use]
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// The executable of that name, one of `etcd`, `kube-apiserver`, `kube-controller-manager`, `kubectl`.
+    /// The executable with this name, one of `etcd`, `kube-apiserver`, `kube-controller-manager`, `kubectl`.
     #[must_use]
     pub fn path(&self, name: &str) -> PathBuf {
         self.directory.join(name)
@@ -172,8 +172,8 @@ impl Executables {
     }
 }
 
-/// `…/cloud-server-operator/control-plane/<key>`: the key names the versions for people, and digests everything that
-/// makes a build different for the machine.
+/// `…/cloud-server-operator/control-plane/<key>`: the key contains the versions, for people, and a digest of everything that
+/// affects the build.
 fn cache_directory() -> Result<PathBuf, Error> {
     let absolute = |variable: &str| {
         std::env::var_os(variable)
@@ -193,7 +193,7 @@ fn cache_directory() -> Result<PathBuf, Error> {
         .join(key))
 }
 
-/// Two test binaries may want the executables at once: the second waits for the first, and says so.
+/// Two test binaries may need the executables at once: the second waits for the first, and prints that it waits.
 fn lock(directory: &Path) -> Result<File, Error> {
     let path = directory.join(".lock");
     let file = File::create(&path).map_err(Error::file("create", &path))?;

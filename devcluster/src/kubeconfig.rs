@@ -1,11 +1,11 @@
-//! The ways into a cluster: the text of a kubeconfig, and a client.
+//! Access to a cluster: the text of a kubeconfig, and a client.
 
 use data_encoding::BASE64;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 
 const FIRST_LINE: &str = "# Made by devcluster, for a cluster that ends with its owner.";
 
-/// Where a server is and whom it is trusted by.
+/// The URL of a server, and the authority of its certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Server {
     pub(crate) url: String,
@@ -21,12 +21,12 @@ impl Server {
     }
 }
 
-/// A client that trusts only this server's authority, retries nothing and asks no proxy the way to loopback.
+/// A client that trusts only this server's authority, does not retry, and uses no proxy for loopback.
 pub(crate) async fn client(
     server: &Server,
     token: &str,
 ) -> Result<kube::Client, Box<dyn std::error::Error + Send + Sync>> {
-    // Fails when somebody chose a provider before, which is as good.
+    // This fails if the process has already installed a provider, which serves as well.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let kubeconfig = Kubeconfig::from_yaml(&text(server, token))?;
     let mut config =
@@ -36,12 +36,12 @@ pub(crate) async fn client(
     Ok(kube::Client::try_from(config)?)
 }
 
-/// Whether a text was made by [`text`], and so may be overwritten: losing it loses nothing.
+/// Whether [`text`] made this text, which may therefore be overwritten without loss.
 pub(crate) fn is_ours(text: &str) -> bool {
     text.is_empty() || text.starts_with(FIRST_LINE)
 }
 
-/// A kubeconfig of one context, complete in itself: no file that it names.
+/// A self-contained kubeconfig with one context: it references no other file.
 pub(crate) fn text(server: &Server, token: &str) -> String {
     let ca = BASE64.encode(server.ca_pem.as_bytes());
     let url = &server.url;

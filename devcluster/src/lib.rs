@@ -10,11 +10,11 @@
 //! # }
 //! ```
 //!
-//! What a cluster has: TLS, RBAC, service-account tokens, custom resources with CEL rules, priority and fairness, an
-//! audit log, and the controllers that make owner references and namespace deletion behave. What it has not: nodes.
-//! A Pod can be written and stays Pending.
+//! A cluster has TLS, RBAC, service-account tokens, custom resources with CEL rules, priority and fairness, an audit log, and
+//! the controllers that handle owner references and namespace deletion. It has no nodes: a Pod can be created, but stays
+//! Pending.
 //!
-//! Everything a cluster started ends with its owner, also when the owner is killed: see [`Cluster`].
+//! All processes of a cluster end with its owner, even if the owner is killed: see [`Cluster`].
 
 pub mod audit;
 mod cluster;

@@ -22,7 +22,7 @@ struct Arguments {
     #[arg(long, value_name = "PATH")]
     kubeconfig: Option<PathBuf>,
 
-    /// Keep everything in this directory, and go on with what is in it
+    /// Keep all files in this directory, and continue with the objects in it
     #[arg(long, value_name = "PATH")]
     data_dir: Option<PathBuf>,
 
@@ -30,14 +30,14 @@ struct Arguments {
     #[arg(long)]
     fsync: bool,
 
-    /// Leave out kube-controller-manager: nothing is garbage-collected, and no namespace ends
+    /// Leave out kube-controller-manager: nothing is garbage-collected, and deleted namespaces never disappear
     #[arg(long, global = true)]
     without_controllers: bool,
 }
 
 #[derive(Subcommand)]
 enum Subcommands {
-    /// Build the executables where they are missing, and print the directory that holds them
+    /// Build the missing executables, and print the directory that contains them
     Build,
 }
 
@@ -52,7 +52,7 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
-    // Before any runtime: until a cluster runs, a signal simply ends the program.
+    // Before the runtime starts: a signal then simply ends the program.
     let executables = Executables::find_or_build_with(!arguments.without_controllers)?;
     match arguments.command {
         Some(Subcommands::Build) => {
@@ -104,7 +104,7 @@ Ready. Ctrl-C stops it.",
     Ok(())
 }
 
-/// An error and what caused it, in one line.
+/// An error and its causes, in one line.
 fn chain(error: &dyn Error) -> String {
     let mut line = error.to_string();
     let mut source = error.source();

@@ -4,10 +4,10 @@ use std::{io, net::Ipv4Addr};
 
 use tokio::net::TcpSocket;
 
-/// Two ports, this process's until dropped, also while nobody listens there: between the choice and the start of a server, and
-/// between its end and its next start. The kernel gives a bound port to nobody who asks for any, neither to listen nor to
-/// connect from; and who asks for this very one may have it beside a socket that does not listen, if both said so: Go's
-/// servers do.
+/// Two ports that this process reserves until this value is dropped, also while no server listens on them: between the choice
+/// and the start of a server, and between its end and its next start. The kernel assigns a bound port to no process that
+/// requests any free port, neither to listen nor to connect from. A process that requests exactly this port can still listen on
+/// it, since our socket does not listen and both sockets allow sharing, as Go's servers do.
 #[derive(Debug)]
 pub(crate) struct Ports {
     pub(crate) etcd: u16,

@@ -1,4 +1,4 @@
-//! How far a long step is, on standard error: a living line on a terminal, a plain line now and then elsewhere.
+//! Progress of a long step on standard error: a live line on a terminal, a plain line now and then elsewhere.
 
 use std::{
     io::{self, IsTerminal, Write},
@@ -7,12 +7,12 @@ use std::{
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// How often a log that nobody watches is told that work goes on. Often enough for CI systems that end silent jobs.
+/// How often progress is written to a log. Often enough for CI systems that end silent jobs.
 const PLAIN_INTERVAL: Duration = Duration::from_secs(30);
 
-/// One line. Written past the capture of the test harness: whoever waits for minutes must see why.
+/// Prints one line. It bypasses the capture of the test harness, so that a user who waits for minutes sees the reason.
 pub(crate) fn say(line: &str) {
-    // Nobody can be told that standard error is closed.
+    // If standard error is closed, the line cannot be shown anywhere.
     let _ = writeln!(io::stderr().lock(), "{line}");
 }
 
@@ -46,7 +46,7 @@ impl Step {
         }
     }
 
-    /// Says what is being done, where it is time to say something.
+    /// Shows the current activity, if an update is due.
     pub(crate) fn tick(&mut self, doing: impl FnOnce() -> String) {
         if let Some(bar) = &self.bar {
             bar.set_message(self.line(&doing()));
@@ -65,7 +65,7 @@ impl Step {
         say(&line);
     }
 
-    /// Leaves the terminal to the error that follows.
+    /// Clears the terminal line for the error message that follows.
     pub(crate) fn fail(self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();

@@ -1,4 +1,4 @@
-//! Waiting for a component until it serves, dies, or the time is up.
+//! Waits until a component serves, ends, or a deadline passes.
 
 use std::{fmt::Display, time::Duration};
 
@@ -10,24 +10,24 @@ use tokio::{
 
 use crate::{Component, supervisor::Supervisor};
 
-/// How often to ask. A question costs little, and what it waits for takes seconds.
+/// How often to check. A check is cheap, and a start takes seconds.
 const POLL: Duration = Duration::from_millis(25);
 
-/// How long one question may take: a server that accepts and does not answer is not ready.
+/// How long one check may take: a server that accepts a connection and does not answer is not ready.
 const QUESTION: Duration = Duration::from_secs(5);
 
-/// The API needs 2 s on an idle machine; two shared cores under three other builds have needed 20.
+/// The API needs 2 s on an idle machine. With two cores shared by three other builds, it has needed 20.
 const DEADLINE: Duration = Duration::from_secs(120);
 
-/// Why a component does not serve.
+/// The reason why a component does not serve.
 #[derive(Debug)]
 pub(crate) enum NotReady {
     Exited { code: String },
     TimedOut { last: String },
 }
 
-/// Asks until the answer is `Ok`. Ends early when the process does: somebody else may hold its port, accept every
-/// question and answer none.
+/// Checks until the result is `Ok`. Ends early if the process ends: another process may hold its port, accept every request and
+/// answer none.
 pub(crate) async fn wait<E: Display>(
     supervisor: &Supervisor,
     component: Component,
@@ -53,7 +53,7 @@ pub(crate) async fn wait<E: Display>(
     }
 }
 
-/// Waits until a process that was killed is gone.
+/// Waits until a killed process has ended.
 pub(crate) async fn gone(supervisor: &Supervisor, component: Component) -> Result<(), NotReady> {
     match timeout(DEADLINE, exit(supervisor, component)).await {
         Ok(_) => Ok(()),
@@ -72,8 +72,8 @@ async fn exit(supervisor: &Supervisor, component: Component) -> String {
     }
 }
 
-/// Whether the etcd of this name serves, and not another that was quicker to take the port: a server must never be led
-/// into somebody else's store. One request of plain HTTP, for which no client is worth its weight.
+/// Whether the etcd with this name serves on the port, and not another one that took the port first: an API must never be
+/// connected to a foreign store. A single request of plain HTTP does not justify a client library.
 pub(crate) async fn etcd(port: u16, name: &str) -> Result<(), String> {
     let question = r#"{"linearizable":true}"#;
     let answer = post(port, "/v3/cluster/member/list", question)
@@ -88,9 +88,9 @@ pub(crate) async fn etcd(port: u16, name: &str) -> Result<(), String> {
     ))
 }
 
-/// Has the etcd of this port compact everything but its newest revision.
+/// Makes the etcd on this port compact everything but its newest revision.
 pub(crate) async fn compact(port: u16) -> std::io::Result<()> {
-    // Any answer tells the revision in its header.
+    // The header of any answer contains the revision.
     let status = post(port, "/v3/kv/range", r#"{"key":"AA=="}"#).await?;
     let revision = digits_after(&status, r#""revision":""#);
     let body = format!(r#"{{"revision":"{revision}","physical":true}}"#);
@@ -102,32 +102,32 @@ pub(crate) async fn compact(port: u16) -> std::io::Result<()> {
     }
 }
 
-/// The bytes of the store of the etcd of this port that are in use, as it says itself.
+/// The bytes in use in the store of the etcd on this port, as etcd reports them.
 pub(crate) async fn store_bytes(port: u16) -> std::io::Result<u64> {
     let answer = post(port, "/v3/maintenance/status", "{}").await?;
     let bytes = digits_after(&answer, r#""dbSizeInUse":""#);
     bytes.parse().map_err(|_| std::io::Error::other(answer))
 }
 
-/// Whether etcd says that its disk is full.
+/// Whether etcd reports that its disk is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reservation {
     None,
     Enough,
 }
 
-/// Has the etcd of this port raise the alarm that it raises when its store is as large as it may become, or lay it down.
+/// Makes the etcd on this port raise or clear the alarm that it raises when its store reaches its maximum size.
 pub(crate) async fn alarm(port: u16, room: Reservation) -> std::io::Result<()> {
     let action = match room {
         Reservation::None => "ACTIVATE",
         Reservation::Enough => "DEACTIVATE",
     };
-    // An alarm is a member's. Any answer tells the member in its header.
+    // An alarm belongs to a member. The header of any answer contains the member.
     let member = post(port, "/v3/kv/range", r#"{"key":"AA=="}"#).await?;
     let member = digits_after(&member, r#""member_id":""#);
     let body = format!(r#"{{"action":"{action}","memberID":"{member}","alarm":"NOSPACE"}}"#);
     let answer = post(port, "/v3/maintenance/alarm", &body).await?;
-    // It answers 200 to whatever it did not understand as well, without naming the alarm.
+    // Etcd also answers 200 to a request that it did not understand, but then the answer does not name the alarm.
     if answer.starts_with("HTTP/1.1 200") && answer.contains("NOSPACE") {
         Ok(())
     } else {
@@ -152,7 +152,7 @@ async fn post(port: u16, path: &str, body: &str) -> std::io::Result<String> {
     Ok(answer)
 }
 
-/// Whether the API serves, and if not, which of its checks fail.
+/// Checks that the API serves; the error lists its failing checks.
 pub(crate) async fn apiserver(client: &kube::Client) -> Result<(), String> {
     let request = http::Request::get("/readyz")
         .body(Vec::new())
@@ -175,11 +175,11 @@ pub(crate) async fn apiserver(client: &kube::Client) -> Result<(), String> {
     }
 }
 
-/// The mark of working controllers is the account that every namespace gets from them. This one nobody uses.
+/// The sign that the controllers work is the service account that they create in every namespace. No test uses this one.
 const MARK: &str = "/api/v1/namespaces/kube-node-lease/serviceaccounts/default";
 
-/// Removes the mark that earlier controllers left, so that the next one proves something. Tried again: an API that serves
-/// may still leave a single call unanswered.
+/// Removes the account that earlier controllers created, so that its next appearance proves that the new ones work. Retries,
+/// since an API that serves may still leave a single call unanswered.
 pub(crate) async fn forget_controllers(client: &kube::Client) -> Result<(), kube::Error> {
     let deadline = Instant::now() + DEADLINE;
     loop {
@@ -204,7 +204,7 @@ async fn remove_mark(client: &kube::Client) -> Result<(), kube::Error> {
     }
 }
 
-/// Whether the controllers work.
+/// Checks that the controllers work.
 pub(crate) async fn controllers(client: &kube::Client) -> Result<(), String> {
     let request = http::Request::get(MARK)
         .body(Vec::new())
@@ -218,7 +218,7 @@ pub(crate) async fn controllers(client: &kube::Client) -> Result<(), String> {
     }
 }
 
-/// An error and what caused it, in one line.
+/// An error and its causes, in one line.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut line = error.to_string();
     let mut source = error.source();

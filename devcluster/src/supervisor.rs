@@ -1,9 +1,9 @@
-//! The process that ends a cluster when its owner ends, however the owner ends.
+//! The process that ends a cluster when its owner ends, in any way.
 //!
-//! The kernel's "tell me when my parent dies" is bound to the thread that started the child, and a test runner's threads
-//! end with each test. A pipe is bound to the process: when the last holder of its write end is gone, the reader sees the
-//! end of file, also after a SIGKILL. So a small shell script reads that pipe, starts the processes as its own children, and
-//! at the end of file kills them and removes their directory.
+//! The kernel can notify a child when its parent dies, but this notification is bound to the thread that started the child, and
+//! the threads of a test runner end with each test. A pipe is bound to the process: when the last holder of its write end is
+//! gone, the reader gets the end of file, also after a SIGKILL. A small shell script therefore reads such a pipe, starts the
+//! processes as its own children, and at the end of file kills them and removes their directory.
 
 use std::{
     fs::{self, File},
@@ -20,17 +20,17 @@ use crate::Component;
 
 const SCRIPT: &str = include_str!("supervisor.sh");
 
-/// How long the script may take to kill three processes and remove a directory. It needs a tenth of a second, and as much
-/// longer as the machine stands still; a disk that hangs must not hang the owner's exit.
+/// How long the script may take to kill three processes and remove a directory. It needs a tenth of a second, plus any stall of
+/// the machine. A hanging disk must not block the owner's exit.
 const END_DEADLINE: Duration = Duration::from_secs(60);
 
-/// How long the removal of the directory is tried again: a process that was killed a moment ago may still write to it.
+/// How long the removal of the directory is retried: a process that was just killed may still write to it.
 const REMOVE_DEADLINE: Duration = Duration::from_secs(10);
 
-/// How often the script's end is looked for.
+/// How often to check whether the script has ended.
 const END_POLL: Duration = Duration::from_millis(5);
 
-/// What becomes of the cluster's directory.
+/// What to do with the cluster's directory at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
     Remove,
@@ -47,15 +47,15 @@ pub(crate) struct Supervisor {
 }
 
 impl Supervisor {
-    /// Starts the script in a directory that exists. `WouldBlock`: another cluster's script is at work there.
+    /// Starts the script in an existing directory. The error `WouldBlock` means that another cluster's script is running there.
     pub(crate) fn start(directory: &Path, ending: Ending) -> io::Result<Self> {
         fs::create_dir_all(directory.join("log"))?;
-        // The owner's own output is not inherited: whoever reads it waits for the last holder to close it.
+        // The script does not inherit the owner's output, since a reader of that output waits until the last holder closes it.
         let log = File::options()
             .create(true)
             .append(true)
             .open(directory.join("log").join("supervisor.log"))?;
-        // The script's output is this very open file, so the lock lasts until the script has ended, whatever its owner does.
+        // The script's output is this open file, so that the lock lasts until the script has ended, regardless of its owner.
         log.try_lock()?;
         match fs::remove_dir_all(directory.join("run")) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -68,7 +68,7 @@ impl Supervisor {
                 Ending::Remove => "remove",
                 Ending::Keep => "keep",
             })
-            // Go collects garbage when the heap has grown fivefold, not twofold: time is scarcer here than memory.
+            // Go collects garbage when the heap has grown fivefold, not twofold: CPU time is scarcer here than memory.
             .env("GOGC", "400")
             .stdin(Stdio::piped())
             .stdout(log.try_clone()?)
@@ -106,29 +106,29 @@ impl Supervisor {
             lines.push('\n');
         }
         fs::write(self.run_file(component, "args"), lines)?;
-        // The script removes them as well, a moment later; the caller looks for them at once.
+        // The script removes these files as well, but a moment later; the caller checks them at once.
         remove_if_there(&self.run_file(component, "exit"))?;
         remove_if_there(&self.run_file(component, "pid"))?;
         self.command("start", component)
     }
 
-    /// Asks for a process to be killed; [`Self::exit_code`] says when it is gone.
+    /// Requests that a process be killed. [`Self::exit_code`] shows when it has ended.
     pub(crate) fn kill(&self, component: Component) -> io::Result<()> {
         self.command("stop", component)
     }
 
-    /// The exit code of a process that ended since it was launched, as a shell counts it.
+    /// The exit code, as a shell reports it, if the process has ended since it was launched.
     pub(crate) fn exit_code(&self, component: Component) -> Option<String> {
         let text = fs::read_to_string(self.run_file(component, "exit")).ok()?;
         Some(text.trim().to_owned())
     }
 
-    /// Whether there ever was such a process.
+    /// Whether the process was ever launched.
     pub(crate) fn was_launched(&self, component: Component) -> bool {
         self.run_file(component, "args").exists()
     }
 
-    /// The process id of a process that runs.
+    /// The id of a running process.
     pub(crate) fn process_id(&self, component: Component) -> Option<u32> {
         if self.exit_code(component).is_some() {
             return None;
@@ -140,7 +140,7 @@ impl Supervisor {
             .ok()
     }
 
-    /// The last lines a process wrote.
+    /// The last lines that a process wrote.
     pub(crate) fn log_tail(&self, component: Component) -> String {
         const LINES: usize = 5;
         let path = self
@@ -169,7 +169,7 @@ impl Supervisor {
         }
     }
 
-    /// Whether the script has ended, as it must once the pipe is closed.
+    /// Whether the script ends in time once the pipe is closed.
     fn ended_in_time(&mut self) -> bool {
         let deadline = Instant::now() + END_DEADLINE;
         loop {
@@ -183,7 +183,7 @@ impl Supervisor {
 }
 
 impl Drop for Supervisor {
-    /// Ends every process and, where asked for, removes the directory. Takes a tenth of a second.
+    /// Ends every process and, if configured, removes the directory. Takes a tenth of a second.
     fn drop(&mut self) {
         drop(
             self.commands
@@ -194,8 +194,8 @@ impl Drop for Supervisor {
         if self.ended_in_time() {
             return;
         }
-        // Somebody killed the script, or the disk hangs. Its group still has everything that it started.
-        // The shell's own kill: the program of that name is not on every machine.
+        // The script was killed, or the disk hangs. Its process group still contains everything that it started. Uses the
+        // `kill` built into the shell, since not every machine has the program of that name.
         let _ = Command::new("sh")
             .args([
                 "-c",
@@ -248,7 +248,7 @@ mod tests {
         }
     }
 
-    /// A supervisor with a process that does nothing for long.
+    /// A supervisor with a process that sleeps for a long time.
     fn with_sleeper() -> (PathBuf, Supervisor, u32) {
         let directory = tempfile::Builder::new()
             .prefix("it's a \"$HOME\" ")

@@ -1,4 +1,4 @@
-//! The ledger: every call and what it did, for tests to assert on. No token and no password is ever in it.
+//! The ledger: every call and its effect, for the assertions of tests. It never contains a token or a password.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -9,16 +9,16 @@ use serde_json::Value;
 use crate::model::Effect;
 use crate::time::Timestamp;
 
-/// Entries kept in memory. A day of a thousand servers stays below it; counters go on beyond.
+/// Entries kept in memory. A day of a thousand servers makes fewer; the counters continue beyond this number.
 const KEPT: usize = 200_000;
 
-/// Paths with a counter of their own: the service has fifteen, the rest are mistakes of a caller.
+/// Number of paths with their own counter. The service has fifteen; all others are mistakes of a caller.
 const PATHS_COUNTED: usize = 500;
 
 /// The counter of all further paths.
 const OTHER_PATHS: &str = "(other)";
 
-/// Who brought something about.
+/// The origin of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Source {
@@ -26,7 +26,7 @@ pub enum Source {
     Call,
     /// The end of a task.
     Clock,
-    /// Somebody at the console.
+    /// An action at the console.
     Console,
 }
 
@@ -34,11 +34,11 @@ pub enum Source {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Entry {
-    /// Its number; numbers rise without gaps.
+    /// Its number. Numbers increase without gaps.
     pub seq: u64,
     /// When it happened.
     pub at: Timestamp,
-    /// Who brought it about.
+    /// The origin of the entry.
     pub source: Source,
     /// The method of a call.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -49,25 +49,25 @@ pub struct Entry {
     /// The account that called.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account: Option<String>,
-    /// What was asked for, without secrets: query and body, a password only as `passwordGiven`.
+    /// Query and body of the request, without secrets: a password appears only as `passwordGiven`.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub request: Value,
-    /// The HTTP status that the client is sent; `None` when it is sent nothing.
+    /// The HTTP status that the client gets; `None` if the client gets no answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
     /// The code of a refusal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
-    /// What it changed.
+    /// The change that it made.
     #[serde(default, skip_serializing_if = "Effect::is_none")]
     pub effect: Effect,
-    /// The faults that it met.
+    /// The faults that were applied to the call.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<String>,
 }
 
 impl Entry {
-    /// Something that no call brought about.
+    /// An entry that was not caused by a call.
     #[must_use]
     pub fn event(source: Source, at: Timestamp, effect: Effect) -> Self {
         Self {
@@ -95,7 +95,7 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Enters a line and gives it its number.
+    /// Appends an entry and gives it its number.
     pub fn enter(&mut self, mut entry: Entry) -> Arc<Entry> {
         self.next += 1;
         entry.seq = self.next;
@@ -104,7 +104,7 @@ impl Ledger {
         entry
     }
 
-    /// A ledger from its lines, in order.
+    /// Restores a ledger from its entries, in order.
     pub fn restore(entries: impl IntoIterator<Item = Entry>) -> Self {
         let mut ledger = Self::default();
         for entry in entries {
@@ -135,7 +135,7 @@ impl Ledger {
         self.entries.push_back(entry);
     }
 
-    /// The lines that are still in memory, oldest first.
+    /// The entries that are still in memory, oldest first.
     pub fn entries(&self) -> impl DoubleEndedIterator<Item = &Entry> {
         self.entries.iter().map(Arc::as_ref)
     }
@@ -148,7 +148,7 @@ impl Ledger {
             .collect()
     }
 
-    /// The calls that wanted to change something, refused or not.
+    /// The calls that request a change, including refused ones.
     #[must_use]
     pub fn mutating(&self) -> Vec<&Entry> {
         self.entries()
@@ -156,7 +156,7 @@ impl Ledger {
             .collect()
     }
 
-    /// What changed, in order, whoever brought it about.
+    /// All changes, in order, regardless of their origin.
     #[must_use]
     pub fn effects(&self) -> Vec<&Effect> {
         self.entries()
@@ -165,25 +165,25 @@ impl Ledger {
             .collect()
     }
 
-    /// The lines after this number.
+    /// The entries after this number.
     #[must_use]
     pub fn since(&self, seq: u64) -> Vec<&Entry> {
         self.entries().filter(|entry| entry.seq > seq).collect()
     }
 
-    /// How often a path was called, ever.
+    /// How often a path was called since the beginning.
     #[must_use]
     pub fn count(&self, path: &str) -> u64 {
         self.counts.get(path).copied().unwrap_or(0)
     }
 
-    /// How often each path was called, ever.
+    /// How often each path was called since the beginning.
     #[must_use]
     pub const fn counts(&self) -> &BTreeMap<String, u64> {
         &self.counts
     }
 
-    /// The number of the last line; 0 when there is none.
+    /// The number of the last entry; 0 if there is none.
     #[must_use]
     pub const fn last_seq(&self) -> u64 {
         self.next

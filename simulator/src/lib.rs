@@ -1,8 +1,9 @@
-//! The cloud-server management service, complete to its interface specification: for demos, tests and benchmarks.
+//! A simulator of the cloud-server management service, for demos, tests and benchmarks. It implements the whole interface
+//! specification.
 //!
-//! [`model`] is the service as a synchronous state machine with an explicit clock. [`wire`] words its calls and answers,
-//! [`Simulator`] puts HTTP, a store and faults around it. Written from the specification, with types of its own: a mistake
-//! in a client must show against it.
+//! [`model`] is the service as a synchronous state machine with an explicit clock. [`wire`] defines the format of its calls and
+//! answers, and [`Simulator`] adds HTTP, a store and faults. It is written from the specification with its own types, so that a
+//! mistake in a client shows.
 //!
 //! ```no_run
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {

@@ -18,55 +18,55 @@ use cloud_simulator::wire::Endpoint;
 use cloud_simulator::{Builder, Readings, Simulator, Verb, catalogue};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// A cloud-server management service on this machine, complete to its specification.
+/// Simulates the cloud-server management service on this machine, completely as specified.
 #[derive(Debug, Parser)]
 #[command(name = "cloud-simulator", version)]
 struct Options {
-    /// Where the service listens.
+    /// Address on which the service listens.
     #[arg(long, env = "SIMULATOR_LISTEN", default_value = "127.0.0.1:8090")]
     listen: SocketAddr,
-    /// Where the control port listens; it asks for no token, so leave it on loopback. Off when absent.
+    /// Address on which the control port listens. It requires no token, so keep it on loopback. Off if absent.
     #[arg(long, env = "SIMULATOR_CONTROL")]
     control: Option<SocketAddr>,
-    /// The file that keeps the state; without one it is gone with the process.
+    /// File that stores the state. Without a file the state is lost when the process ends.
     #[arg(long, env = "SIMULATOR_DATA")]
     data: Option<PathBuf>,
-    /// Everything that looks random follows from it.
+    /// Seed of everything that looks random.
     #[arg(long, env = "SIMULATOR_SEED", default_value_t = DEFAULT_SEED)]
     seed: u64,
-    /// How long operations take, in seconds; fractions are welcome.
+    /// Duration of operations in seconds; fractions are allowed.
     #[arg(long, env = "SIMULATOR_TASK_SECONDS", default_value = "3", value_parser = seconds)]
     task_seconds: Duration,
-    /// How long one operation takes, such as `create=20`; may be repeated, or separated by commas.
+    /// Duration of one operation, for example `create=20`. May be repeated, or separated by commas.
     #[arg(long, env = "SIMULATOR_VERB_SECONDS", value_delimiter = ',', value_parser = verb_seconds)]
     verb_seconds: Vec<(Verb, Duration)>,
-    /// The default account's token; it follows from the seed when absent.
+    /// API token of the default account. Derived from the seed if absent.
     #[arg(long, env = "SIMULATOR_TOKEN", hide_env_values = true)]
     token: Option<String>,
-    /// Another path for an endpoint, such as `create=/v9/make`; may be repeated, or separated by commas.
+    /// Another path for an endpoint, for example `create=/v9/make`. May be repeated, or separated by commas.
     #[arg(long, env = "SIMULATOR_PATH", value_delimiter = ',', value_parser = path)]
     path: Vec<(Endpoint, String)>,
     #[command(flatten)]
     readings: ReadingOptions,
 }
 
-/// How open questions of the specification are answered.
+/// How the simulator answers questions that the specification leaves open.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Readings of the specification")]
 struct ReadingOptions {
-    /// All that clients of the service report (field notes 21 to 33); the flags below change it further.
+    /// Everything that clients of the service report (field notes 21 to 33). The flags below override single readings.
     #[arg(long, env = "SIMULATOR_AS_REPORTED")]
     as_reported: bool,
-    /// Where an accepted operation's answer carries the task id.
+    /// Where the answer of an accepted operation contains the task id.
     #[arg(long, env = "SIMULATOR_TASK_ID", value_enum)]
     task_id: Option<TaskId>,
     /// The HTTP status of successful answers.
     #[arg(long, env = "SIMULATOR_HTTP_STATUS", value_enum)]
     http_status: Option<HttpStatus>,
-    /// What a row of the instance list tells.
+    /// The fields in a row of the instance list.
     #[arg(long, env = "SIMULATOR_LIST_ROWS", value_enum)]
     list_rows: Option<ListRows>,
-    /// What rowCount counts in a listing.
+    /// The meaning of rowCount in a listing.
     #[arg(long, env = "SIMULATOR_ROW_COUNT", value_enum)]
     row_count: Option<RowCount>,
     /// The order of the instance list.
@@ -78,67 +78,67 @@ struct ReadingOptions {
     /// The power state after a reinstall.
     #[arg(long, env = "SIMULATOR_POWER_AFTER_REINSTALL", value_enum)]
     power_after_reinstall: Option<PowerAfterReinstall>,
-    /// How long the listing does not show a new instance, in seconds.
+    /// How long the listing omits a new instance, in seconds.
     #[arg(long, env = "SIMULATOR_VISIBLE_LATE", value_parser = seconds)]
     visible_late: Option<Duration>,
-    /// Detail, too, does not know an instance that the listing does not show yet.
+    /// Detail also reports an instance as not found until the listing shows it.
     #[arg(long, env = "SIMULATOR_DETAIL_LATE")]
     detail_late: bool,
     /// New ids contain characters that a URL must encode.
     #[arg(long, env = "SIMULATOR_AWKWARD_IDS")]
     awkward_ids: bool,
-    /// usedFlow, and cpuLoad which the specification does not name, grow at every look.
+    /// usedFlow and cpuLoad (which is not in the specification) grow at every read.
     #[arg(long, env = "SIMULATOR_USED_FLOW_GROWS")]
     used_flow_grows: bool,
     /// What a failed create leaves behind.
     #[arg(long, env = "SIMULATOR_FAILED_CREATE", value_enum)]
     failed_create: Option<FailedCreate>,
-    /// What happens to a release while the create task runs.
+    /// What happens if a release arrives while the create task runs.
     #[arg(long, env = "SIMULATOR_RELEASE_WHILE_CREATING", value_enum)]
     release_while_creating: Option<ReleaseWhileCreating>,
-    /// How the service says "no such instance".
+    /// How the service reports "no such instance".
     #[arg(long, env = "SIMULATOR_NOT_FOUND", value_enum)]
     not_found: Option<FailureShape>,
-    /// How the service words other refusals.
+    /// How the service reports other refusals.
     #[arg(long, env = "SIMULATOR_REFUSALS", value_enum)]
     refusals: Option<FailureShape>,
     /// A create may leave out firewallUUID.
     #[arg(long, env = "SIMULATOR_FIREWALL_OPTIONAL")]
     firewall_optional: bool,
-    /// A create or reinstall with a key pair must carry a password as well.
+    /// A create or reinstall with a key pair must also contain a password.
     #[arg(long, env = "SIMULATOR_KEY_NEEDS_PASSWORD")]
     key_needs_password: bool,
     /// How many special characters a password may have.
     #[arg(long, env = "SIMULATOR_PASSWORD_SPECIALS", value_enum)]
     password_specials: Option<PasswordSpecials>,
-    /// Each region has one zone only, named <region>-a.
+    /// Each region has only one zone, named <region>-a.
     #[arg(long, env = "SIMULATOR_ONE_ZONE")]
     one_zone: bool,
-    /// How long after the create task's end publicIpAddress is empty, in seconds.
+    /// How long publicIpAddress stays empty after the create task ended, in seconds.
     #[arg(long, env = "SIMULATOR_ADDRESS_LATE", value_parser = seconds)]
     address_late: Option<Duration>,
-    /// Rows of the instance list show as expireTime the moment so many seconds after the create; nothing happens then.
+    /// Rows of the instance list show an expireTime this many seconds after the create. Nothing happens at that time.
     #[arg(long, env = "SIMULATOR_EXPIRES_AFTER", value_parser = seconds)]
     expires_after: Option<Duration>,
-    /// Rows of the instance list carry osName and osVersionDetail.
+    /// Rows of the instance list contain osName and osVersionDetail.
     #[arg(long, env = "SIMULATOR_OS_IN_ROWS")]
     os_in_rows: bool,
     /// Hours by which the service's times are ahead of UTC.
     #[arg(long, env = "SIMULATOR_UTC_OFFSET_HOURS", value_parser = clap::value_parser!(i8).range(-12..=14), allow_hyphen_values = true)]
     utc_offset_hours: Option<i8>,
-    /// A success carries a numeric code of 200.
+    /// A successful answer contains a numeric code of 200.
     #[arg(long, env = "SIMULATOR_SUCCESS_CODE")]
     success_code: bool,
-    /// How a listing of a region is answered that the account's token may not see.
+    /// How the service answers a listing of a region that the account's token may not see.
     #[arg(long, env = "SIMULATOR_UNSEEN_REGION", value_enum)]
     unseen_region: Option<UnseenRegion>,
-    /// What processResult is while a task runs.
+    /// The value of processResult while a task runs.
     #[arg(long, env = "SIMULATOR_RESULT_WHILE_PROCESSING", value_enum)]
     result_while_processing: Option<ResultWhileProcessing>,
-    /// The field that carries the reason of a failed task.
+    /// The field that contains the reason of a failed task.
     #[arg(long, env = "SIMULATOR_FAIL_REASON", value_enum)]
     fail_reason: Option<FailReason>,
-    /// How long after its end a task can still be queried, in seconds; for ever when absent.
+    /// How long a task can be queried after its end, in seconds. Forever if absent.
     #[arg(long, env = "SIMULATOR_TASK_KEPT", value_parser = seconds)]
     task_kept: Option<Duration>,
 }
@@ -251,7 +251,7 @@ fn main() -> ExitCode {
                 told.push_str(&format!(": {error}"));
                 cause = error.source();
             }
-            // If this fails too, no place is left to report it.
+            // If this fails too, the error cannot be reported anywhere else.
             writeln!(std::io::stderr(), "{told}").ok();
             ExitCode::FAILURE
         }
@@ -260,7 +260,7 @@ fn main() -> ExitCode {
 
 #[tokio::main]
 async fn run(options: Options) -> Result<(), Box<dyn Error>> {
-    // Before the port opens, so that whoever reads the address may already send the signal.
+    // Installed before the port opens, since a caller may send the signal as soon as it has read the address.
     let mut terminated = signal(SignalKind::terminate())?;
     let mut interrupted = signal(SignalKind::interrupt())?;
     let kept = options.data.clone();
@@ -275,7 +275,7 @@ async fn run(options: Options) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Tells what to use. A closed output is no reason to stop serving.
+/// Prints address and token. A closed output is no reason to stop serving.
 fn greet(simulator: &Simulator, kept: Option<&std::path::Path>) {
     let known = catalogue::example();
     let (url, token) = (simulator.url(), simulator.token());

@@ -1,12 +1,12 @@
 //! Numbers and identifiers that look random and are functions of (seed, purpose, counter).
 //!
-//! The simulator keeps no generator: whatever it "draws" is this mix of the seed and a counter in its state. So a
-//! clone, a restart and a replay draw alike, and a draw for one purpose never shifts the draws of another.
+//! The simulator has no random number generator: every "draw" is this mix of the seed and a counter in its state. A clone, a
+//! restart and a replay therefore draw the same values, and a draw for one purpose never shifts the draws of another.
 
-/// The alphabet of identifiers' suffixes: 32 letters and digits without the ones that are easily confused.
+/// The alphabet of the suffixes of identifiers: 32 letters and digits, without those that are easily confused.
 const ALPHABET: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
 
-/// Spreads (seed, purpose, counter) over 64 bits. The finaliser is that of the SplitMix64 generator.
+/// Spreads (seed, purpose, counter) over 64 bits, with the finaliser of the SplitMix64 generator.
 #[must_use]
 pub fn mix(seed: u64, purpose: &str, counter: u64) -> u64 {
     let named = purpose
@@ -25,7 +25,7 @@ fn finalise(mut z: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// A suffix of twelve characters, the way the service's identifiers look.
+/// A suffix of twelve characters, as in the identifiers of the service.
 #[must_use]
 pub fn suffix(seed: u64, purpose: &str, counter: u64) -> String {
     let bits = mix(seed, purpose, counter);
@@ -34,10 +34,10 @@ pub fn suffix(seed: u64, purpose: &str, counter: u64) -> String {
         .collect()
 }
 
-/// True in `probability` of all draws.
+/// True for the fraction `probability` of all draws.
 #[must_use]
 pub fn chance(seed: u64, purpose: &str, counter: u64, probability: f64) -> bool {
-    // 53 bits are what a double holds exactly; u32 halves keep the conversion lossless.
+    // The 32 bits of a u32 convert to f64 without loss.
     let draw = u32::try_from(mix(seed, purpose, counter) >> 32).unwrap_or(u32::MAX);
     f64::from(draw) / (f64::from(u32::MAX) + 1.0) < probability
 }

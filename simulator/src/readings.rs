@@ -1,4 +1,4 @@
-//! Readings: where the specification is open, the service can be told which way to answer.
+//! Readings: where the specification is open, they choose how the service answers.
 
 use std::time::Duration;
 
@@ -7,18 +7,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::time::Timestamp;
 
-/// One choice for every open question. The default is the reading that the specification, or else the field notes,
-/// make most likely.
+/// One choice for every open question. The default is the reading that the specification makes most likely, or else the field
+/// notes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct Readings {
-    /// Where an accepted operation's answer carries the task id.
+    /// Where the answer of an accepted operation contains the task id.
     pub task_id: TaskId,
     /// The HTTP status of successful answers.
     pub http_status: HttpStatus,
-    /// What a row of the instance list tells.
+    /// The fields in a row of the instance list.
     pub list_rows: ListRows,
-    /// What `rowCount` counts in a listing.
+    /// The meaning of `rowCount` in a listing.
     pub row_count: RowCount,
     /// The order of the instance list.
     pub list_order: ListOrder,
@@ -26,51 +26,51 @@ pub struct Readings {
     pub reinstall_needs_stop: bool,
     /// The power state after a reinstall.
     pub power_after_reinstall: PowerAfterReinstall,
-    /// How long after a create the listing does not show the new instance yet (milliseconds in JSON).
+    /// How long the listing omits a new instance after its create (milliseconds in JSON).
     #[serde(with = "millis")]
     pub visible_late: Duration,
-    /// Whether detail, too, does not know an instance that the listing does not show yet.
+    /// Whether detail also reports an instance as not found until the listing shows it.
     pub detail_late: bool,
     /// Whether new instance ids and task ids contain characters that a URL must encode.
     pub awkward_ids: bool,
-    /// Whether `usedFlow`, and `cpuLoad` which the specification does not name, grow at every look.
+    /// Whether `usedFlow` and `cpuLoad` (which is not in the specification) grow at every read.
     pub used_flow_grows: bool,
     /// What a failed create leaves behind.
     pub failed_create: FailedCreate,
-    /// What happens to a release while the create task runs.
+    /// What happens if a release arrives while the create task runs.
     pub release_while_creating: ReleaseWhileCreating,
-    /// How the service says "no such instance".
+    /// How the service reports "no such instance".
     pub not_found: FailureShape,
-    /// How the service words every other refusal (a missing token is always an HTTP 401).
+    /// How the service reports every other refusal (a missing token is always an HTTP 401).
     pub refusals: FailureShape,
     /// Whether a create may leave out `firewallUUID` (field note 29).
     pub firewall_optional: bool,
-    /// Whether a create or reinstall with a key pair must carry a password as well (field note 29).
+    /// Whether a create or reinstall with a key pair must also contain a password (field note 29).
     pub key_needs_password: bool,
     /// How many special characters a password may have.
     pub password_specials: PasswordSpecials,
-    /// Whether each region has one zone only, named `<region>-a` (field note 32).
+    /// Whether each region has only one zone, named `<region>-a` (field note 32).
     pub one_zone: bool,
-    /// How long after the create task's end `publicIpAddress` is empty (field note 30; milliseconds in JSON).
+    /// How long `publicIpAddress` stays empty after the create task ended (field note 30; milliseconds in JSON).
     #[serde(with = "millis")]
     pub address_late: Duration,
-    /// How long after its create a server expires: `expireTime` in the rows of the instance list shows the moment, and
-    /// nothing happens then. Without it there is no `expireTime` (field notes 25 and 26; milliseconds in JSON).
+    /// How long after its create a server expires: `expireTime` in the rows of the instance list shows the moment, and nothing
+    /// happens then. If absent, rows have no `expireTime` (field notes 25 and 26; milliseconds in JSON).
     #[serde(with = "optional_millis")]
     pub expires_after: Option<Duration>,
-    /// Whether rows of the instance list carry `osName` and `osVersionDetail` (field note 25).
+    /// Whether rows of the instance list contain `osName` and `osVersionDetail` (field note 25).
     pub os_in_rows: bool,
     /// Hours by which the service's times are ahead of UTC (field note 27).
     pub utc_offset_hours: i8,
-    /// Whether a success carries a numeric `code` of 200 (field note 33).
+    /// Whether a successful answer contains a numeric `code` of 200 (field note 33).
     pub success_code: bool,
-    /// How a listing of a region is answered that the account's token may not see (field note 24).
+    /// How the service answers a listing of a region that the account's token may not see (field note 24).
     pub unseen_region: UnseenRegion,
-    /// What `processResult` is while a task runs.
+    /// The value of `processResult` while a task runs.
     pub result_while_processing: ResultWhileProcessing,
-    /// The field that carries the reason of a failed task.
+    /// The field that contains the reason of a failed task.
     pub fail_reason: FailReason,
-    /// How long after its end a task can still be queried; for ever when absent (milliseconds in JSON).
+    /// How long a task can be queried after its end; forever if absent (milliseconds in JSON).
     #[serde(with = "optional_millis")]
     pub task_kept: Option<Duration>,
 }
@@ -111,8 +111,8 @@ impl Default for Readings {
 }
 
 impl Readings {
-    /// All that clients of the service and its documentation report, whatever the confidence. A stricter service than
-    /// the default, but for `firewallUUID` and the password rule.
+    /// Everything that clients of the service and its documentation report, regardless of confidence. The resulting service is
+    /// stricter than the default, except for `firewallUUID` and the password rule.
     #[must_use]
     pub fn as_reported() -> Self {
         Self {
@@ -130,7 +130,7 @@ impl Readings {
         }
     }
 
-    /// A moment in the service's own form and time zone.
+    /// A moment in the format and time zone of the service.
     #[must_use]
     pub fn time(&self, moment: Timestamp) -> String {
         let ahead = i64::from(self.utc_offset_hours) * 3_600_000;
@@ -148,20 +148,20 @@ macro_rules! reading {
 }
 
 reading!(
-    /// Where an accepted operation's answer carries the task id.
+    /// Where the answer of an accepted operation contains the task id.
     TaskId {
-        /// Nested in `asyncTaskInfo` for create and release, at the top for the others.
+        /// Nested in `asyncTaskInfo` for create and release, at the top level for the others.
         AsSpecified,
         /// Always in `asyncTaskInfo`.
         Nested,
-        /// Always at the top.
+        /// Always at the top level.
         Flat,
     }
 );
 reading!(
     /// The HTTP status of successful answers.
     HttpStatus {
-        /// 202, but 200 for detail, package list and release.
+        /// 202 in general; 200 for detail, package list and release.
         AsSpecified,
         /// 200 everywhere.
         Ok,
@@ -170,7 +170,7 @@ reading!(
     }
 );
 reading!(
-    /// What a row of the instance list tells.
+    /// The fields in a row of the instance list.
     ListRows {
         /// Every field of the detail object.
         Full,
@@ -179,11 +179,11 @@ reading!(
     }
 );
 reading!(
-    /// What `rowCount` counts in a listing.
+    /// The meaning of `rowCount` in a listing.
     RowCount {
-        /// All rows that match.
+        /// The number of rows that match.
         All,
-        /// The rows of this page.
+        /// The number of rows on this page.
         Page,
     }
 );
@@ -199,7 +199,7 @@ reading!(
 reading!(
     /// The power state after a reinstall.
     PowerAfterReinstall {
-        /// As it was before.
+        /// The same as before.
         Kept,
         /// Started.
         Started,
@@ -217,16 +217,16 @@ reading!(
     }
 );
 reading!(
-    /// What happens to a release while the create task runs.
+    /// What happens if a release arrives while the create task runs.
     ReleaseWhileCreating {
-        /// 409 `OperationConflict.InProgress`, like any second operation.
+        /// 409 `OperationConflict.InProgress`, as for any second operation.
         Refused,
-        /// The create task ends as `CANCEL`, and the release goes on.
+        /// The create task ends as `CANCEL`, and the release proceeds.
         Allowed,
     }
 );
 reading!(
-    /// How a refusal looks (field notes 12 and 20).
+    /// The form of a refusal (field notes 12 and 20).
     FailureShape {
         /// A 4xx status and the error envelope.
         HttpStatus,
@@ -237,7 +237,7 @@ reading!(
     }
 );
 reading!(
-    /// What `processResult` is while a task runs (field note 6).
+    /// The value of `processResult` while a task runs (field note 6).
     ResultWhileProcessing {
         /// The field is absent.
         Absent,
@@ -259,16 +259,16 @@ reading!(
     }
 );
 reading!(
-    /// How a listing of a region is answered that the account's token may not see (field note 24).
+    /// How the service answers a listing of a region that the account's token may not see (field note 24).
     UnseenRegion {
-        /// With no rows.
+        /// With an empty list.
         Empty,
         /// 403 `Authorized.Error`.
         Refused,
     }
 );
 reading!(
-    /// The field that carries the reason of a failed task (field note 6).
+    /// The field that contains the reason of a failed task (field note 6).
     FailReason {
         /// `errorMessage`
         ErrorMessage,

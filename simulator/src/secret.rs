@@ -1,10 +1,10 @@
-//! Text that no log, panic or ledger may show.
+//! Text that must not appear in any log, panic or ledger.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A token or a password. It is written out only where the store keeps it; `Debug` hides it.
+/// A token or a password. It is serialized only for the store; `Debug` hides it.
 #[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Secret(String);

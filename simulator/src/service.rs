@@ -1,4 +1,4 @@
-//! The service at work: world, ledger, store and clock together, behind one lock.
+//! The running service: world, ledger, store and clock, behind one lock.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,24 +15,24 @@ use crate::store::{Batch, Durable, Store};
 use crate::time::Timestamp;
 use crate::wire::{self, Endpoint, RawReply, RawRequest, Unserved};
 
-/// Where the present comes from.
+/// The source of the current time.
 #[derive(Clone, Debug, Default)]
 pub enum Clock {
     /// The wall clock.
     #[default]
     Wall,
-    /// A clock that a test moves.
+    /// A manual clock, which a test advances.
     Manual(Arc<AtomicU64>),
 }
 
 impl Clock {
-    /// A clock that a test moves, set to a moment.
+    /// A manual clock, set to a moment.
     #[must_use]
     pub fn manual(start: Timestamp) -> Self {
         Self::Manual(Arc::new(AtomicU64::new(start.as_millis())))
     }
 
-    /// The present.
+    /// The current time.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         match self {
@@ -48,15 +48,15 @@ struct State {
     ledger: Ledger,
 }
 
-/// Where the state is kept.
+/// Where the state is stored.
 #[derive(Debug)]
 enum Keeping {
     InMemory,
-    /// `None` once the store is closed: then nothing is acknowledged any more.
+    /// `None` once the store is closed. From then on, nothing is acknowledged.
     InFile(Mutex<Option<Store>>),
 }
 
-/// The service at work.
+/// The running service.
 #[derive(Debug)]
 pub struct Service {
     state: Mutex<State>,
@@ -66,7 +66,7 @@ pub struct Service {
     version: watch::Sender<u64>,
 }
 
-/// The ledger's copy of a body is cut off here: nothing that the service accepts is longer.
+/// The ledger truncates its copy of a body here. The service accepts no longer body.
 const LONGEST_REQUEST: usize = 8 * 1024;
 
 impl Service {
@@ -97,19 +97,19 @@ impl Service {
         &self.faults
     }
 
-    /// Where the present comes from.
+    /// The source of the current time.
     #[must_use]
     pub const fn clock(&self) -> &Clock {
         &self.clock
     }
 
-    /// Rises whenever something happened.
+    /// The version, which increases with every event.
     #[must_use]
     pub fn versions(&self) -> watch::Receiver<u64> {
         self.version.subscribe()
     }
 
-    /// Lets time pass until now, and says how long it is until something happens by itself.
+    /// Lets time pass until now, and returns the time until the next event.
     pub fn tick(&self) -> Option<Duration> {
         let mut state = self.state();
         let now = self.clock.now();
@@ -117,7 +117,7 @@ impl Service {
         let events = state.enter_events(Source::Clock);
         let next = state.world.next_due().map(|due| due.since(now));
         if !events.is_empty() {
-            // Whoever hears of these ends: a restart would let the same tasks end again.
+            // No caller waits until these are stored: after a restart, the same tasks end again.
             drop(self.keep(&mut state, events, false));
             drop(state);
             self.announce();
@@ -125,7 +125,7 @@ impl Service {
         next
     }
 
-    /// Acts on the world under the lock; what it does counts as done at the console.
+    /// Acts on the world under the lock. The change counts as an action at the console.
     pub fn with_world<R>(&self, act: impl FnOnce(&mut World) -> R) -> (R, Durable) {
         let mut state = self.state();
         state.world.advance(self.clock.now());
@@ -138,7 +138,7 @@ impl Service {
         (result, durable)
     }
 
-    /// Looks at the world.
+    /// Reads the world.
     pub fn look<R>(&self, look: impl FnOnce(&World) -> R) -> R {
         self.tick();
         look(&self.state().world)
@@ -151,7 +151,7 @@ impl Service {
         self.state().ledger.clone()
     }
 
-    /// What a call meets.
+    /// The plan of a call.
     #[must_use]
     pub fn plan(&self, raw: &RawRequest) -> Plan {
         let token = raw.token.as_ref().map(Secret::reveal);
@@ -169,7 +169,7 @@ impl Service {
         })
     }
 
-    /// Executes a call, enters it into the ledger, and gives the reply as soon as it may leave.
+    /// Executes a call, adds it to the ledger, and returns the reply once the change is on disk.
     pub async fn execute(&self, raw: &RawRequest, plan: &Plan) -> RawReply {
         let (reply, durable) = self.execute_now(raw, plan);
         if durable.wait().await {
@@ -239,7 +239,7 @@ impl Service {
         (reply, durable)
     }
 
-    /// Enters a call that is not executed.
+    /// Adds a call to the ledger that is not executed.
     pub fn enter_unexecuted(&self, raw: &RawRequest, plan: &Plan, status: Option<u16>) {
         let mut state = self.state();
         let token = raw.token.as_ref().map(Secret::reveal);
@@ -256,7 +256,7 @@ impl Service {
         self.announce();
     }
 
-    /// Hands what changed to the store.
+    /// Passes the changes to the store.
     fn keep(&self, state: &mut State, entries: Vec<Arc<Entry>>, acknowledged: bool) -> Durable {
         let records = state.world.take_changes();
         let Keeping::InFile(store) = &self.keeping else {
@@ -274,7 +274,7 @@ impl Service {
         }
     }
 
-    /// Writes what is left and closes the file. Nothing is acknowledged from now on.
+    /// Writes the remaining changes and closes the file. From then on, nothing is acknowledged.
     pub fn close(&self) {
         if let Keeping::InFile(store) = &self.keeping {
             drop(store.lock().unwrap_or_else(PoisonError::into_inner).take());
@@ -325,7 +325,7 @@ fn call(
     world.call_scripted(now, token.as_deref(), &request, script)
 }
 
-/// The page that comes in place of the one that is asked for.
+/// The page that is returned instead of the requested one.
 fn other_page(listing: &Listing, asked: Option<String>) -> Option<String> {
     let number = asked.as_deref().and_then(|text| text.parse::<usize>().ok());
     match (listing, number) {
@@ -340,7 +340,7 @@ fn other_page(listing: &Listing, asked: Option<String>) -> Option<String> {
     }
 }
 
-/// The faults of a listing that can be made from its rows.
+/// Applies the faults that can be made from the rows of a listing.
 fn warp(mut reply: RawReply, listing: Option<&Listing>) -> RawReply {
     let Some(listing) = listing else { return reply };
     let Some(fields) = reply.body.as_object_mut() else {
@@ -372,7 +372,7 @@ fn warp(mut reply: RawReply, listing: Option<&Listing>) -> RawReply {
     reply
 }
 
-/// The status that the client will be sent after the steps of a plan; `None` when it is sent nothing.
+/// The status that the client gets after the steps of a plan; `None` if it gets no answer.
 fn sent(status: u16, plan: &Plan) -> Option<u16> {
     for step in &plan.after {
         match step {
@@ -384,7 +384,7 @@ fn sent(status: u16, plan: &Plan) -> Option<u16> {
     (!matches!(plan.execution, crate::faults::Execution::Late(_))).then_some(status)
 }
 
-/// What was asked for, for the ledger: query and body, a password only as `passwordGiven`.
+/// The request for the ledger: query and body, a password only as `passwordGiven`.
 fn without_secrets(raw: &RawRequest) -> Value {
     let mut request = serde_json::Map::new();
     for (key, value) in &raw.query {

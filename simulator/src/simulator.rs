@@ -1,4 +1,4 @@
-//! The simulator as a library: built, started in a process, looked into, stopped.
+//! The simulator as a library: tests build, start, inspect and stop it within a process.
 
 use std::future::Future;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -25,7 +25,7 @@ use crate::store::{Store, StoreError};
 use crate::time::Timestamp;
 use crate::wire::{Endpoint, Paths};
 
-/// Why a simulator does not start.
+/// The reason why a simulator does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The address cannot be listened on.
@@ -33,13 +33,13 @@ pub enum StartError {
     Listen {
         /// The address.
         address: SocketAddr,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
-    /// The store does not open.
+    /// The store cannot be opened.
     #[error("cannot use the data file")]
     Store(#[source] StoreError),
-    /// The store holds something else.
+    /// The content of the store does not fit the configuration.
     #[error("cannot go on from the data file")]
     Restore(#[source] RestoreError),
 }
@@ -49,7 +49,7 @@ pub enum StartError {
 #[error("the condition did not come true within {0:?}")]
 pub struct TimedOut(pub Duration);
 
-/// Describes a simulator before it starts.
+/// Configures a simulator before it starts.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Builder {
@@ -77,7 +77,7 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// Everything that looks random follows from the seed.
+    /// Sets the seed of everything that looks random.
     pub fn seed(mut self, seed: u64) -> Self {
         self.config.seed = seed;
         if !self.token_chosen {
@@ -86,56 +86,56 @@ impl Builder {
         self
     }
 
-    /// How long every operation takes; 3 s where nobody says.
+    /// Sets the duration of every operation. Default: 3 s.
     pub fn task_duration(mut self, duration: Duration) -> Self {
         self.config.durations = crate::model::Durations::all(duration);
         self
     }
 
-    /// How long one operation takes. Comes after [`Builder::task_duration`].
+    /// Sets the duration of one operation. Call it after [`Builder::task_duration`].
     pub fn verb_duration(mut self, verb: Verb, duration: Duration) -> Self {
         self.config.durations.set(verb, duration);
         self
     }
 
-    /// How open questions are answered.
+    /// Chooses how the service answers questions that the specification leaves open.
     pub fn readings(mut self, readings: Readings) -> Self {
         self.config.readings = readings;
         self
     }
 
-    /// Keeps the state in a file; without one it is gone with the process.
+    /// Stores the state in a file. Without a file the state is lost when the process ends.
     pub fn file(mut self, path: impl Into<PathBuf>) -> Self {
         self.file = Some(path.into());
         self
     }
 
-    /// Where the service listens; loopback and a free port where nobody says.
+    /// Sets the address on which the service listens. Default: loopback and a free port.
     pub const fn listen(mut self, address: SocketAddr) -> Self {
         self.listen = address;
         self
     }
 
-    /// Where the control port listens; there is none where nobody says. It asks for no token.
+    /// Sets the address on which the control port listens. By default there is no control port. It requires no token.
     pub const fn control(mut self, address: SocketAddr) -> Self {
         self.control = Some(address);
         self
     }
 
-    /// The default account's token. Where none is chosen, a file's stands, or else it follows from the seed.
+    /// Sets the default account's token. By default it is the token in the file, or else derived from the seed.
     pub fn token(mut self, token: &str) -> Self {
         self.config.token = Secret::from(token);
         self.token_chosen = true;
         self
     }
 
-    /// Where the present comes from.
+    /// Sets the source of the current time.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
     }
 
-    /// Serves an endpoint at another path than its own. Rules and ledger go on calling it by its own.
+    /// Serves an endpoint at another path. Rules and ledger still use the specified path.
     pub fn path(mut self, endpoint: Endpoint, path: &str) -> Self {
         self.paths.serve_at(endpoint, path);
         self
@@ -144,7 +144,7 @@ impl Builder {
     /// Starts the simulator; it serves when this returns.
     ///
     /// # Errors
-    /// An address is taken, or the file is not a store of this seed.
+    /// An address is in use, or the file is not a store of this seed.
     pub async fn start(self) -> Result<Simulator, StartError> {
         let chosen = self.token_chosen.then(|| self.config.token.clone());
         let (world, ledger, store) = match &self.file {
@@ -160,10 +160,10 @@ impl Builder {
             }
         };
         let service = Arc::new(Service::new(world, ledger, store, self.clock));
-        // What a restart must know is on disk before the first call.
+        // Everything that a restart needs is on disk before the first call.
         let (token, durable) = service.with_world(|world| {
             if let Some(chosen) = chosen {
-                // The world never loses the account that it began with.
+                // This cannot fail: the default account is never removed from the world.
                 world
                     .change_account(DEFAULT_ACCOUNT, |account| account.token = chosen)
                     .ok();
@@ -214,7 +214,7 @@ async fn bind(address: SocketAddr) -> Result<TcpListener, StartError> {
         .map_err(|source| StartError::Listen { address, source })
 }
 
-/// Lets tasks end when their time has come, also when nobody calls.
+/// Ends tasks when they are due, even without calls.
 async fn tick(service: Arc<Service>) {
     let mut versions = service.versions();
     loop {
@@ -244,18 +244,18 @@ pub struct Simulator {
 }
 
 impl Simulator {
-    /// Describes a simulator.
+    /// Configures a simulator.
     pub fn builder() -> Builder {
         Builder::default()
     }
 
-    /// The base address of the service, without a slash at the end.
+    /// The base URL of the service, without a trailing slash.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// The address of the control port.
+    /// The URL of the control port.
     #[must_use]
     pub fn control_url(&self) -> Option<&str> {
         self.control_url.as_deref()
@@ -267,15 +267,15 @@ impl Simulator {
         self.token.reveal()
     }
 
-    /// Opens another account, with servers of its own.
+    /// Opens another account, which has its own servers.
     ///
     /// # Errors
-    /// There is one with that name or token.
+    /// An account with that name or token exists.
     pub fn add_account(&self, name: &str, token: &str) -> Result<(), AccountExists> {
         self.world(|world| world.add_account(name, token))
     }
 
-    /// Changes the standing of an account.
+    /// Changes the status of an account.
     ///
     /// # Errors
     /// There is no such account.
@@ -287,7 +287,7 @@ impl Simulator {
         self.world(|world| world.change_account(name, |account| account.status = status))
     }
 
-    /// Limits the token of an account to these regions; `None` takes the limit away.
+    /// Limits the token of an account to these regions; `None` removes the limit.
     ///
     /// # Errors
     /// There is no such account.
@@ -307,7 +307,7 @@ impl Simulator {
         })
     }
 
-    /// Answers open questions otherwise from now on.
+    /// Changes the readings from now on.
     pub fn set_readings(&self, readings: Readings) {
         self.world(|world| world.set_readings(readings));
     }
@@ -318,19 +318,19 @@ impl Simulator {
         self.service.ledger()
     }
 
-    /// The truth about every server there ever was.
+    /// The true state of every server that was ever created.
     #[must_use]
     pub fn servers(&self) -> Vec<ServerInfo> {
         self.service.look(World::servers)
     }
 
-    /// The truth about the servers that exist.
+    /// The true state of the servers that exist.
     #[must_use]
     pub fn live_servers(&self) -> Vec<ServerInfo> {
         self.service.look(World::live_servers)
     }
 
-    /// Acts on the world under the lock, at the present; what it does counts as done at the console.
+    /// Acts on the world under the lock, at the current time. The change counts as an action at the console.
     pub fn world<R>(&self, act: impl FnOnce(&mut World) -> R) -> R {
         self.service.with_world(act).0
     }
@@ -341,18 +341,18 @@ impl Simulator {
         self.service.faults()
     }
 
-    /// Puts a rule in force. Unlike [`Faults::add`] it knows the present state, which stale answers come from.
+    /// Adds a rule. Unlike [`Faults::add`], this function has access to the current state, which stale answers are taken from.
     pub fn fault(&self, rule: Rule) -> u64 {
         let snapshot = (rule.act == Act::Stale).then(|| self.service.look(World::clone));
         self.faults().add_with(rule, snapshot)
     }
 
-    /// Puts a rule with a hold in force.
+    /// Adds a rule with a hold.
     pub fn hold(&self, rule: Rule) -> Hold {
         self.faults().hold(rule)
     }
 
-    /// Moves a manual clock on; a wall clock goes by itself.
+    /// Advances a manual clock; has no effect on a wall clock.
     pub fn advance(&self, time: Duration) {
         if let Clock::Manual(millis) = self.service.clock() {
             let moved = Timestamp::default().plus(time).as_millis();
@@ -361,10 +361,10 @@ impl Simulator {
         self.service.tick();
     }
 
-    /// Waits until the world is so.
+    /// Waits until the world meets a condition.
     ///
     /// # Errors
-    /// It does not come true in time.
+    /// It is not met in time.
     pub async fn wait_until(
         &self,
         condition: impl Fn(&World) -> bool,
@@ -374,10 +374,10 @@ impl Simulator {
             .await
     }
 
-    /// Waits until the ledger is so.
+    /// Waits until the ledger meets a condition.
     ///
     /// # Errors
-    /// It does not come true in time.
+    /// It is not met in time.
     pub async fn wait_ledger(
         &self,
         condition: impl Fn(&Ledger) -> bool,
@@ -399,18 +399,18 @@ impl Simulator {
                 if holds(&self.service) {
                     return;
                 }
-                // The sender lives as long as the service.
+                // This cannot fail: the sender lives in the service.
                 versions.changed().await.ok();
             }
         };
         match tokio::time::timeout(deadline, come_true).await {
-            // Both may be due at once where nobody had a processor for long: the last look decides.
+            // After a stall of the machine, condition and deadline can be due at the same time; the last check decides.
             Err(_) if !holds(&self.service) => Err(TimedOut(deadline)),
             _ => Ok(()),
         }
     }
 
-    /// Stops: connections are aborted, parked calls go on without a client, the store is written.
+    /// Stops the simulator: aborts connections, lets parked calls continue without a client, and writes the store.
     pub async fn stop(mut self) {
         self.close();
         for task in std::mem::take(&mut self.background) {

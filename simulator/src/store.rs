@@ -1,7 +1,8 @@
-//! The embedded store. What was acknowledged is on disk before the acknowledgement leaves.
+//! The embedded store. A change is on disk before it is acknowledged.
 //!
-//! One thread writes. It takes whatever has come in meanwhile and commits it as one transaction, so that many calls at
-//! the same time cost one flush. Lines of the ledger that nobody waits for ride along, or go after half a second.
+//! One thread writes. It takes all batches that have arrived meanwhile and commits them in one transaction, so that concurrent
+//! calls cost one flush. Entries of the ledger that no caller waits for are written with the next batch, or after half a
+//! second.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,10 +22,10 @@ const SERVERS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("servers")
 const TASKS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("tasks");
 const LEDGER: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("ledger");
 
-/// How long lines of the ledger may stay unwritten when nobody waits for them.
+/// How long entries of the ledger may stay unwritten if no caller waits for them.
 const LINGER: Duration = Duration::from_millis(500);
 
-/// What goes wrong with the store.
+/// An error of the store.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The file cannot be opened, read or written.
@@ -38,21 +39,21 @@ pub enum StoreError {
     Stopped,
 }
 
-/// What one step changed.
+/// The changes of one step.
 #[derive(Debug, Default)]
 pub struct Batch {
-    /// Pieces of the world.
+    /// Records of the world.
     pub records: Vec<Record>,
-    /// Lines of the ledger.
+    /// Entries of the ledger.
     pub entries: Vec<Arc<Entry>>,
 }
 
 /// Everything a store holds.
 #[derive(Debug, Default)]
 pub struct Contents {
-    /// Pieces of the world; none in a new store.
+    /// Records of the world; none in a new store.
     pub records: Vec<Record>,
-    /// The lines of the ledger, in order.
+    /// The entries of the ledger, in order.
     pub entries: Vec<Entry>,
 }
 
@@ -69,23 +70,23 @@ pub struct Store {
     writer: Option<JoinHandle<()>>,
 }
 
-/// The promise that a batch will be on disk.
+/// A handle to wait until a batch is on disk.
 #[derive(Debug)]
 #[must_use]
 pub struct Durable(Option<oneshot::Receiver<bool>>);
 
 impl Durable {
-    /// Nothing to wait for.
+    /// Already on disk: the wait returns true at once.
     pub const fn already() -> Self {
         Self(None)
     }
 
-    /// It will not be.
+    /// Never on disk: the wait returns false at once.
     pub fn never() -> Self {
         Self(Some(oneshot::channel().1))
     }
 
-    /// Waits until the batch is on disk; false when it cannot be.
+    /// Waits until the batch is on disk; false if it cannot be written.
     pub async fn wait(self) -> bool {
         match self.0 {
             None => true,
@@ -95,10 +96,10 @@ impl Durable {
 }
 
 impl Store {
-    /// Opens a file, makes it if need be, and reads it.
+    /// Opens a file, creates it if necessary, and reads it.
     ///
     /// # Errors
-    /// The file is not readable, not writable, in use by another process, or not understood.
+    /// The file is not readable, not writable, in use by another process, or malformed.
     pub fn open(path: &Path) -> Result<(Self, Contents), StoreError> {
         let database = Database::create(path).map_err(redb::Error::from)?;
         write(&database, &[])?;
@@ -120,7 +121,7 @@ impl Store {
         ))
     }
 
-    /// Hands over a batch and tells when it is on disk. Batches are written in the order of this call.
+    /// Passes a batch to the writer, with a handle to wait for it. Batches are written in the order of these calls.
     pub fn put(&self, batch: Batch) -> Durable {
         let (done, waiter) = oneshot::channel();
         self.waiting.fetch_add(1, Ordering::SeqCst);
@@ -131,8 +132,8 @@ impl Store {
         Durable(Some(waiter))
     }
 
-    /// Hands over a batch that matters to nobody by itself. It is waited for only when earlier ones are still on their
-    /// way: an answer may tell of them.
+    /// Passes a batch that no caller needs to wait for. Only if earlier batches are not written yet does the handle wait, since
+    /// an answer may depend on them.
     pub fn put_lazily(&self, batch: Batch) -> Durable {
         if self.waiting.load(Ordering::SeqCst) > 0 {
             return self.put(batch);
@@ -142,7 +143,7 @@ impl Store {
     }
 
     fn send(&self, job: Job) {
-        // A writer that is gone drops the job, and whoever waits for it hears "no".
+        // If the writer has ended, it drops the job, and the handle returns false.
         if let Some(jobs) = &self.jobs {
             jobs.send(job).ok();
         }
@@ -150,7 +151,7 @@ impl Store {
 }
 
 impl Drop for Store {
-    /// Writes what is left and closes the file.
+    /// Writes the remaining batches and closes the file.
     fn drop(&mut self) {
         self.jobs = None;
         if let Some(writer) = self.writer.take() {
@@ -160,7 +161,7 @@ impl Drop for Store {
 }
 
 fn run(database: &Database, inbox: &Receiver<Job>, waiting: &AtomicUsize) {
-    // Once a write failed, nothing may be acknowledged: what came before it is not on disk.
+    // Once a write failed, nothing may be acknowledged: an earlier change is not on disk.
     let mut broken = false;
     while let Ok(first) = inbox.recv() {
         let mut jobs = vec![first];
@@ -187,7 +188,7 @@ fn run(database: &Database, inbox: &Receiver<Job>, waiting: &AtomicUsize) {
 
 fn write(database: &Database, jobs: &[Job]) -> Result<(), StoreError> {
     let mut transaction = database.begin_write().map_err(redb::Error::from)?;
-    // After a crash the file opens at once instead of being walked through.
+    // After a crash, the file then opens at once, without a scan.
     transaction.set_quick_repair(true);
     write_into(&transaction, jobs)?;
     transaction.commit().map_err(redb::Error::from)?;

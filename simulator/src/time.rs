@@ -1,4 +1,4 @@
-//! Moments of the simulated service: an explicit clock, so that the model never reads one.
+//! Moments of the simulated service. The clock is explicit, so that the model never reads one.
 
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 pub struct Timestamp(u64);
 
 impl Timestamp {
-    /// The moment that many milliseconds after the epoch.
+    /// The moment this many milliseconds after the epoch.
     #[must_use]
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis)
@@ -25,7 +25,7 @@ impl Timestamp {
         self.0
     }
 
-    /// This moment and a duration after it; saturates, so that "never" is simply very far away.
+    /// The moment a duration after this one. It saturates, so that "never" is a moment very far away.
     #[must_use]
     pub fn plus(self, duration: Duration) -> Self {
         Self(
@@ -34,13 +34,13 @@ impl Timestamp {
         )
     }
 
-    /// The time from `earlier` to this moment, zero when `earlier` is later.
+    /// The time from `earlier` to this moment; zero if `earlier` is later.
     #[must_use]
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
     }
 
-    /// The wall clock's present. For runners; the model is handed its moments.
+    /// The current wall-clock time. For runners; the model gets its moments as arguments.
     #[must_use]
     pub fn wall_clock() -> Self {
         let since_epoch = SystemTime::now()
@@ -50,7 +50,7 @@ impl Timestamp {
     }
 }
 
-/// The service's own form, `YYYY-MM-DD HH:MM:SS`, in UTC.
+/// The format of the service, `YYYY-MM-DD HH:MM:SS`, in UTC.
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let moment = i64::try_from(self.0)

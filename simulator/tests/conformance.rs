@@ -1,4 +1,4 @@
-//! Every endpoint against the specification: status, fields that are there, fields that are not.
+//! Checks every endpoint against the specification: status, required fields, absent fields.
 
 mod common;
 

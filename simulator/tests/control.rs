@@ -1,4 +1,4 @@
-//! The control port does what the README says.
+//! The control port works as the README describes.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

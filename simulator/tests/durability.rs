@@ -1,4 +1,4 @@
-//! What was acknowledged is there after a SIGKILL, and time goes on across it.
+//! Acknowledged changes survive a SIGKILL, and time continues across a restart.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! The page for people, in a real browser: chromedriver is asked by the WebDriver protocol, which is JSON over HTTP.
+//! The page for people, in a real browser. The tests drive chromedriver by the WebDriver protocol, which is JSON over HTTP.
 
 #![allow(
     clippy::unwrap_used,
@@ -18,10 +18,10 @@ use common::{Caller, answer, quick, settle};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-/// How long a page may take to show what was done; the machine may be busy.
+/// How long the page may take to show a change; the machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A driver and its browser; both end with it.
+/// A driver and its browser. Dropping this ends both.
 struct Browser {
     driver: Child,
     http: reqwest::Client,
@@ -30,7 +30,7 @@ struct Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // The browser ends when the pipe between them does, however the driver ended.
+        // The browser ends when the pipe between the two closes, however the driver ended.
         let id = self.driver.id().to_string();
         let _ = Command::new("kill").args(["-TERM", &id]).status();
         let _ = self.driver.wait();
@@ -54,7 +54,7 @@ impl Browser {
         });
         let port =
             port.expect("chromedriver tells no port: apt-get install chromium chromium-driver");
-        // What it says later must not fill the pipe.
+        // Drain further output, so that it cannot fill the pipe.
         std::thread::spawn(move || lines.for_each(drop));
         let mut browser = Self {
             driver,
@@ -102,7 +102,7 @@ impl Browser {
             .to_owned()
     }
 
-    /// Waits until an element's text has these words.
+    /// Waits until an element's text contains these words.
     async fn shows(&self, id: &str, words: &str) -> String {
         let until = Instant::now() + PATIENCE;
         loop {
@@ -130,7 +130,7 @@ impl Browser {
         found[0].clone()
     }
 
-    /// Clicks it, as a person does.
+    /// Clicks the first button with this text, as a user does.
     async fn click(&self, text: &str) {
         let button = self.button(text).await;
         let element = button.as_object().unwrap().values().next().unwrap();
@@ -138,13 +138,13 @@ impl Browser {
         self.ask(&path, &json!({})).await;
     }
 
-    /// Does this with a mouse, which stays as it is left.
+    /// Performs these pointer actions. The mouse then stays in its last state.
     async fn mouse(&self, acts: &[Value]) {
         let mouse = json!({"type": "pointer", "id": "mouse", "actions": acts});
         self.ask("/actions", &json!({"actions": [mouse]})).await;
     }
 
-    /// Presses it, and holds it.
+    /// Presses the button, and keeps it pressed.
     async fn hold(&self, text: &str) {
         let button = self.button(text).await;
         let there = json!({"type": "pointerMove", "duration": 0, "origin": button, "x": 0, "y": 0});
@@ -157,14 +157,14 @@ impl Browser {
             .await;
     }
 
-    /// How many elements there are of a kind.
+    /// How many elements match a selector.
     async fn count(&self, selector: &str) -> usize {
         let script = format!("String(document.querySelectorAll('{selector}').length)");
         self.text(&script).await.parse().unwrap()
     }
 }
 
-/// Nothing of the page comes from elsewhere, no secret is on it, nothing is amiss, and its script never fails.
+/// Asserts that the page loads nothing from elsewhere, shows no secret, shows no error, and that its script never fails.
 async fn is_of_this_port_and_well(browser: &Browser, url: &str, secret: &str) {
     let loaded = browser
         .text("JSON.stringify(performance.getEntriesByType('resource').map(of => of.name))")
@@ -187,7 +187,7 @@ async fn is_of_this_port_and_well(browser: &Browser, url: &str, secret: &str) {
         .iter()
         .filter(|line| line["level"] == "SEVERE")
         .collect();
-    // The icon that every browser asks for.
+    // The icon that every browser requests.
     assert!(
         failures.iter().all(|line| line["message"]
             .as_str()
@@ -252,7 +252,7 @@ async fn a_press_that_is_held_while_the_page_looks_anew_is_a_click() {
     browser.shows("servers", "STARTED").await;
 
     browser.hold("release").await;
-    // Its row says something else, and has been drawn with it.
+    // The row has changed, and was drawn again.
     let rename = json!({"action": "rename", "server": server, "name": "web-2"});
     assert_eq!(console.post("/console", &rename).await.status, 200);
     browser.shows("servers", "web-2").await;
@@ -273,7 +273,7 @@ async fn what_a_click_is_refused_for_stands_until_the_next_click() {
     let browser = Browser::open(sim.control_url().unwrap()).await;
     let (server, _) = service.create("web-1").await;
     browser.shows("servers", "STARTED").await;
-    // It is gone by the time of the click, and the page has not had the time to look.
+    // The server is gone by the time of the click, and the page has had no time to notice.
     let release = json!({"action": "release", "server": server}).to_string();
     let script = format!(
         "(() => {{
@@ -302,7 +302,7 @@ async fn what_a_click_is_refused_for_stands_until_the_next_click() {
     }
 }
 
-/// As many rows as a table of the page has at most.
+/// The maximum number of rows in a table of the page.
 const SHOWN: usize = 60;
 
 #[tokio::test]

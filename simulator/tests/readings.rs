@@ -1,4 +1,4 @@
-//! Readings over HTTP: the same service, worded otherwise.
+//! Readings over HTTP: the same service with other answers.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;

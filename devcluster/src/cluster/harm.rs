@@ -1,4 +1,4 @@
-//! What happens to control planes in bad times, for tests that need it done on purpose.
+//! Failures of control planes, for tests that need to cause them.
 
 use std::{
     fs,
@@ -12,45 +12,45 @@ use std::{
 use super::Cluster;
 use crate::{Component, Error, ready::Reservation};
 
-/// A machine that is held up takes seconds; milliseconds are usual.
+/// A stopped thread stands still within milliseconds, but a busy machine can need seconds.
 const STANDS_STILL_WITHIN: Duration = Duration::from_secs(120);
 
 impl Cluster {
-    /// Stops a component in the middle of whatever it does: its connections stay open and nobody answers. Returns when
-    /// each of its threads stands still. See [`Self::thaw_component`].
+    /// Stops a component in the middle of its work: its connections stay open and get no answers. Returns when each of its
+    /// threads has stopped. See [`Self::thaw_component`].
     ///
     /// # Errors
-    /// When it does not run, or goes on all the same.
+    /// It does not run, or it does not stop.
     pub fn freeze_component(&self, component: Component) -> Result<(), Error> {
         freeze(self.running(component)?).map_err(Error::Supervisor)
     }
 
-    /// Lets a component go on that was frozen.
+    /// Resumes a frozen component.
     ///
     /// # Errors
-    /// When it does not run.
+    /// It does not run.
     pub fn thaw_component(&self, component: Component) -> Result<(), Error> {
         signal(self.running(component)?, "CONT").map_err(Error::Supervisor)
     }
 
-    /// Copies what etcd has stored to a directory that does not exist yet, as a snapshot would, for
-    /// [`Self::restore`]. The API waits for the tenth of a second that it takes.
+    /// Copies the stored data of etcd, as a snapshot would, to a directory that does not exist yet. [`Self::restore`] reads it.
+    /// The API waits during the copy, about a tenth of a second.
     ///
     /// # Errors
-    /// When etcd does not run, or the copy fails.
+    /// Etcd does not run, or the copy fails.
     pub fn snapshot(&self, to: &Path) -> Result<(), Error> {
-        // Frozen, it changes no file; what it had written is in the files, as after a crash.
+        // A frozen etcd changes no file. Its files contain all written data, as after a crash.
         self.freeze_component(Component::Etcd)?;
         let copied = copy(&self.store(), to);
         self.thaw_component(Component::Etcd)?;
         copied.map_err(Error::directory(to))
     }
 
-    /// Puts the control plane back to a snapshot: every object, and the versions that the API counts, as they were then.
-    /// Kills the API and its store, and returns when both serve again.
+    /// Restores the control plane to a snapshot: every object, and the resource versions that the API assigns. Kills the API
+    /// and its store, and returns when both serve again.
     ///
     /// # Errors
-    /// When they do not end or start, or the copy fails.
+    /// They do not end or start, or the copy fails.
     pub async fn restore(&self, from: &Path) -> Result<(), Error> {
         let all = [
             Component::ControllerManager,
@@ -69,10 +69,11 @@ impl Cluster {
         Ok(())
     }
 
-    /// Makes etcd forget every version but the newest: whoever wants to go on from an older one is told that it is gone.
+    /// Makes etcd discard every version but the newest. A client that wants to continue from an older version gets the error
+    /// that it is gone.
     ///
     /// # Errors
-    /// When etcd does not do it.
+    /// Etcd does not do it.
     pub async fn compact(&self) -> Result<(), Error> {
         crate::ready::compact(self.ports.etcd)
             .await
@@ -82,26 +83,26 @@ impl Cluster {
     /// The bytes of etcd's store that are in use: all versions since the last compaction.
     ///
     /// # Errors
-    /// When etcd does not say.
+    /// Etcd does not report them.
     pub async fn store_bytes(&self) -> Result<u64, Error> {
         crate::ready::store_bytes(self.ports.etcd)
             .await
             .map_err(|error| Error::Client(error.into()))
     }
 
-    /// Makes etcd say that its disk is full: reads are answered, writes are refused (the alarm NOSPACE, which it raises by
-    /// itself when its store is as large as `--quota-backend-bytes` allows). See [`Self::make_room`].
+    /// Makes etcd behave as if its disk were full: reads are answered, writes are refused. This is the alarm NOSPACE, which
+    /// etcd raises on its own when its store reaches `--quota-backend-bytes`. See [`Self::make_room`].
     ///
     /// # Errors
-    /// When etcd does not do it.
+    /// Etcd does not do it.
     pub async fn fill(&self) -> Result<(), Error> {
         self.alarm(Reservation::None).await
     }
 
-    /// Ends what [`Self::fill`] began, as an administrator does who has compacted and defragmented the store.
+    /// Ends the effect of [`Self::fill`], as an administrator does after compacting and defragmenting the store.
     ///
     /// # Errors
-    /// When etcd does not do it.
+    /// Etcd does not do it.
     pub async fn make_room(&self) -> Result<(), Error> {
         self.alarm(Reservation::Enough).await
     }
@@ -124,13 +125,13 @@ impl Cluster {
     }
 }
 
-/// Stops a process in the middle of whatever it does, by SIGSTOP, and returns when each of its threads stands still.
+/// Stops a process in the middle of its work, by SIGSTOP, and returns when each of its threads has stopped.
 ///
 /// # Errors
-/// There is none, it is somebody else's, or it goes on all the same.
+/// The process does not exist, belongs to another user, or does not stop.
 pub fn freeze(process: u32) -> io::Result<()> {
     signal(process, "STOP")?;
-    // The signal is on its way when `kill` returns: a thread on a processor that is held up goes on for a while.
+    // The signal may not have arrived when `kill` returns: a thread that waits for a processor can run on for a while.
     let begun = Instant::now();
     while !stands_still(process) {
         if begun.elapsed() > STANDS_STILL_WITHIN {
@@ -143,7 +144,7 @@ pub fn freeze(process: u32) -> io::Result<()> {
 }
 
 fn signal(process: u32, signal: &str) -> io::Result<()> {
-    // The shell's own kill: the program of that name is not on every machine.
+    // Uses the `kill` built into the shell, since not every machine has the program of that name.
     let arguments = ["-c", "kill -s \"$0\" \"$1\"", signal, &process.to_string()];
     let sent = Command::new("sh").args(arguments).status()?;
     match sent.success() {
@@ -152,8 +153,7 @@ fn signal(process: u32, signal: &str) -> io::Result<()> {
     }
 }
 
-/// Copies what is in a directory. The files of a store are as large as they may become, and full of zeros: those are not
-/// written.
+/// Copies the content of a directory. The files of a store have their maximum size and are mostly zeros; zeros are not written.
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
@@ -172,14 +172,14 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether the kernel says of every thread of a process that it is stopped.
+/// Whether the kernel reports every thread of a process as stopped.
 fn stands_still(process: u32) -> bool {
     let Ok(threads) = fs::read_dir(format!("/proc/{process}/task")) else {
         return false;
     };
     threads.flatten().all(|thread| {
         let status = fs::read_to_string(thread.path().join("stat"));
-        // A name may hold anything; the state follows its closing bracket.
+        // A process name may contain any character; the state follows the closing bracket.
         status.is_ok_and(|text| {
             text.rsplit_once(") ")
                 .is_some_and(|(_, rest)| rest.starts_with('T'))

@@ -18,17 +18,17 @@ use crate::progress::Step;
 pub(super) const GO_MOD: &str = include_str!("../../go/go.mod");
 const GO_SUM: &str = include_str!("../../go/go.sum");
 
-/// Go's own cache of compiled packages while the build lasts: the executables share most of what they are made of. It grows to
-/// 3 GB, so it is ours and not the user's, and goes when they are all there.
+/// Go's cache of compiled packages during the build: the executables share most of their packages. It grows to 3 GB, so it is
+/// separate from the user's cache and is removed when all executables are built.
 const BUILD_CACHE: &str = ".go-build";
 
-/// Each build works in a directory of this prefix, so that what a killed one left is recognised.
+/// Each build works in a directory with this prefix, so that the remains of a killed build are recognized.
 const WORK_PREFIX: &str = ".work-";
 
-/// How often a running build is looked at. Fine enough for a spinner.
+/// How often a running build is checked. Often enough for a spinner.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Eight digits over everything that makes a build different.
+/// Eight digits that identify everything that affects the build.
 pub(super) fn digest() -> String {
     let parts = [
         GO_MOD,
@@ -57,9 +57,9 @@ pub(super) fn build(name: &'static str, label: &str, directory: &Path) -> Result
     fs::rename(&result, &target).map_err(Error::file("create", &target))
 }
 
-/// Removes what is needed only while something is still to be built, and what killed builds left.
+/// Removes the files that only a build needs, and the remains of killed builds.
 pub(super) fn clean_up(directory: &Path) {
-    // What cannot be removed costs disk space and nothing else.
+    // A file that cannot be removed costs only disk space.
     let _ = fs::remove_dir_all(directory.join(BUILD_CACHE));
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().starts_with(WORK_PREFIX) {
@@ -68,7 +68,7 @@ pub(super) fn clean_up(directory: &Path) {
     }
 }
 
-/// Runs the compiler in `work` and returns where the result is.
+/// Runs the compiler in `work` and returns the path of the result.
 fn compile(
     name: &'static str,
     label: &str,
@@ -82,7 +82,7 @@ fn compile(
 
     let mut compiler = go::command(work)
         .env("GOCACHE", directory.join(BUILD_CACHE))
-        // -v names each package as it is compiled: the only sign of progress that Go gives.
+        // -v prints each package as it is compiled, the only progress that Go reports.
         .args(["build", "-v", "-trimpath", "-buildvcs=false", "-ldflags"])
         .arg(link_flags())
         .arg("-o")
@@ -118,7 +118,7 @@ fn package(name: &str) -> String {
     }
 }
 
-/// Without these, servers and clients call themselves by the unexpanded template of a source archive.
+/// Without these flags, servers and clients report the unexpanded template of a source archive as their version.
 fn link_flags() -> String {
     let mut parts = KUBERNETES_VERSION.split('.');
     let (major, minor) = (
@@ -138,7 +138,7 @@ fn link_flags() -> String {
     flags
 }
 
-/// What Go is doing, from what it said so far.
+/// The current activity of Go, derived from its output.
 fn doing(said: &str) -> String {
     let (downloads, packages): (Vec<&str>, Vec<&str>) = said
         .lines()
@@ -149,7 +149,7 @@ fn doing(said: &str) -> String {
     format!("building ({} packages)", packages.len())
 }
 
-/// The last lines that are neither the name of a package nor a download.
+/// The last lines that are neither package names nor downloads.
 fn reason(said: &str, status: &str) -> String {
     let lines: Vec<&str> = said
         .lines()

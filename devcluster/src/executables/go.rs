@@ -1,4 +1,4 @@
-//! The machine's Go: is it there, and is it new enough.
+//! The machine's Go: checks that it exists and is new enough.
 
 use std::{
     fmt,
@@ -8,7 +8,7 @@ use std::{
 
 use super::Error;
 
-/// What `go.mod` asks for.
+/// The version that `go.mod` requires.
 pub(super) const OLDEST: Version = Version {
     major: 1,
     minor: 26,
@@ -21,7 +21,7 @@ pub(super) struct Version {
 }
 
 impl Version {
-    /// Reads `go1.26.8`, `go1.27rc1`. A development build has no such name; nothing is known about it.
+    /// Parses `go1.26.8` or `go1.27rc1`. `None` for a development build, which has no such version.
     fn parse(text: &str) -> Option<Self> {
         let (major, rest) = text.strip_prefix("go")?.split_once('.')?;
         let minor = rest.split(|c: char| !c.is_ascii_digit()).next()?;
@@ -38,17 +38,17 @@ impl fmt::Display for Version {
     }
 }
 
-/// A Go command whose outcome depends on our module and not on the user's settings.
+/// A Go command whose result depends on our module and not on the user's settings.
 ///
-/// Where to download from, and through which proxy, stays the user's.
+/// The user's settings for the module proxy and the network still apply.
 pub(super) fn command(directory: &Path) -> Command {
     let mut command = Command::new("go");
     command
         .current_dir(directory)
         .env("CGO_ENABLED", "0")
         .env("GO111MODULE", "on")
-        // What go.mod and go.sum do not name is refused, not looked for. (An empty value would fall back to what `go env -w` has
-        // set.)
+        // Go refuses modules that go.mod and go.sum do not list, instead of looking for them. (An empty value would fall back
+        // to the value that `go env -w` has set.)
         .env("GOFLAGS", "-mod=readonly")
         .env("GOTOOLCHAIN", "local")
         .env("GOWORK", "off")
@@ -60,9 +60,9 @@ pub(super) fn command(directory: &Path) -> Command {
     command
 }
 
-/// Refuses a missing or too old Go before minutes are spent on it.
+/// Refuses a missing or too old Go, before minutes are spent on a build.
 ///
-/// `directory` must hold no `go.mod`, which an old Go refuses to read.
+/// `directory` must not contain a `go.mod`, which an old Go refuses to read.
 pub(super) fn check(directory: &Path) -> Result<(), Error> {
     let output = command(directory)
         .args(["env", "GOVERSION"])

@@ -1,5 +1,4 @@
-//! Calls that an API without a free processor may leave unanswered: they are made again. What it answers is given, also where
-//! that is a refusal.
+//! Repeats calls that a busy API may leave unanswered, and returns the first answer, including a refusal.
 
 use std::fmt::Debug;
 
@@ -11,7 +10,7 @@ use kube::{
 
 use crate::eventually;
 
-/// Makes a call again while it cannot be answered for now.
+/// Repeats a call while the API temporarily cannot answer it.
 pub(crate) async fn insist<T>(
     what: &str,
     mut call: impl AsyncFnMut() -> kube::Result<T>,
@@ -31,7 +30,7 @@ pub(crate) async fn insist<T>(
     answered.unwrap()
 }
 
-/// Makes an object, and gives it as it stands. One that was there before the first try is a failure.
+/// Creates an object and returns it. Fails if the object existed before the first attempt.
 pub(crate) async fn create<K>(api: &Api<K>, object: &K) -> K
 where
     K: Resource + Clone + Debug + Serialize + DeserializeOwned,
@@ -41,7 +40,7 @@ where
     let made = insist("an object is made", async || {
         tries += 1;
         match api.create(&params, object).await {
-            // The answer to an earlier try was lost.
+            // The answer to an earlier attempt was lost.
             Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" && tries > 1 => {
                 api.get(&name).await
             }
@@ -51,7 +50,7 @@ where
     made.await.unwrap()
 }
 
-/// Deletes an object. One that was not there before the first try is a failure.
+/// Deletes an object. Fails if the object did not exist before the first attempt.
 pub(crate) async fn delete<K>(api: &Api<K>, name: &str)
 where
     K: Clone + Debug + DeserializeOwned,
@@ -68,7 +67,7 @@ where
     deleted.await.unwrap();
 }
 
-/// Whether an object is there.
+/// Whether an object exists.
 pub(crate) async fn is_there<K>(api: &Api<K>, name: &str) -> bool
 where
     K: Clone + Debug + DeserializeOwned,

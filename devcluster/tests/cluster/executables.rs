@@ -1,4 +1,4 @@
-//! Where the executables come from, with a stand-in for Go that does in no time what takes minutes.
+//! Finding and building the executables, with a fake Go that finishes at once instead of after minutes.
 
 use std::{
     fs,
@@ -7,7 +7,7 @@ use std::{
     process::{Command, Output},
 };
 
-/// Answers `go env GOVERSION`, and "builds" anything but what `$BREAK` names.
+/// Answers `go env GOVERSION`, and "builds" everything except the executable that `$BREAK` names.
 const STAND_IN: &str = r#"#!/bin/sh
 [ "$1" = env ] && { echo "$PRETEND"; exit; }
 while [ $# -gt 1 ]; do [ "$1" = -o ] && result=$2; shift; done
@@ -91,7 +91,7 @@ fn a_build_that_stopped_goes_on_where_it_stopped() {
     );
 }
 
-/// The executables that were built, in their order.
+/// The executables that were built, in the order of their builds.
 fn built(home: &Path) -> Vec<String> {
     let calls = fs::read_to_string(home.join("calls")).unwrap();
     let names = calls

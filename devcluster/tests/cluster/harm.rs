@@ -1,4 +1,4 @@
-//! Bad times on purpose: a store that is frozen, full, put back to a snapshot, compacted.
+//! Failures on purpose: a store that is frozen, full, restored from a snapshot, compacted.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ async fn a_store_is_frozen_filled_compacted_and_put_back() {
     let answer = timeout(Duration::from_millis(500), write).await;
     assert!(answer.is_err(), "a frozen store answered: {answer:?}");
     cluster.thaw_component(Component::Etcd).unwrap();
-    // Reads and writes come back each in their own time.
+    // Reads and writes recover independently of each other.
     insist("the store is read again", async || api.get("a").await)
         .await
         .unwrap();
@@ -57,7 +57,7 @@ async fn a_store_is_frozen_filled_compacted_and_put_back() {
     cluster.make_room().await.unwrap();
     api.create(&params, &named("roomy")).await.unwrap();
 
-    // The next page of a listing whose version is compacted away, asked of an API that has not kept it in memory.
+    // The next page of a listing whose version is compacted, requested from an API that does not have it in memory.
     let page = ListParams::default().limit(1);
     let first = insist("a page is read", async || api.list(&page).await);
     let first = first.await.unwrap();

@@ -1,4 +1,4 @@
-//! How clusters end, and what outlasts what.
+//! How clusters end, and what outlives them.
 
 use std::{
     fs,
@@ -87,8 +87,8 @@ async fn a_cluster_ends_when_its_owner_is_killed() {
     assert!(!orphans.into_iter().any(alive), "the directory goes last");
 }
 
-/// Half a minute after its start the collector looks for new kinds by itself: one that knows them from the start needs no
-/// part of that. A bound that may not grow, so a machine that stands still gets three rounds.
+/// Half a minute after its start, the collector looks for new kinds. A collector that knows them from its start needs only a
+/// part of that time. The time limit must stay below half a minute, so a stalled machine gets three rounds.
 #[tokio::test]
 async fn restarted_controllers_collect_what_a_new_kind_owned() {
     let mut rounds = Vec::new();
@@ -102,7 +102,8 @@ async fn restarted_controllers_collect_what_a_new_kind_owned() {
     panic!("the collector did not know the kind: {rounds:?}");
 }
 
-/// How long what a new kind owns outlives its owner, with controllers that were started after that kind.
+/// How long a dependent of a new kind's object outlives its owner, if the controllers were started after the kind was
+/// installed.
 async fn collecting_of_a_new_kind() -> Duration {
     let cluster = Cluster::builder().start().await.unwrap();
     let client = namespace(&cluster, "new-kinds").await;

@@ -1,4 +1,4 @@
-//! What others rely on, tried on real clusters. Most tests share one, each in a namespace of its own.
+//! Checks the promises of this crate on real clusters. Most tests share one cluster, each in its own namespace.
 
 #![allow(
     clippy::unwrap_used,
@@ -28,10 +28,10 @@ use kube::{
 };
 use tokio::sync::OnceCell;
 
-/// Long enough for a machine that builds three other things; what is waited for takes at most six seconds.
+/// Long enough for a machine that runs three other builds. The awaited changes normally take at most six seconds.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The cluster that tests share. Never dropped: it ends with the process.
+/// The cluster that tests share. It is never dropped: it ends with the process.
 async fn shared() -> &'static Cluster {
     static CLUSTER: OnceCell<Cluster> = OnceCell::const_new();
     CLUSTER
@@ -39,7 +39,7 @@ async fn shared() -> &'static Cluster {
         .await
 }
 
-/// Waits until the condition holds; names it when it never does.
+/// Waits until the condition holds, and panics with its name if it never does.
 async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !condition().await {
@@ -71,7 +71,7 @@ fn config_map(name: &str) -> ConfigMap {
     }
 }
 
-/// A ConfigMap that belongs to an object of that kind.
+/// A ConfigMap owned by an object of that kind.
 fn owned(name: &str, api_version: &str, kind: &str, owner: &impl ResourceExt) -> ConfigMap {
     let mut owned = config_map(name);
     owned.metadata.owner_references = Some(vec![OwnerReference {
@@ -134,7 +134,7 @@ fn widget(namespace: &str, size: u32) -> String {
     )
 }
 
-/// Installs the widgets and makes one of size 1.
+/// Installs the kind `Widget` and creates a widget of size 1.
 async fn install_widgets(cluster: &Cluster, namespace: &str) {
     eventually("widgets are installed", async || {
         kubectl(cluster, &["apply", "-f", "-"], WIDGETS)
@@ -150,7 +150,7 @@ async fn install_widgets(cluster: &Cluster, namespace: &str) {
     .await;
 }
 
-/// A token of this account.
+/// A token of this service account.
 async fn token(cluster: &Cluster, namespace: &str, account: &str) -> String {
     let mut token = String::new();
     eventually("a token is given", async || {
@@ -163,7 +163,7 @@ async fn token(cluster: &Cluster, namespace: &str, account: &str) -> String {
     token
 }
 
-/// Makes an account that no role knows; gives a token of it.
+/// Creates a service account without any role, and returns a token of it.
 async fn nobody(cluster: &Cluster, admin: kube::Client, namespace: &str) -> String {
     let account = ServiceAccount {
         metadata: ObjectMeta {
@@ -186,7 +186,7 @@ async fn a_rule_of_a_custom_resource_refuses_with_its_message() {
     eventually("the rule's message is said", async || {
         let refused = kubectl(cluster, &["apply", "-f", "-"], &widget("rules", 2));
         assert!(!refused.status.success(), "{refused:?}");
-        // Anything else is about a machine that is busy.
+        // Any other error comes from a busy machine.
         String::from_utf8_lossy(&refused.stderr).contains("a widget keeps its size")
     })
     .await;
@@ -294,14 +294,14 @@ async fn the_audit_log_has_a_write_as_soon_as_it_is_answered() {
     let entries = audit::read_namespace(cluster.audit_log_path(), "audited").unwrap();
     let mut all = audit::read(cluster.audit_log_path()).unwrap();
     all.retain(|entry| entry.namespace == "audited");
-    // Others may have written there meanwhile.
+    // Other writers may have added entries meanwhile.
     all.truncate(entries.len());
     assert_eq!(
         all, entries,
         "the other namespaces are left out, and nothing else"
     );
 
-    // The controllers write into every namespace as well, under their own name.
+    // The controllers write into every namespace as well, under their own user names.
     let writes: Vec<_> = entries
         .iter()
         .filter(|entry| {

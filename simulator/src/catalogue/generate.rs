@@ -1,4 +1,4 @@
-//! Makes the catalogue from short tables.
+//! Generates the catalogue from short tables.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -7,10 +7,10 @@ use super::{Catalogue, Charge, Firewall, Image, ImageKind, Key, Package, Region,
 use crate::mix::suffix;
 use crate::time::Timestamp;
 
-/// The catalogue has a seed of its own, whatever the seed of a world: its codes stand in examples.
+/// The catalogue has a fixed seed, independent of the world's: examples name its codes.
 const SEED: u64 = 0x0c10_0d5e;
 
-/// 2024-01-08 06:40:00, from when the oldest records are.
+/// 2024-01-08 06:40:00, the creation time of the oldest records.
 const OPENING: Timestamp = Timestamp::from_millis(1_704_696_000_000);
 
 /// Region code, name, zones.
@@ -25,7 +25,7 @@ const REGIONS: [(&str, &str, &str); 8] = [
     ("jp-tokyo-3", "Tokyo", "ab"),
 ];
 
-/// Processors, GiB of memory, GiB of system disk, GiB of data disk where there is one.
+/// Processors, GiB of memory, GiB of system disk, and GiB of data disk for packages that have one.
 const SIZES: [(u32, u32, u32, u32); 7] = [
     (1, 1, 25, 50),
     (1, 2, 40, 50),
@@ -132,10 +132,10 @@ const GROUP_PURPOSES: [&str; 8] = [
     "monitoring",
 ];
 
-/// Security groups of each region: more than one page, however large the page.
+/// Security groups of each region: more than one page at every page size.
 const GROUPS_A_REGION: u64 = 56;
 
-/// Key pairs of the catalogue: likewise.
+/// Key pairs of the catalogue: more than one page at every page size.
 const KEYS: u64 = 58;
 
 pub(super) fn catalogue() -> Catalogue {
@@ -324,7 +324,7 @@ fn key(number: u64) -> Key {
     }
 }
 
-/// A record a little over nine hours after the one before it.
+/// The creation time of a record: a little over nine hours after the record before it.
 fn made(number: u64) -> Timestamp {
     OPENING.plus(Duration::from_secs(number * 33_337))
 }

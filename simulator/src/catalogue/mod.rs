@@ -1,8 +1,8 @@
-//! What the service sells: regions and zones, packages, images, security groups and key pairs.
+//! The catalogue of the service: regions and zones, packages, images, security groups and key pairs.
 //!
-//! The catalogue is the same for every seed and every account, so that examples can name codes. What a test adds to it is
-//! known to that one service, until it ends. Accounts share its
-//! security groups, key pairs and self-made images; instances are each account's own.
+//! The catalogue is the same for every seed and every account, so that examples can name codes. A test may add to the catalogue
+//! of its own service, for the life of that service. Accounts share the security groups, key pairs and self-made images; each
+//! account has its own instances.
 
 mod generate;
 #[cfg(test)]
@@ -16,9 +16,9 @@ use crate::time::Timestamp;
 /// A region and its zones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Region {
-    /// Such as `ru-moscow-1`.
+    /// For example `ru-moscow-1`.
     pub code: String,
-    /// Such as `Moscow`.
+    /// For example `Moscow`.
     pub name: String,
     /// The zones of the region.
     pub zones: Vec<Zone>,
@@ -27,21 +27,21 @@ pub struct Region {
 /// A zone of a region.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Zone {
-    /// Such as `ru-moscow-1-a`.
+    /// For example `ru-moscow-1-a`.
     pub code: String,
-    /// Such as `Moscow Zone A`.
+    /// For example `Moscow Zone A`.
     pub name: String,
 }
 
-/// How the traffic of a package is paid.
+/// How the traffic of a package is charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Charge {
-    /// `PayByTraffic`, with this much free.
+    /// `PayByTraffic`, with an amount of free traffic.
     Traffic {
-        /// GB a month.
+        /// Free traffic, in GB a month.
         free_flow: u32,
     },
-    /// `PayByBandwidth`, with this much of it.
+    /// `PayByBandwidth`, with a fixed bandwidth.
     Bandwidth {
         /// Mbit/s.
         bandwidth: u32,
@@ -65,16 +65,16 @@ pub struct Package {
     pub system_disk: u32,
     /// GiB; `None` on packages without a data disk.
     pub data_disk: Option<u32>,
-    /// How its traffic is paid.
+    /// How its traffic is charged.
     pub charge: Charge,
 }
 
 /// The kind of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ImageKind {
-    /// An operating system by the service.
+    /// An operating system provided by the service.
     System,
-    /// Made by a customer from a snapshot.
+    /// An image that a customer made from a snapshot.
     Own,
     /// An operating system with an application.
     Application,
@@ -91,7 +91,7 @@ impl ImageKind {
         }
     }
 
-    /// The kind that the wire calls so.
+    /// The kind with this word on the wire.
     #[must_use]
     pub fn from_word(word: &str) -> Option<Self> {
         [Self::System, Self::Own, Self::Application]
@@ -105,9 +105,9 @@ impl ImageKind {
 pub struct Image {
     /// `img-…`
     pub id: String,
-    /// Such as `Ubuntu 24.04 LTS`.
+    /// For example `Ubuntu 24.04 LTS`.
     pub name: String,
-    /// System, Self or Application.
+    /// Operating system, self-made or application.
     pub kind: ImageKind,
     /// The region that has it.
     pub region: String,
@@ -115,13 +115,13 @@ pub struct Image {
     pub size: u32,
     /// `root` or `Administrator`.
     pub account: String,
-    /// Such as `Ubuntu`.
+    /// For example `Ubuntu`.
     pub distro: String,
-    /// Such as `24.04`.
+    /// For example `24.04`.
     pub os_version: String,
-    /// Such as `Ubuntu 24.04 LTS 64-bit`.
+    /// For example `Ubuntu 24.04 LTS 64-bit`.
     pub os_version_detail: String,
-    /// `snp-…` for images made by a customer.
+    /// `snp-…`, for images made by a customer.
     pub snapshot: Option<String>,
     /// Whether the system disk may be larger than the image.
     pub resizable: bool,
@@ -136,17 +136,17 @@ pub struct Image {
 pub struct Firewall {
     /// `fw-…`
     pub id: String,
-    /// Such as `web-12`.
+    /// For example `web-12`.
     pub name: String,
     /// Absent on some records.
     pub description: Option<String>,
     /// The region that has it.
     pub region: String,
-    /// How many addresses may be bound.
+    /// How many addresses may be bound to it.
     pub bind_allowance: u32,
     /// How many rules it has.
     pub rules: u32,
-    /// When it was made.
+    /// Its creation time.
     pub created_at: Timestamp,
 }
 
@@ -155,9 +155,9 @@ pub struct Firewall {
 pub struct Key {
     /// `key-…`
     pub id: String,
-    /// Such as `laptop-3`.
+    /// For example `laptop-3`.
     pub name: String,
-    /// When it was made.
+    /// Its creation time.
     pub created_at: Timestamp,
 }
 
@@ -177,7 +177,7 @@ pub struct Catalogue {
 }
 
 impl Catalogue {
-    /// The one catalogue, made at the first use.
+    /// The shared catalogue, generated on first use.
     #[must_use]
     pub fn shared() -> Arc<Self> {
         static SHARED: OnceLock<Arc<Catalogue>> = OnceLock::new();
@@ -245,13 +245,13 @@ impl Catalogue {
             .and_then(|at| self.firewalls.get(*at))
     }
 
-    /// The service adds an image: from now on it is listed and can be installed.
+    /// Adds an image on behalf of the service: from now on it is listed and can be installed.
     pub fn add_image(&mut self, image: Image) {
         self.image_by_id.insert(image.id.clone(), self.images.len());
         self.images.push(image);
     }
 
-    /// The service lists an image no longer. Servers that have it go on, and show its name.
+    /// Stops listing an image, on behalf of the service. Servers that have it keep running and still show its name.
     pub fn withdraw_image(&mut self, id: &str) {
         self.withdrawn.insert(id.to_owned());
     }
@@ -262,14 +262,14 @@ impl Catalogue {
         !self.withdrawn.contains(&image.id)
     }
 
-    /// The customer adds a security group.
+    /// Adds a security group on behalf of the customer.
     pub fn add_firewall(&mut self, firewall: Firewall) {
         self.firewall_by_id
             .insert(firewall.id.clone(), self.firewalls.len());
         self.firewalls.push(firewall);
     }
 
-    /// The customer adds a key pair.
+    /// Adds a key pair on behalf of the customer.
     pub fn add_key(&mut self, key: Key) {
         self.key_by_id.insert(key.id.clone(), self.keys.len());
         self.keys.push(key);
@@ -288,18 +288,18 @@ impl Catalogue {
     }
 }
 
-/// Codes for examples and tests: they belong together and stay the same from release to release.
+/// Codes for examples and tests. They fit together and stay the same from release to release.
 #[derive(Clone, Copy, Debug)]
 pub struct Example {
     /// A region.
     pub region: &'static str,
-    /// A zone of it.
+    /// A zone of the region.
     pub zone: &'static str,
-    /// A second zone of it.
+    /// Another zone of the region.
     pub other_zone: &'static str,
-    /// A package of the zone: 1 processor, 2 GiB, by traffic, without a data disk.
+    /// A package of the zone: 1 processor, 2 GiB, charged by traffic, without a data disk.
     pub package: &'static str,
-    /// A package of the zone: 2 processors, 4 GiB, by bandwidth, with a data disk.
+    /// A package of the zone: 2 processors, 4 GiB, charged by bandwidth, with a data disk.
     pub other_package: &'static str,
     /// Ubuntu 24.04 in the region.
     pub image: &'static str,

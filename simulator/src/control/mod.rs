@@ -1,4 +1,4 @@
-//! The control port: what the library offers to tests, over HTTP.
+//! The control port: the functions that the library offers to tests, over HTTP.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -22,12 +22,12 @@ use crate::readings::Readings;
 use crate::secret::Secret;
 use crate::service::Service;
 
-/// For people: servers, tasks, ledger and faults, as they change.
+/// A page for people, which shows servers, tasks, ledger and faults as they change.
 const PAGE: &str = include_str!("page.html");
-/// Its own script and style, and what this port answers; nothing of anywhere else.
+/// The page may use its own script and style and the answers of this port, and nothing from any other origin.
 const POLICY: &str =
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'";
-/// Tasks that are shown, the newest first.
+/// How many tasks are listed, newest first.
 const TASKS: usize = 100;
 
 type Shared = State<Arc<Service>>;
@@ -68,7 +68,7 @@ fn refuse(status: StatusCode, error: &dyn std::error::Error) -> Response {
     (status, Json(json!({ "error": error.to_string() }))).into_response()
 }
 
-/// Acts on the world, and answers when that is on disk.
+/// Acts on the world, and answers once the change is on disk.
 async fn act<E: std::error::Error>(
     service: &Service,
     act: impl FnOnce(&mut World) -> Result<Value, E>,
@@ -108,7 +108,7 @@ async fn ledger(State(service): Shared, Query(query): Query<LedgerQuery>) -> Jso
             && (!query.effects || !entry.effect.is_none())
     };
     let most = query.limit.unwrap_or(usize::MAX);
-    // The newest of them, in order.
+    // The newest entries, in order.
     let mut entries: Vec<&Entry> = ledger.entries().rev().filter(wanted).take(most).collect();
     entries.reverse();
     Json(json!({ "entries": entries, "counts": ledger.counts(), "lastSeq": ledger.last_seq() }))

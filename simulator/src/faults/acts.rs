@@ -1,4 +1,4 @@
-//! The acts: what can happen to a call, and where in its plan each one belongs.
+//! The acts: what can happen to a call, and at which position of its plan each act takes place.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -10,16 +10,16 @@ use super::hold::{ClientGone, HoldState};
 use super::{Execution, Override, Plan, Step};
 use crate::model::{TaskScript, World};
 
-/// A position on the way of a call.
+/// A position in the course of a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum When {
-    /// Before it is executed.
+    /// Before the call is executed.
     #[default]
     BeforeEffect,
-    /// After it was executed, and before the reply.
+    /// After the execution, before the reply.
     AfterEffect,
-    /// After the reply was written. Holds only; anything else happens after the effect.
+    /// After the reply was written. Only for holds; any other act at this position takes place after the effect.
     AfterReply,
 }
 
@@ -27,35 +27,35 @@ pub enum When {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "rows", rename_all = "kebab-case")]
 pub enum Listing {
-    /// There are none, and `rowCount` is 0.
+    /// The listing has no rows, and `rowCount` is 0.
     Empty,
-    /// So many are left out of each page.
+    /// This many rows are missing from each page.
     Shrunk {
-        /// How many.
+        /// Number of missing rows.
         by: usize,
     },
     /// Each row comes twice.
     Repeated,
-    /// Whatever page is asked for, the first comes.
+    /// Every request gets the first page, regardless of the requested page.
     FirstPageForEver,
-    /// This page never comes; in its place comes the one after it, and so on.
+    /// This page is never returned. A request for it gets the page after it, and so on.
     SkippedPage {
-        /// Its number, from 1.
+        /// The page number, from 1.
         page: usize,
     },
-    /// This page comes under the next number as well, and all that follow come one number later.
+    /// This page is returned under the next number as well, and all later pages shift by one.
     DoubledPage {
-        /// Its number, from 1.
+        /// The page number, from 1.
         page: usize,
     },
-    /// `rowCount` is this on every page.
+    /// Every page has this `rowCount`.
     WrongCount {
-        /// What it says.
+        /// The value of `rowCount`.
         count: u64,
     },
-    /// The rows are those of another account.
+    /// The rows belong to another account.
     Foreign {
-        /// Whose.
+        /// The account that owns the rows.
         account: String,
     },
 }
@@ -63,21 +63,21 @@ pub enum Listing {
 /// What happens to the bytes of a reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Spoil {
-    /// Half of the announced length comes, then the connection ends.
+    /// Sends half of the announced length, then ends the connection.
     Truncate,
-    /// Bytes that are no JSON.
+    /// Sends bytes that are not JSON.
     Garble,
-    /// A page of a proxy.
+    /// Sends an error page of a proxy.
     Html,
-    /// Text is numbers and numbers are text.
+    /// Replaces text by numbers and numbers by text.
     WrongTypes,
-    /// Every value is null.
+    /// Replaces every value by null.
     Nulls,
-    /// Valid JSON with so many bytes of ballast.
+    /// Sends valid JSON padded with this many bytes.
     Huge(usize),
-    /// One byte at a time, so far apart.
+    /// Sends one byte at a time, with this pause between two bytes.
     SlowBytes(Duration),
-    /// Every object in it has this text in two fields more.
+    /// Adds two fields with this text to every object.
     Quote(String),
 }
 
@@ -89,15 +89,15 @@ pub enum Spoil {
     rename_all_fields = "kebab-case"
 )]
 pub enum Act {
-    /// It waits.
+    /// The call waits.
     Delay {
-        /// For so long.
+        /// How long, in milliseconds.
         millis: u64,
-        /// And here.
+        /// At which position.
         #[serde(default)]
         when: When,
     },
-    /// It is answered with an error; after the effect that means: executed, and answered with an error.
+    /// The call is answered with an error. After the effect this means: executed, and answered with an error.
     Error {
         /// The HTTP status.
         status: u16,
@@ -110,25 +110,25 @@ pub enum Act {
         /// `Retry-After`, in seconds.
         #[serde(default)]
         retry_after: Option<u64>,
-        /// Executed or not.
+        /// Before the effect (not executed) or after it (executed).
         #[serde(default)]
         when: When,
     },
     /// The connection is aborted without an answer.
     Lose {
-        /// Executed or not.
+        /// Before the effect (not executed) or after it (executed).
         #[serde(default)]
         when: When,
     },
-    /// It is parked until a test lets it go.
+    /// The call is parked until a test releases it.
     Hold {
-        /// Here.
+        /// At which position.
         at: When,
-        /// What becomes of it when its client leaves meanwhile.
+        /// What happens to the call if its client disconnects meanwhile.
         #[serde(default)]
         gone: ClientGone,
     },
-    /// A 2xx reply that says no.
+    /// The call gets a 2xx reply that reports a failure.
     Business {
         /// The HTTP status.
         #[serde(default = "accepted")]
@@ -138,16 +138,16 @@ pub enum Act {
         /// The envelope's message.
         #[serde(default)]
         message: String,
-        /// Whether `success: false` is in it, too.
+        /// Whether the reply also contains `success: false`.
         #[serde(default)]
         success_false: bool,
-        /// Executed or not.
+        /// Before the effect (not executed) or after it (executed).
         #[serde(default)]
         when: When,
     },
     /// The body ends in the middle.
     Truncate,
-    /// The body is no JSON.
+    /// The body is not JSON.
     Garble,
     /// The body is a web page.
     Html,
@@ -157,50 +157,50 @@ pub enum Act {
     Nulls,
     /// The body is huge.
     Huge {
-        /// Bytes of ballast.
+        /// Bytes of padding.
         #[serde(default = "ten_megabytes")]
         bytes: usize,
     },
     /// The body comes byte by byte.
     SlowBytes {
-        /// Between two bytes.
+        /// Pause between two bytes.
         millis: u64,
     },
-    /// The body repeats a text, such as one that it should keep to itself: every object in it has it as `password` and in
+    /// The body repeats a text, for example a secret that it must not contain: every object gets the text as `password` and in
     /// `accessToken`.
     Quote {
         /// The text.
         text: String,
     },
-    /// No answer ever; the connection stays open.
+    /// The call is never answered; the connection stays open.
     Hang {
-        /// Executed or not.
+        /// Before the effect (not executed) or after it (executed).
         #[serde(default)]
         when: When,
     },
-    /// It is executed twice.
+    /// The call is executed twice.
     Duplicate,
     /// The connection is aborted, and the call is executed later.
     Late {
-        /// So much later.
+        /// Milliseconds until the execution.
         millis: u64,
     },
-    /// It is answered from the state at the time the rule was made. For queries.
+    /// The call is answered from the state at the time when the rule was made. For queries.
     Stale,
-    /// The rows of a listing are not as they should be.
+    /// The rows of a listing are wrong.
     Listing(Listing),
-    /// A request limit: calls beyond it are answered with 429 and not executed. Only those count as met.
+    /// A rate limit: calls beyond it are answered with 429 and not executed. Only those count as hits.
     Limit {
-        /// Calls in a second in the long run.
+        /// Calls per second in the long run.
         per_second: u32,
-        /// Calls at once after a pause.
+        /// Calls at once after an idle period.
         #[serde(default = "one_call")]
         burst: u32,
         /// `Retry-After`, in seconds.
         #[serde(default)]
         retry_after: Option<u64>,
     },
-    /// The task that it makes does not go well.
+    /// The task that the call starts does not simply succeed.
     Task(TaskScript),
 }
 
@@ -221,7 +221,7 @@ const fn ten_megabytes() -> usize {
 }
 
 impl Act {
-    /// Its name, for the ledger.
+    /// The name of the act in the ledger.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
@@ -251,7 +251,7 @@ impl Act {
         }
     }
 
-    /// Puts the act where it belongs.
+    /// Adds the act to a plan, at its position.
     pub(super) fn add_to(
         &self,
         plan: &mut Plan,
@@ -326,7 +326,7 @@ fn steps(plan: &mut Plan, when: When) -> &mut Vec<Step> {
     }
 }
 
-/// An answer that is the service's envelope and nothing else.
+/// An answer that consists of the service's envelope only.
 fn envelope(status: u16, code: &str, message: &str, retry_after: Option<u64>) -> Override {
     Override {
         status,

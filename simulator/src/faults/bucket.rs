@@ -1,8 +1,9 @@
-//! A token bucket, for the request limit of a service.
+//! A token bucket for the rate limit of the service.
 
 use std::time::Instant;
 
-/// Calls that may go through. Reckoned in real time, whatever clock the world has: a limit is about calls, not about tasks.
+/// The calls that may pass. The bucket uses real time even if the world has a manual clock: a rate limit concerns calls, not
+/// tasks.
 #[derive(Debug)]
 pub(super) struct Bucket {
     per_second: f64,
@@ -12,7 +13,7 @@ pub(super) struct Bucket {
 }
 
 impl Bucket {
-    /// A full one. A burst of nothing would let nobody through ever.
+    /// A full bucket. The burst is at least 1, since a burst of 0 would never let a call pass.
     pub(super) fn full(per_second: u32, burst: u32) -> Self {
         let most = f64::from(burst.max(1));
         Self {

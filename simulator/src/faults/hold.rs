@@ -1,4 +1,4 @@
-//! Holds: a call is parked at a position until a test lets it go.
+//! Holds: a call is parked at a position until a test releases it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,18 +8,18 @@ use tokio_util::sync::CancellationToken;
 
 use serde::{Deserialize, Serialize};
 
-/// What becomes of a call whose client leaves while it is parked before its effect.
+/// What happens to a call whose client disconnects while the call is parked before its effect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClientGone {
-    /// It is executed at the release all the same: a late execution.
+    /// The call is executed at the release all the same: a late execution.
     #[default]
     Execute,
-    /// It is dropped.
+    /// The call is dropped.
     Drop,
 }
 
-/// The state that parked calls and the test share.
+/// The state that the parked calls share with the test.
 #[derive(Debug)]
 pub struct HoldState {
     gone: ClientGone,
@@ -29,7 +29,7 @@ pub struct HoldState {
     released: watch::Sender<bool>,
 }
 
-/// What was waited for did not happen in time.
+/// The awaited event did not happen in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("it did not happen at the hold within {0:?}")]
 pub struct NotReached(pub Duration);
@@ -45,17 +45,17 @@ impl HoldState {
         }
     }
 
-    /// What becomes of a call whose client leaves while it is parked before its effect.
+    /// What happens to a call whose client disconnects while the call is parked before its effect.
     #[must_use]
     pub const fn gone(&self) -> ClientGone {
         self.gone
     }
 
-    /// Parks the caller until the release; notes meanwhile when its client leaves.
+    /// Parks the caller until the release, and records if its client disconnects meanwhile.
     pub async fn park(&self, client: &CancellationToken) {
         let mut released = self.released.subscribe();
         self.reached.send_modify(|count| *count += 1);
-        // Neither wait can fail: the sender lives as long as `self`.
+        // Neither wait can fail: the senders live in `self`.
         let client_left = tokio::select! {
             biased;
             _ = released.wait_for(|released| *released) => false,
@@ -68,13 +68,13 @@ impl HoldState {
         self.left.send_modify(|count| *count += 1);
     }
 
-    /// Notes a call that passed, without parking it.
+    /// Records a call that passed, without parking it.
     pub fn pass(&self) {
         self.reached.send_modify(|count| *count += 1);
         self.left.send_modify(|count| *count += 1);
     }
 
-    /// Lets parked calls, and later ones, go on.
+    /// Lets parked and later calls continue.
     pub fn release(&self) {
         self.released.send_replace(true);
     }
@@ -104,7 +104,7 @@ impl Hold {
         self.id
     }
 
-    /// Waits until the client of a call that is parked here has left.
+    /// Waits until the client of a call that is parked here has disconnected.
     ///
     /// # Errors
     /// It does not happen in time.
@@ -112,7 +112,7 @@ impl Hold {
         at_least(&self.state.abandoned, 1, deadline).await
     }
 
-    /// Waits until a call is parked here, or for a hold after the reply, until a reply has been written.
+    /// Waits until a call is parked here or, for a hold after the reply, until a reply has been written.
     ///
     /// # Errors
     /// It does not happen in time.
@@ -120,7 +120,7 @@ impl Hold {
         self.reached_by(1, deadline).await
     }
 
-    /// Waits until so many calls have come here in all.
+    /// Waits until this many calls have reached the hold in total.
     ///
     /// # Errors
     /// It does not happen in time.
@@ -128,7 +128,7 @@ impl Hold {
         at_least(&self.state.reached, calls, deadline).await
     }
 
-    /// Lets the parked calls, and later ones, go on.
+    /// Lets the parked and later calls continue.
     pub fn release(&self) {
         self.state.release();
     }

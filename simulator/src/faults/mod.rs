@@ -1,7 +1,7 @@
-//! Faults: rules that say which calls meet what, and the registry that hands each call its plan.
+//! Faults: rules that select calls and the acts that happen to them, and the registry that gives each call its plan.
 //!
-//! A plan has a place for every act: before the effect, in its execution, after it, in the body, after the reply. What an
-//! act does to a plan stands in the file `acts`, once for each.
+//! A plan has a position for every act: before the effect, in its execution, after it, in the body, after the reply. The file
+//! `acts` defines, once for each act, how it changes a plan.
 
 mod acts;
 mod bucket;
@@ -22,11 +22,11 @@ use bucket::Bucket;
 use crate::mix;
 use crate::model::{TaskScript, World};
 
-/// Which calls meet an act.
+/// Selects calls, and the act that happens to them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
-    /// The path: exactly, or a beginning that ends in `*`.
+    /// The path: an exact path, or a prefix that ends in `*`.
     pub path: String,
     /// Only calls of this account.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -34,16 +34,16 @@ pub struct Rule {
     /// Only calls whose query or body contains this text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub containing: Option<String>,
-    /// From which matching call on, counted from 1.
+    /// The first matching call that gets the act, counted from 1.
     #[serde(default = "one")]
     pub nth: u64,
-    /// For how many calls; for ever when absent, but once for a hold.
+    /// How many calls get the act. If absent: every further call, but a single one for a hold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times: Option<u64>,
-    /// In which share of those calls.
+    /// The share of those calls that get the act.
     #[serde(default = "always")]
     pub probability: f64,
-    /// What happens to them.
+    /// The act.
     pub act: Act,
 }
 
@@ -56,7 +56,7 @@ const fn always() -> f64 {
 }
 
 impl Rule {
-    /// Every call of a path meets an act.
+    /// A rule by which every call of a path gets the act.
     #[must_use]
     pub fn on(path: &str, act: Act) -> Self {
         Self {
@@ -70,21 +70,21 @@ impl Rule {
         }
     }
 
-    /// From the nth matching call on, counted from 1.
+    /// Starts at the nth matching call, counted from 1.
     #[must_use]
     pub const fn nth(mut self, nth: u64) -> Self {
         self.nth = nth;
         self
     }
 
-    /// For so many calls.
+    /// Applies to this many calls.
     #[must_use]
     pub const fn times(mut self, times: u64) -> Self {
         self.times = Some(times);
         self
     }
 
-    /// In this share of the calls.
+    /// Applies to this share of the calls.
     #[must_use]
     pub const fn probability(mut self, probability: f64) -> Self {
         self.probability = probability;
@@ -98,7 +98,7 @@ impl Rule {
         self
     }
 
-    /// Only calls whose query or body contains this text, such as an instance's name or id.
+    /// Only calls whose query or body contains this text, for example the name or identifier of an instance.
     #[must_use]
     pub fn containing(mut self, text: &str) -> Self {
         self.containing = Some(text.to_owned());
@@ -121,12 +121,12 @@ impl Rule {
     }
 }
 
-/// What rules look at.
+/// The properties of a call that rules match.
 #[derive(Clone, Copy, Debug)]
 pub struct Call<'a> {
     /// The path.
     pub path: &'a str,
-    /// The account, when the token is one's.
+    /// The account, if the token belongs to one.
     pub account: Option<&'a str>,
     /// Query and body as text.
     pub content: &'a str,
@@ -143,12 +143,12 @@ pub struct Override {
     pub retry_after: Option<u64>,
 }
 
-/// A step on the way of a call, before or after its effect.
+/// A step in the course of a call, before or after its effect.
 #[derive(Clone, Debug)]
 pub enum Step {
     /// Waits.
     Delay(Duration),
-    /// Waits for a test.
+    /// Waits until a test releases the call.
     Hold(Arc<HoldState>),
     /// Answers this instead, at once.
     Answer(Override),
@@ -166,22 +166,22 @@ pub enum Execution {
     Once,
     /// Twice, as if a middlebox had repeated the request.
     Twice,
-    /// Once, so much after the connection was aborted.
+    /// Once, this long after the connection was aborted.
     Late(Duration),
 }
 
-/// What one call meets.
+/// Everything that happens to one call.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
-    /// The acts, for the ledger.
+    /// The names of the acts, for the ledger.
     pub names: Vec<String>,
     /// Steps before the effect.
     pub before: Vec<Step>,
-    /// The effect.
+    /// How often, and when, the call is executed.
     pub execution: Execution,
-    /// How the task goes that it makes.
+    /// The course of the task that the call starts.
     pub script: TaskScript,
-    /// Answers come from this state instead of the present; for queries.
+    /// For queries: the older state that the call is answered from.
     pub stale: Option<Arc<Mutex<World>>>,
     /// What happens to the rows of a listing.
     pub listing: Option<Listing>,
@@ -189,7 +189,7 @@ pub struct Plan {
     pub after: Vec<Step>,
     /// What happens to the body.
     pub spoil: Option<Spoil>,
-    /// Who is told when the reply has been written.
+    /// The holds that are notified once the reply has been written.
     pub after_reply: Vec<Arc<HoldState>>,
 }
 
@@ -204,18 +204,18 @@ struct Armed {
     bucket: Option<Bucket>,
 }
 
-/// A rule and what became of it.
+/// A rule, and how it was applied so far.
 #[derive(Clone, Debug, Serialize)]
 pub struct RuleReport {
     /// Its number.
     pub id: u64,
     /// The rule.
     pub rule: Rule,
-    /// How many calls matched.
+    /// How many calls matched the rule.
     pub seen: u64,
-    /// How many met the act.
+    /// How many calls got the act.
     pub hits: u64,
-    /// How many are parked by it at the moment.
+    /// How many calls the rule holds parked at the moment.
     pub parked: u64,
 }
 
@@ -233,7 +233,7 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// No rules. The seed decides the draws of rules with a probability.
+    /// A registry without rules. The seed decides the draws of rules with a probability.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self {
@@ -246,17 +246,17 @@ impl Faults {
         self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts a rule in force and gives it a number. A rule for a stale listing needs [`Faults::add_with`].
+    /// Adds a rule and returns its number. A rule for a stale listing needs [`Faults::add_with`].
     pub fn add(&self, rule: Rule) -> u64 {
         self.add_with(rule, None)
     }
 
-    /// Puts a rule in force, with the state that stale answers come from.
+    /// Adds a rule, with the state that stale answers are taken from.
     pub fn add_with(&self, rule: Rule, snapshot: Option<World>) -> u64 {
         self.arm(rule, snapshot).0
     }
 
-    /// Puts a rule with a hold in force, and gives the handle to it.
+    /// Adds a rule with a hold, and returns the handle of the hold.
     pub fn hold(&self, rule: Rule) -> Hold {
         let (id, state) = self.arm(rule, None);
         Hold::new(id, state)
@@ -292,7 +292,7 @@ impl Faults {
         (id, hold)
     }
 
-    /// Takes a rule out of force; calls that it parked go on. False when there is none with this number.
+    /// Removes a rule; calls that it parked continue. Returns false if no rule has this number.
     pub fn remove(&self, id: u64) -> bool {
         let mut registry = self.registry();
         let Some(at) = registry.rules.iter().position(|armed| armed.id == id) else {
@@ -304,7 +304,7 @@ impl Faults {
         true
     }
 
-    /// Takes every rule out of force; calls that were parked go on.
+    /// Removes every rule; parked calls continue.
     pub fn clear(&self) {
         for armed in self.registry().rules.drain(..) {
             if let Some(hold) = armed.hold {
@@ -313,7 +313,7 @@ impl Faults {
         }
     }
 
-    /// How many calls met the act of a rule.
+    /// How many calls got the act of a rule.
     #[must_use]
     pub fn hits(&self, id: u64) -> u64 {
         self.registry()
@@ -347,7 +347,8 @@ impl Faults {
         self.registry().rules.iter().map(report).collect()
     }
 
-    /// What this call meets. Every rule that matches counts it; those whose turn it is add their act.
+    /// The plan of this call. Every rule that matches counts the call; a rule adds its act if its `nth`, `times` and
+    /// `probability` allow it.
     pub fn plan(&self, call: &Call<'_>) -> Plan {
         let mut plan = Plan::default();
         for armed in &mut self.registry().rules {

@@ -1,4 +1,4 @@
-//! Connections that can be aborted, and that tell when a reply has been handed to the kernel.
+//! Connections that can be aborted, and that notify when a reply has been passed to the kernel.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -18,7 +18,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 type Told = Box<dyn FnOnce() + Send>;
 
-/// What a connection's stream and its handlers share.
+/// State shared by a connection's stream and its handlers.
 #[derive(Default)]
 struct Shared {
     aborted: AtomicBool,
@@ -38,14 +38,14 @@ impl fmt::Debug for Connection {
 }
 
 impl Connection {
-    /// Resets the connection: the peer sees it end without another byte.
+    /// Resets the connection: the peer receives no further byte.
     pub(super) fn abort(&self) {
         self.0.aborted.store(true, Ordering::SeqCst);
         self.0.reader.wake();
         self.0.writer.wake();
     }
 
-    /// Calls `told` when at least so many bytes more were written and flushed.
+    /// Calls the given function once at least this many further bytes were written and flushed.
     pub(super) fn when_written(&self, bytes: usize, told: Told) {
         *self
             .0
@@ -83,7 +83,7 @@ impl Connections {
     }
 }
 
-/// A TCP listener whose streams are known.
+/// A TCP listener that keeps track of its streams.
 pub(super) struct TrackedListener {
     listener: TcpListener,
     connections: Arc<Connections>,
@@ -124,7 +124,7 @@ impl Listener for TrackedListener {
                         peer,
                     );
                 }
-                // Out of descriptors, most likely: they come back when connections end.
+                // Most likely no file descriptor is free; one becomes free when a connection ends.
                 Err(error) => {
                     tracing::warn!(%error, "cannot accept a connection");
                     tokio::time::sleep(Duration::from_millis(100)).await;
@@ -138,7 +138,7 @@ impl Listener for TrackedListener {
     }
 }
 
-/// A TCP stream that can be aborted from outside.
+/// A TCP stream that can be aborted through a [`Connection`].
 pub(super) struct TrackedStream {
     stream: TcpStream,
     shared: Arc<Shared>,
@@ -151,7 +151,7 @@ impl TrackedStream {
         if !self.shared.aborted.load(Ordering::SeqCst) {
             return Ok(());
         }
-        // With no linger the kernel sends a reset and drops what is still unsent.
+        // With zero linger, the kernel sends a reset and drops the data that is not sent yet.
         self.stream.set_zero_linger().ok();
         Err(io::ErrorKind::ConnectionReset.into())
     }

@@ -1,4 +1,4 @@
-//! HTTP over the model: requests in, plans carried out, replies out. What the service means stands elsewhere.
+//! HTTP around the model: reads requests, carries out plans, writes replies. The meaning of calls is defined in the model.
 
 mod conn;
 mod pipeline;
@@ -22,7 +22,7 @@ use crate::service::Service;
 use crate::wire::{Paths, RawRequest};
 use conn::{Connection, Connections, TrackedListener};
 
-/// The largest body that is read. A create has less than a kilobyte.
+/// The largest body that is read. The body of a create is smaller than a kilobyte.
 const LARGEST_BODY: usize = 1 << 20;
 
 /// The HTTP side of a running service.
@@ -61,7 +61,7 @@ impl Front {
         })
     }
 
-    /// Where it listens.
+    /// The address that it listens on.
     #[must_use]
     pub(crate) const fn address(&self) -> SocketAddr {
         self.address
@@ -83,7 +83,8 @@ async fn handle(
         Ok(raw) => raw,
         Err(refused) => return refused,
     };
-    // A client that leaves drops this future. What was begun for it goes on in a task of its own and learns of it here.
+    // If the client disconnects, this future is dropped. The work for the client continues in its own task, which learns of the
+    // disconnect through this token.
     let gone = CancellationToken::new();
     let _leaving = gone.clone().drop_guard();
     let served = tokio::spawn(pipeline::serve(service, connection.clone(), raw, gone));

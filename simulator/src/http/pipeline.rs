@@ -1,4 +1,4 @@
-//! The way of one call: steps before the effect, the effect, steps after it, the reply.
+//! The course of one call: steps before the effect, the effect, steps after it, the reply.
 
 use std::sync::Arc;
 
@@ -11,17 +11,17 @@ use crate::faults::{ClientGone, Execution, Override, Plan, Step};
 use crate::service::Service;
 use crate::wire::{RawReply, RawRequest};
 
-/// Where the steps lead.
+/// The result of a sequence of steps.
 enum Way {
-    /// Onwards.
+    /// The call continues.
     On,
-    /// This answer, and no further.
+    /// The call ends with this answer.
     Answer(Override),
-    /// No answer; the connection is aborted.
+    /// The connection is aborted without an answer.
     Lost,
 }
 
-/// Serves one call; `None` when the connection is to be aborted. Runs to its end also when the client has left.
+/// Serves one call; `None` means that the connection must be aborted. Runs to its end even if the client has disconnected.
 pub(super) async fn serve(
     service: Arc<Service>,
     connection: Connection,
@@ -92,14 +92,14 @@ async fn walk(steps: &[Step], gone: &CancellationToken, before_effect: bool) -> 
     Way::On
 }
 
-/// Lets the holds after the reply know when its last byte was handed to the kernel.
+/// Notifies the holds after the reply once the reply's last byte was passed to the kernel.
 fn tell_after(plan: &Plan, connection: &Connection, reply: &RawReply) {
     if plan.after_reply.is_empty() {
         return;
     }
     let holds = plan.after_reply.clone();
     let body = reply.body.to_string().len();
-    // Head and body are more than the body: one byte more is not written before the body's last.
+    // The response has a head as well, so that this many bytes are written only once the body is complete.
     connection.when_written(
         body + 1,
         Box::new(move || holds.iter().for_each(|hold| hold.pass())),

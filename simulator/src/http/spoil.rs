@@ -1,4 +1,4 @@
-//! Replies as bytes, whole or spoilt.
+//! Turns replies into bytes, intact or spoilt.
 
 use std::convert::Infallible;
 use std::io;
@@ -71,16 +71,16 @@ pub(super) fn respond(
     response
 }
 
-/// A response that is no answer of the service.
+/// A response that the service itself would never send.
 pub(super) fn plain(status: u16, message: &'static str) -> Response {
     let body = json!({ "code": "Simulator.Error", "httpStatus": status, "message": message });
     respond(&RawReply { status, body }, None, None)
 }
 
-/// These bytes, and then the end of the connection.
+/// A body of these bytes, followed by the end of the connection.
 fn cut_off(bytes: Bytes) -> Body {
     let first = stream::iter([Ok(bytes)]);
-    // Between the bytes and the end the server gets a turn to write: an end at once would take them along.
+    // Yield between the bytes and the end, so that the server writes the bytes: an immediate end would discard them.
     let end = stream::once(async {
         tokio::task::yield_now().await;
         Err(io::Error::from(io::ErrorKind::UnexpectedEof))
@@ -99,7 +99,7 @@ fn slowly(bytes: Bytes, pause: Duration) -> Body {
     }))
 }
 
-/// Every third byte has its bits turned over: neither JSON nor text.
+/// Inverts the bits of every third byte, so that the result is neither JSON nor text.
 fn garbled(bytes: &[u8]) -> Vec<u8> {
     bytes
         .iter()
@@ -108,7 +108,7 @@ fn garbled(bytes: &[u8]) -> Vec<u8> {
         .collect()
 }
 
-/// A copy with every value that is neither object nor array changed.
+/// A copy with every scalar value changed.
 fn change(value: &Value, to: &dyn Fn(&Value) -> Value) -> Value {
     match value {
         Value::Object(fields) => fields
@@ -120,7 +120,7 @@ fn change(value: &Value, to: &dyn Fn(&Value) -> Value) -> Value {
     }
 }
 
-/// A copy in which every object has a text in two fields more.
+/// A copy in which every object has two additional fields with this text.
 fn quoting(value: &Value, text: &str) -> Value {
     match value {
         Value::Object(fields) => {

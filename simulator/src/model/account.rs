@@ -1,4 +1,4 @@
-//! Who calls: accounts, their tokens and their standing.
+//! The callers: accounts, their API tokens and their status.
 
 use std::collections::BTreeSet;
 
@@ -7,28 +7,28 @@ use serde::{Deserialize, Serialize};
 
 use crate::secret::Secret;
 
-/// The standing of an account. Only a normal one may create.
+/// The status of an account. Only a normal account may create servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum AccountStatus {
-    /// In good standing.
+    /// Not restricted.
     Normal,
     /// Frozen by the service.
     Frozen,
-    /// Has not paid.
+    /// Has not paid its bills.
     Arrears,
 }
 
 /// An account of the service.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Account {
-    /// Its name, for tests and the ledger; the service's interface does not know it.
+    /// Its name, for tests and the ledger. It is not part of the service's interface.
     pub name: String,
-    /// What its calls carry in `x-open-token`.
+    /// The value of `x-open-token` in its calls.
     pub token: Secret,
-    /// Its standing.
+    /// Its status.
     pub status: AccountStatus,
-    /// How many instances it may have; `None` for any number.
+    /// How many instances it may have; `None` means no limit.
     pub quota: Option<usize>,
     /// The regions that its token may see (field note 24); `None` for every region.
     #[serde(default)]
@@ -45,10 +45,10 @@ impl Account {
     }
 }
 
-/// The account that a world begins with.
+/// The account that every world has from the beginning.
 pub const DEFAULT_ACCOUNT: &str = "default";
 
-/// An account with that name, or that token, is there already.
+/// An account with that name or that token exists already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("an account with this name or token exists already")]
 pub struct AccountExists;

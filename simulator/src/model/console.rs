@@ -1,4 +1,4 @@
-//! What somebody does behind the interface's back: the console of the service.
+//! The console of the service: changes that are not made through the interface.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +6,7 @@ use super::World;
 use super::reply::Effect;
 use super::server::{Power, Server};
 
-/// An action at the console. It is done at once, and whatever runs on the server is cancelled by it, but for `EndTask`.
+/// An action at the console. It takes effect at once and cancels the task that runs on the server, except for `EndTask`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "action", rename_all = "kebab-case")]
 #[allow(
@@ -14,34 +14,34 @@ use super::server::{Power, Server};
     reason = "each acts on the server, or the region, that it names"
 )]
 pub enum Console {
-    /// The server is gone.
+    /// Releases the server.
     Release { server: String },
-    /// The power is off.
+    /// Powers the server off.
     PowerOff { server: String },
-    /// The power is on.
+    /// Powers the server on.
     PowerOn { server: String },
-    /// The server is being migrated, until the power is set.
+    /// Migrates the server, until the power is set.
     Migrate { server: String },
-    /// The server has another name.
+    /// Renames the server.
     Rename { server: String, name: String },
-    /// The server has another operating system.
+    /// Installs another operating system on the server.
     Rebuild { server: String, image: String },
-    /// What runs on the server ends now as it was to end, also a task that never ends by itself.
+    /// Ends the task that runs on the server now, with its scripted result. This also ends a task that would never end.
     EndTask { server: String },
-    /// The identifier of a released server is given away again: to a server of this name, deployed at once, in this
-    /// account. All else of it is as it was.
+    /// Assigns the identifier of a released server again, to a server with this name in this account, which is deployed at
+    /// once. All other properties are those of the released server.
     Recycle {
         server: String,
         account: String,
         name: String,
     },
-    /// The region sells nothing and leaves the region list; its servers live on.
+    /// Stops selling in the region, which disappears from the region list; its servers keep running.
     SellOut { region: String },
-    /// The region sells again.
+    /// Sells in the region again.
     Restock { region: String },
 }
 
-/// The console does not know what it was told to act on.
+/// The console does not know the target of the action.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the console knows no {what} {id}")]
 pub struct ConsoleError {
@@ -93,7 +93,7 @@ impl World {
                 Effect::Reinstalled { server, image }
             }
             Console::EndTask { server } => {
-                // What ends with it is told as the end of a task is.
+                // The task's end is recorded as its own event.
                 let number = self.live_number(&server)?;
                 self.end_task_of(number);
                 Effect::None

@@ -12,7 +12,7 @@ use crate::readings::{ListOrder, UnseenRegion};
 
 type Answered = Result<(Answer, Effect), Refusal>;
 
-/// Rows of a page where the caller does not say.
+/// Rows of a page if the caller does not choose a page size.
 const DEFAULT_PAGE_SIZE: usize = 10;
 
 /// The largest page.
@@ -47,7 +47,7 @@ impl World {
         Ok((Answer::Task(report), Effect::None))
     }
 
-    /// The account's servers in one zone, by the readings' order.
+    /// The account's servers in one zone, in the order of the readings.
     pub(super) fn list_instances(&mut self, account: usize, query: &ListRequest) -> Answered {
         let (region, zone) = self.require_zone(query.region.as_deref(), query.zone.as_deref())?;
         let paging = Paging::of(query)?;
@@ -60,7 +60,8 @@ impl World {
         let place = (self.accounts[account].name.clone(), zone);
         let numbers = self.places.get(&place).into_iter().flatten().copied();
         let newest_first = self.readings.list_order == ListOrder::NewestFirst;
-        // Nearly always every server is visible; then nobody need look at each of ten thousand to count them.
+        // Nearly always every server is visible. Then the total is known, and none of the perhaps ten thousand servers has to
+        // be checked.
         let page = if self.all_visible_from <= self.now {
             let total = self.places.get(&place).map_or(0, BTreeSet::len);
             if newest_first {
@@ -156,7 +157,7 @@ impl World {
         ))
     }
 
-    /// The packages of a region, narrowed by zone and code where given. Not paged: the specification knows no page here.
+    /// The packages of a region, filtered by zone and code if given. Not paged, since the specification defines no page here.
     pub(super) fn list_packages(&self, query: &ListRequest) -> Answered {
         let region = self.require_region(query)?;
         let zone = query.zone.as_deref().filter(|zone| !zone.is_empty());
@@ -199,7 +200,7 @@ impl World {
             .ok_or_else(|| Refusal::unknown("RegionCode"))
     }
 
-    /// How many servers of the account are in a security group. Counted only where there are any at all.
+    /// How many servers of the account are in a security group. Counted only if the group has servers at all.
     fn members_of(&self, account: usize, firewall: &str) -> usize {
         if self
             .members
@@ -215,7 +216,7 @@ impl World {
         members.count()
     }
 
-    /// The detail object; looking may count.
+    /// The detail object. Counts the read if the readings require that.
     fn look_at(&mut self, number: u64) -> ServerView {
         if self.readings.used_flow_grows {
             self.update(number, |server| {
@@ -232,7 +233,7 @@ impl World {
     }
 }
 
-/// Which page is asked for.
+/// The requested page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Paging {
     page: usize,
@@ -265,7 +266,7 @@ impl Paging {
         self.cut_of(all, total)
     }
 
-    /// Cuts the page out of rows that are counted already.
+    /// Selects the page from rows whose total is already known.
     fn cut_of<T>(self, all: impl Iterator<Item = T>, total: usize) -> Page<T> {
         let rows = all
             .skip((self.page - 1).saturating_mul(self.size))

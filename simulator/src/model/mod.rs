@@ -1,7 +1,7 @@
-//! The service as a synchronous state machine: no I/O, no clock of its own, no randomness but the seed's.
+//! The service as a synchronous state machine: no I/O, no clock of its own, no randomness except from the seed.
 //!
-//! [`World::call`] is one call of the service, [`World::advance`] lets time pass. The same seed, calls and moments give
-//! the same answers, always.
+//! [`World::call`] executes one call of the service, [`World::advance`] lets time pass. The same seed, calls and moments always
+//! give the same answers.
 
 mod account;
 mod console;
@@ -46,7 +46,7 @@ pub struct Durations {
 }
 
 impl Durations {
-    /// The same time for every operation.
+    /// The same duration for every operation.
     #[must_use]
     pub const fn all(duration: Duration) -> Self {
         Self {
@@ -55,32 +55,32 @@ impl Durations {
         }
     }
 
-    /// Another time for one of them.
+    /// Sets the duration of one operation.
     pub fn set(&mut self, verb: Verb, duration: Duration) {
         self.by_verb.insert(verb, duration);
     }
 
-    /// The time of one.
+    /// The duration of one operation.
     #[must_use]
     pub fn of(&self, verb: Verb) -> Duration {
         self.by_verb.get(&verb).copied().unwrap_or(self.all)
     }
 }
 
-/// What a world is made from.
+/// The settings from which a world is created.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Everything that looks random follows from it.
+    /// The seed of everything that looks random.
     pub seed: u64,
     /// How long each operation takes.
     pub durations: Durations,
-    /// How open questions are answered.
+    /// How the world answers questions that the specification leaves open.
     pub readings: Readings,
     /// The default account's token.
     pub token: Secret,
 }
 
-/// The seed of a world that nobody gave another.
+/// The seed of a world if none is chosen.
 pub const DEFAULT_SEED: u64 = 1;
 
 impl Default for Config {
@@ -95,14 +95,14 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The default account's token where none is chosen.
+    /// The default account's token if none is chosen.
     #[must_use]
     pub fn token_of(seed: u64) -> Secret {
         Secret::from(format!("token-{}", mix::suffix(seed, "token", 0)))
     }
 }
 
-/// The zones of each account, and the numbers of the live servers in them.
+/// The live servers by account and zone, as server numbers.
 type Places = BTreeMap<(String, String), BTreeSet<u64>>;
 
 /// The state of the whole service.
@@ -130,7 +130,7 @@ pub struct World {
 }
 
 impl World {
-    /// A service with the catalogue, the default account and no servers.
+    /// A world with the catalogue, the default account and no servers.
     #[must_use]
     pub fn new(config: Config) -> Self {
         let default = Account {
@@ -163,12 +163,12 @@ impl World {
         }
     }
 
-    /// One call of the service at the moment `now`.
+    /// Executes one call of the service at the moment `now`.
     pub fn call(&mut self, now: Timestamp, token: Option<&str>, request: &Request) -> Reply {
         self.call_scripted(now, token, request, TaskScript::Succeed)
     }
 
-    /// One call whose task, if it makes one, goes as `script` says.
+    /// Executes one call. If it starts a task, the task follows `script`.
     pub fn call_scripted(
         &mut self,
         now: Timestamp,
@@ -228,7 +228,7 @@ impl World {
         })
     }
 
-    /// Whether a token is an account's. Checked before the form of a request is.
+    /// Checks that a token belongs to an account. Done before the form of a request is checked.
     ///
     /// # Errors
     /// The refusal of field note 11.
@@ -236,46 +236,46 @@ impl World {
         self.authenticate(token).map(|_| ())
     }
 
-    /// The present, as the world knows it.
+    /// The current time of the world.
     #[must_use]
     pub const fn now(&self) -> Timestamp {
         self.now
     }
 
-    /// What the world sells.
+    /// The catalogue that the world sells from.
     #[must_use]
     pub fn catalogue(&self) -> &Catalogue {
         &self.catalogue
     }
 
-    /// What it sells, to be changed: for this service alone, as long as the process lives.
+    /// The catalogue, for changes. They apply to this service only and last until the process ends.
     pub fn catalogue_mut(&mut self) -> &mut Catalogue {
         Arc::make_mut(&mut self.catalogue)
     }
 
-    /// How it answers open questions.
+    /// How the world answers questions that the specification leaves open.
     #[must_use]
     pub const fn readings(&self) -> &Readings {
         &self.readings
     }
 
-    /// Answers open questions otherwise from now on.
+    /// Changes the readings from now on.
     pub fn set_readings(&mut self, readings: Readings) {
         self.readings = readings;
     }
 
-    /// Lets operations accepted from now on take another time.
+    /// Changes the durations of operations that are accepted from now on.
     pub fn set_durations(&mut self, durations: Durations) {
         self.durations = durations;
     }
 
-    /// The seed it was made from.
+    /// The seed that the world was created from.
     #[must_use]
     pub const fn seed(&self) -> u64 {
         self.seed
     }
 
-    /// What happened since this was last asked and no call answered for: tasks that ended, console actions.
+    /// The events since the last request for them that are not part of an answer: tasks that ended, actions at the console.
     pub fn take_events(&mut self) -> Vec<Effect> {
         std::mem::take(&mut self.events)
     }
@@ -298,7 +298,7 @@ impl World {
     /// Opens an account.
     ///
     /// # Errors
-    /// There is one with that name or token.
+    /// An account with that name or token exists.
     pub fn add_account(&mut self, name: &str, token: &str) -> Result<(), AccountExists> {
         if self
             .accounts
@@ -318,7 +318,7 @@ impl World {
         Ok(())
     }
 
-    /// Changes an account: its standing, its token, its quota.
+    /// Changes an account: its status, its token, its quota.
     ///
     /// # Errors
     /// There is no such account.
@@ -336,7 +336,7 @@ impl World {
         Ok(())
     }
 
-    /// Every server there ever was, in the order of creation.
+    /// Every server that was ever created, in the order of creation.
     #[must_use]
     pub fn servers(&self) -> Vec<ServerInfo> {
         self.servers
@@ -345,7 +345,7 @@ impl World {
             .collect()
     }
 
-    /// The servers that exist, and cost.
+    /// The servers that exist and are billed.
     #[must_use]
     pub fn live_servers(&self) -> Vec<ServerInfo> {
         let live = self.servers.values().filter(|server| server.is_live());
@@ -353,14 +353,14 @@ impl World {
             .collect()
     }
 
-    /// The truth about one server.
+    /// The true state of one server.
     #[must_use]
     pub fn server(&self, id: &str) -> Option<ServerInfo> {
         self.record(id)
             .map(|server| ServerInfo::of(server, self.now))
     }
 
-    /// The password that a login with a password would need now.
+    /// The current login password of a server, if it has one.
     #[must_use]
     pub fn password_of(&self, id: &str) -> Option<String> {
         self.record(id)?
@@ -369,12 +369,12 @@ impl World {
             .map(|password| password.reveal().to_owned())
     }
 
-    /// Every task there ever was, in the order of their beginning.
+    /// Every task that was ever started, in the order of the start.
     pub fn tasks(&self) -> impl Iterator<Item = &Task> {
         self.tasks.values()
     }
 
-    /// The newest tasks, so many at most.
+    /// The newest tasks, at most `most` of them.
     #[must_use]
     pub fn newest_tasks(&self, most: usize) -> Vec<TaskInfo> {
         let newest = self.tasks.values().rev().take(most);

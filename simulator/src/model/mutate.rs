@@ -1,4 +1,4 @@
-//! The calls that change something: validated, accepted, and given a task.
+//! The calls that change something: they are validated, accepted, and get a task.
 
 use std::time::Duration;
 
@@ -16,7 +16,8 @@ use crate::time::Timestamp;
 type Accepted = Result<(Answer, Effect), Refusal>;
 
 impl World {
-    /// Creates a server. Its id is known at once; the rest takes a task. A name may be taken: that makes two.
+    /// Creates a server. Its identifier is known at once; the deployment takes a task. Names are not unique: a second create
+    /// with the same name makes a second server.
     pub(super) fn create(
         &mut self,
         account: usize,
@@ -73,7 +74,7 @@ impl World {
         ))
     }
 
-    /// Gives a server back. While its create runs the readings decide: refused, or the create is cancelled.
+    /// Releases a server. While its create runs, the readings decide: the release is refused, or the create is cancelled.
     pub(super) fn release(
         &mut self,
         account: usize,
@@ -105,7 +106,7 @@ impl World {
     ) -> Accepted {
         let number = self.require_server(account, body.server.as_deref())?;
         if body.force_stop == Some(true) && self.servers[&number].pending == Some(Verb::Stop) {
-            // The power is cut under a stop that takes its time.
+            // A forced stop cuts the power while an ordinary stop is still running.
             self.cancel_task_of(number);
         }
         self.require_idle(number)?;
@@ -208,7 +209,7 @@ impl World {
         ))
     }
 
-    /// Gives the server a task and answers with it.
+    /// Starts a task on the server, and answers with it.
     fn begin(&mut self, number: u64, verb: Verb, work: Work, script: TaskScript) -> Answer {
         let task = self.tasks_made;
         self.tasks_made += 1;
@@ -243,7 +244,7 @@ impl World {
                 looks: 0,
             },
         );
-        // A task that takes no time is done when its caller first looks.
+        // A task without a duration has ended when the caller first queries it.
         if self.durations.of(verb) == Duration::ZERO {
             self.advance(self.now);
         }

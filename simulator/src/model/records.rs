@@ -1,4 +1,4 @@
-//! The state in pieces that a store keeps: one record for each server and task, one for the rest.
+//! The state in pieces for a store: one record for each server and each task, and one for everything else.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use super::task::Task;
 use super::{Config, World};
 use crate::time::Timestamp;
 
-/// What changed since the store was last given the changes.
+/// Everything that changed since the store last took the changes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Dirty {
     pub(super) meta: bool,
@@ -27,7 +27,7 @@ impl Dirty {
     }
 }
 
-/// What is kept besides servers and tasks.
+/// The state except servers and tasks.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Meta {
     seed: u64,
@@ -38,10 +38,10 @@ pub struct Meta {
     sold_out: BTreeSet<String>,
 }
 
-/// One piece of the state; a later one with the same number replaces it.
+/// One piece of the state. A later record with the same number replaces it.
 #[derive(Clone, Debug)]
 pub enum Record {
-    /// What is kept besides servers and tasks.
+    /// The state except servers and tasks.
     Meta(Box<Meta>),
     /// A server, by its number.
     Server(u64, Box<Server>),
@@ -49,21 +49,21 @@ pub enum Record {
     Task(u64, Box<Task>),
 }
 
-/// The pieces do not make a world.
+/// The records do not make a world.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RestoreError {
-    /// Another seed than the one asked for made them.
+    /// The records come from a different seed than the requested one.
     #[error("the state was made from seed {found}, not {wanted}")]
     Seed {
-        /// The seed in the state.
+        /// The seed in the records.
         found: u64,
-        /// The seed asked for.
+        /// The requested seed.
         wanted: u64,
     },
 }
 
 impl World {
-    /// The pieces that changed since this was last asked.
+    /// The records that changed since the last call.
     pub fn take_changes(&mut self) -> Vec<Record> {
         let dirty = std::mem::take(&mut self.dirty);
         let mut records = Vec::with_capacity(dirty.servers.len() + dirty.tasks.len() + 1);
@@ -90,11 +90,11 @@ impl World {
         records
     }
 
-    /// A world from the pieces of another, with the durations and readings of `config`; accounts and their tokens are
-    /// those of the pieces.
+    /// Restores a world from its records, with the durations and readings of `config`. Accounts and their tokens come from the
+    /// records.
     ///
     /// # Errors
-    /// The pieces come from another seed.
+    /// The records come from another seed.
     pub fn restore(config: Config, records: Vec<Record>) -> Result<Self, RestoreError> {
         let mut world = Self::new(config);
         for record in records {

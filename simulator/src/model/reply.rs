@@ -1,4 +1,4 @@
-//! What the service answers, before it is put into words on the wire.
+//! The answers of the service, before they are formatted for the wire.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,13 +7,13 @@ use super::server::ServerView;
 use super::task::TaskReport;
 use crate::catalogue::{Firewall, Image, Key, Package, Region};
 
-/// The answer to one call, and what the call did.
+/// The answer to one call, and the effect of the call.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Reply {
     /// The answer, or the refusal.
     pub outcome: Result<Answer, Refusal>,
-    /// What the call changed; `None` for queries and refusals.
+    /// The change that the call made; `None` for queries and refusals.
     pub effect: Effect,
 }
 
@@ -22,7 +22,7 @@ pub struct Reply {
 pub struct Page<T> {
     /// The rows of the page.
     pub rows: Vec<T>,
-    /// How many rows match on all pages.
+    /// How many rows match, over all pages.
     pub total: usize,
 }
 
@@ -40,18 +40,18 @@ impl<T> Page<T> {
 /// An answer that is not a refusal.
 #[derive(Clone, Debug)]
 pub enum Answer {
-    /// An operation was accepted and goes on.
+    /// An operation was accepted and is in progress.
     Accepted {
         /// The operation.
         verb: Verb,
-        /// The task to query.
+        /// The task of the operation.
         task: String,
         /// The instance.
         server: String,
     },
     /// One instance in full.
     Instance(Box<ServerView>),
-    /// How a task stands.
+    /// The state of a task.
     Task(TaskReport),
     /// A page of instances.
     Instances(Page<ServerView>),
@@ -67,13 +67,13 @@ pub enum Answer {
     Regions(Vec<Region>),
 }
 
-/// The service said no, and nothing happened.
+/// The service refused the call, and nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{code}: {message}")]
 pub struct Refusal {
-    /// The HTTP status that goes with it.
+    /// The HTTP status of the answer.
     pub status: u16,
-    /// A dotted name, such as `InvalidRegionCode.NotNull`.
+    /// A dotted name, for example `InvalidRegionCode.NotNull`.
     pub code: String,
     /// A sentence.
     pub message: String,
@@ -90,7 +90,7 @@ impl Refusal {
         }
     }
 
-    /// A field that must be there is not.
+    /// A required field is missing.
     #[must_use]
     pub fn missing(field: &str) -> Self {
         Self::new(
@@ -100,13 +100,13 @@ impl Refusal {
         )
     }
 
-    /// A field is not as the rules want it.
+    /// A field violates the rules.
     #[must_use]
     pub fn malformed(field: &str, rule: &str) -> Self {
         Self::new(400, format!("Invalid{field}.Malformed"), rule)
     }
 
-    /// A field names something that is not there.
+    /// A field names a thing that does not exist.
     #[must_use]
     pub fn unknown(field: &str) -> Self {
         Self::new(
@@ -117,7 +117,7 @@ impl Refusal {
     }
 }
 
-/// What a call, the passing of time or the console changed.
+/// A change by a call, by the passing of time, or at the console.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 #[allow(
@@ -207,7 +207,7 @@ impl Effect {
         )
     }
 
-    /// The server it happened to.
+    /// The server that was changed.
     #[must_use]
     pub fn server(&self) -> Option<&str> {
         match self {

@@ -1,4 +1,4 @@
-//! What can be asked of the service, as it arrived: nothing is validated yet.
+//! The requests that the service accepts, as they arrived: nothing is validated yet.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ use crate::secret::Secret;
 pub enum Verb {
     /// Deploys a new instance.
     Create,
-    /// Gives an instance back.
+    /// Releases an instance.
     Release,
     /// Powers off.
     Stop,
@@ -41,7 +41,7 @@ impl Verb {
         Self::Reinstall,
     ];
 
-    /// `ecsPendingStatus` while the operation runs.
+    /// The value of `ecsPendingStatus` while the operation runs.
     #[must_use]
     pub const fn pending(self) -> &'static str {
         match self {
@@ -70,7 +70,7 @@ impl fmt::Display for Verb {
     }
 }
 
-/// `packageConfig` of a create.
+/// The `packageConfig` of a create.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CreateRequest {
@@ -85,7 +85,7 @@ pub struct CreateRequest {
     /// The image.
     #[serde(rename = "imageResourceUUID")]
     pub image: Option<String>,
-    /// The key pair; absent or null for a password login.
+    /// The key pair; absent or null for a login by password.
     #[serde(rename = "sshKeyUUID")]
     pub key: Option<String>,
     /// The security group.
@@ -131,14 +131,14 @@ pub struct ReinstallRequest {
     pub image: Option<String>,
     /// The new password.
     pub password: Option<Secret>,
-    /// The key pair; absent or null for a password login.
+    /// The key pair; absent or null for a login by password.
     #[serde(rename = "sshKeyResourceUUID")]
     pub key: Option<String>,
     /// The instance's region.
     pub region_code: Option<String>,
 }
 
-/// Query of a listing. Which fields a listing looks at, its endpoint says.
+/// Query of a listing. Each endpoint uses some of the fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListRequest {
     /// `regionCode`

@@ -1,4 +1,4 @@
-//! What a call must bring along: fields that are there, things that exist, a server that is free.
+//! The preconditions of calls: required fields are present, named things exist, the server is idle.
 
 use super::World;
 use super::account::AccountStatus;
@@ -8,7 +8,7 @@ use super::server::Power;
 use crate::readings::UnseenRegion;
 use crate::secret::Secret;
 
-/// How a server will be logged in to: by key pair, by password, or by either.
+/// How users log in to a server: by key pair, by password, or by either.
 pub(super) struct Login {
     pub(super) key: Option<String>,
     pub(super) password: Option<Secret>,
@@ -49,7 +49,7 @@ impl World {
         Ok(())
     }
 
-    /// Region and zone, both there and one in the other.
+    /// Requires that region and zone exist and that the zone belongs to the region.
     pub(super) fn require_zone(
         &self,
         region: Option<&str>,
@@ -67,14 +67,14 @@ impl World {
         Ok((region.to_owned(), zone.to_owned()))
     }
 
-    /// Whether the readings leave this zone in its region: all of them, or the first.
+    /// Whether the zone exists in its region under the readings, which allow all zones or only the first.
     pub(super) fn has_zone(&self, region: &str, zone: &str) -> bool {
         let first = self.catalogue.region(region);
         let first = first.and_then(|region| region.zones.first());
         !self.readings.one_zone || first.is_some_and(|first| first.code == zone)
     }
 
-    /// The package, sold in this very zone.
+    /// Requires a package that is sold in exactly this zone.
     pub(super) fn require_package(
         &self,
         package: &str,
@@ -91,7 +91,7 @@ impl World {
         Ok(())
     }
 
-    /// The security group, of this very region; none where the readings let it be left out.
+    /// Requires a security group of exactly this region. `None` if the readings make it optional and it is absent.
     pub(super) fn require_firewall(
         &self,
         firewall: Option<&str>,
@@ -177,7 +177,7 @@ impl World {
         })
     }
 
-    /// The number of a live server of this account. Another account's does not exist here.
+    /// The number of a live server of this account. Servers of other accounts count as not existing.
     pub(super) fn require_server(&self, account: usize, id: Option<&str>) -> Result<u64, Refusal> {
         let id = required(id, "EcsResourceUUID")?;
         let owner = &self.accounts[account].name;
@@ -207,7 +207,7 @@ impl World {
         }
     }
 
-    /// One operation at a time.
+    /// Requires that no operation runs on the server.
     pub(super) fn require_idle(&self, number: u64) -> Result<(), Refusal> {
         match self.servers[&number].pending {
             None => Ok(()),
@@ -240,7 +240,7 @@ impl World {
         ))
     }
 
-    /// A wreck can only be released.
+    /// Requires that the deployment did not fail: a broken server can only be released.
     pub(super) fn require_whole(&self, number: u64) -> Result<(), Refusal> {
         if self.servers[&number].power != Power::Broken {
             return Ok(());

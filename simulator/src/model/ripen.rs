@@ -1,4 +1,4 @@
-//! The passing of time: tasks end, and what they were to do is done.
+//! The passing of time: tasks end and take effect.
 
 use super::World;
 use super::reply::Effect;
@@ -9,7 +9,7 @@ use crate::readings::{FailedCreate, PowerAfterReinstall};
 use crate::time::Timestamp;
 
 impl World {
-    /// Lets time pass until `now`; every task that is due by then ends, in order. Time never goes back.
+    /// Lets time pass until `now`. Every task that is due by then ends, in order. Time never goes back.
     pub fn advance(&mut self, now: Timestamp) {
         while let Some(&(due, task)) = self.due.first() {
             if due > now || due == Timestamp::from_millis(u64::MAX) {
@@ -22,7 +22,7 @@ impl World {
         self.now = self.now.max(now);
     }
 
-    /// When the next task ends; `None` when nothing will happen by itself.
+    /// When the next task ends; `None` if no task will end on its own.
     #[must_use]
     pub fn next_due(&self) -> Option<Timestamp> {
         let (due, _) = self.due.first()?;
@@ -76,7 +76,7 @@ impl World {
         self.events.push(effect);
     }
 
-    /// Does what the operation was for.
+    /// Applies the effect of the operation.
     fn complete(&mut self, number: u64, verb: Verb, work: Work) -> Effect {
         let server = self.servers[&number].id.clone();
         let power = |power: Power| move |server: &mut Server| server.power = power;
@@ -141,7 +141,7 @@ impl World {
         }
     }
 
-    /// Lets the time of a server's task come now, also of one that would never end.
+    /// Ends the task of a server now, including a task that would never end.
     pub(super) fn end_task_of(&mut self, number: u64) {
         let Some(task_number) = self.servers[&number].task else {
             return;
@@ -154,7 +154,7 @@ impl World {
         }
     }
 
-    /// Ends the task of a server as cancelled, without looking at what it leaves.
+    /// Ends the task of a server as cancelled, without its effect.
     pub(super) fn cancel_task_of(&mut self, number: u64) {
         let Some(task_number) = self.servers[&number].task else {
             return;
@@ -171,7 +171,7 @@ impl World {
         });
     }
 
-    /// Changes a server and remembers that it changed.
+    /// Changes a server and records the change for the store.
     pub(super) fn update(&mut self, number: u64, change: impl FnOnce(&mut Server)) {
         if let Some(server) = self.servers.get_mut(&number) {
             change(server);
@@ -179,7 +179,7 @@ impl World {
         }
     }
 
-    /// Takes a server out of the world; its record stays.
+    /// Removes a server from the world; its record stays.
     pub(super) fn remove(&mut self, number: u64) {
         let now = self.now;
         self.update(number, |server| {
@@ -196,7 +196,7 @@ impl World {
         }
     }
 
-    /// Enters a server into the indices.
+    /// Adds a server to the indices.
     pub(super) fn index(&mut self, server: &Server) {
         self.server_by_id.insert(server.id.clone(), server.number);
         self.dirty.servers.insert(server.number);

@@ -1,15 +1,15 @@
-//! Section 8 of the specification: what passwords and names may look like.
+//! Section 8 of the specification: the rules for passwords and names.
 
 use super::reply::Refusal;
 use crate::readings::PasswordSpecials;
 
-/// What may stand as the special character of a password.
+/// The special characters that a password may contain.
 pub const SPECIAL: &str = "()~!@#$*-+={}[]:;,.?/";
 
 /// Checks a password.
 ///
 /// # Errors
-/// `InvalidPassword.Malformed` says which rule it breaks; the message never repeats the password.
+/// `InvalidPassword.Malformed` names the violated rule. The message never repeats the password.
 pub fn password(text: &str, specials: PasswordSpecials) -> Result<(), Refusal> {
     let refuse = |rule: &str| Err(Refusal::malformed("Password", rule));
     let length = text.chars().count();
@@ -51,7 +51,7 @@ pub fn password(text: &str, specials: PasswordSpecials) -> Result<(), Refusal> {
 /// Checks an instance name.
 ///
 /// # Errors
-/// `InvalidInstanceName.Malformed` says which rule it breaks.
+/// `InvalidInstanceName.Malformed` names the violated rule.
 pub fn instance_name(text: &str) -> Result<(), Refusal> {
     let refuse = |rule: &str| Err(Refusal::malformed("InstanceName", rule));
     if text.chars().count() > 64 {

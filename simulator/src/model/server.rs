@@ -1,4 +1,4 @@
-//! Servers, as the service keeps them, as detail shows them, and as a test asks for them.
+//! Servers: as the service stores them, as detail shows them, and as tests read them.
 
 use std::time::Duration;
 
@@ -20,9 +20,9 @@ pub enum Power {
     Started,
     /// Powered off.
     Stopped,
-    /// The service moves it to another host.
+    /// The service is moving it to another host.
     Migrating,
-    /// The deployment failed and left a wreck.
+    /// The deployment failed and left a broken server, which can only be released.
     Broken,
 }
 
@@ -40,7 +40,7 @@ impl Power {
     }
 }
 
-/// A server, from its create on; a released one is kept for the record.
+/// A server, from its create on. The record of a released server is kept.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Server {
     /// Its number in the order of creation.
@@ -57,42 +57,42 @@ pub struct Server {
     pub zone: String,
     /// Its package.
     pub package: String,
-    /// The image on it.
+    /// The installed image.
     pub image: String,
     /// Its security group.
     pub firewall: String,
-    /// The key pair of its login.
+    /// The key pair for its login.
     pub key: Option<String>,
-    /// The password of its login.
+    /// The password for its login.
     pub password: Option<Secret>,
     /// `ecsStatus`
     pub power: Power,
-    /// The task that works on it.
+    /// The task that runs on it.
     pub task: Option<u64>,
-    /// What that task does.
+    /// The operation of that task.
     pub pending: Option<Verb>,
-    /// When the create was accepted; billing begins.
+    /// When the create was accepted. Billing begins then.
     pub created_at: Timestamp,
-    /// From when on it is seen.
+    /// The time from which listings show it.
     pub visible_at: Timestamp,
-    /// From when on its public address is shown, once it is deployed.
+    /// The time from which its public address is shown, once it is deployed.
     #[serde(default)]
     pub addressed_at: Timestamp,
-    /// When the release was done; billing ends.
+    /// When the release completed. Billing ends then.
     pub released_at: Option<Timestamp>,
-    /// How often it was looked at (`usedFlow` and `cpuLoad` may grow with it).
+    /// How often its detail was read. `usedFlow` and `cpuLoad` may grow with this number.
     pub looks: u32,
 }
 
 impl Server {
-    /// Whether it exists, and costs.
+    /// Whether it exists and is billed.
     #[must_use]
     pub const fn is_live(&self) -> bool {
         self.released_at.is_none()
     }
 }
 
-/// The truth about a server, for tests and the control port.
+/// The true state of a server, for tests and the control port.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ServerInfo {
@@ -108,11 +108,11 @@ pub struct ServerInfo {
     pub zone: String,
     /// Its package.
     pub package: String,
-    /// The image on it.
+    /// The installed image.
     pub image: String,
     /// Its security group.
     pub firewall: String,
-    /// The key pair of its login.
+    /// The key pair for its login.
     pub key: Option<String>,
     /// `ecsStatus`
     pub status: &'static str,
@@ -124,7 +124,7 @@ pub struct ServerInfo {
     /// When the create was accepted.
     #[serde(rename = "createdAtMillis")]
     pub created_at: Timestamp,
-    /// When the release was done.
+    /// When the release completed.
     #[serde(rename = "releasedAtMillis")]
     pub released_at: Option<Timestamp>,
     /// Whether its deployment failed.
@@ -160,7 +160,7 @@ impl ServerInfo {
     }
 }
 
-/// The detail object of the specification, field by field, and what rows of the instance list may carry besides.
+/// The detail object of the specification, field by field, and the further fields that rows of the instance list may contain.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[allow(
@@ -182,7 +182,7 @@ pub struct ServerView {
     pub bandwidth_type: &'static str,
     pub free_flow: u32,
     pub used_flow: f64,
-    /// A field that the specification does not name.
+    /// A field that is not in the specification.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_load: Option<u32>,
     pub limit_flow: &'static str,
@@ -233,11 +233,11 @@ pub struct DiskView {
     pub snapshot_num: u32,
 }
 
-/// Mbit/s of a package that is paid by traffic.
+/// Mbit/s of a package that is charged by traffic.
 const TRAFFIC_BANDWIDTH: u32 = 100;
 
 impl ServerView {
-    /// A server as the service shows it to whoever asks for it.
+    /// A server as the service shows it to its callers.
     pub(super) fn of(
         server: &Server,
         catalogue: &Catalogue,
@@ -326,7 +326,7 @@ fn disk_id(server: &Server, seed: u64, purpose: &str) -> String {
     format!("disk-{}", mix::suffix(seed, purpose, server.number))
 }
 
-/// Where a server is reached.
+/// The addresses of a server.
 #[derive(Default)]
 struct Addresses {
     internal: String,
@@ -335,7 +335,7 @@ struct Addresses {
 }
 
 impl Addresses {
-    /// They appear when the server is deployed; until then they are empty strings.
+    /// The addresses appear when the server is deployed; until then they are empty strings.
     fn of(server: &Server, seed: u64, now: Timestamp) -> Self {
         if matches!(server.power, Power::Creating | Power::Broken) {
             return Self::default();
@@ -351,7 +351,7 @@ impl Addresses {
         }
         Self {
             internal,
-            // 198.18.0.0/15 is set aside for benchmarks: nothing on the Internet answers there.
+            // 198.18.0.0/15 is reserved for benchmarks: no host on the Internet has such an address.
             public: format!("198.{}.{}.{}", 18 + (octet(24) & 1), octet(32), octet(40)),
             public_id: format!("eip-{}", mix::suffix(seed, "address", server.number)),
         }

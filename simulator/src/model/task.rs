@@ -1,4 +1,4 @@
-//! Asynchronous tasks: what an accepted operation still has to do, and what its query says meanwhile.
+//! Asynchronous tasks: the remaining work of an accepted operation, and the answers to queries meanwhile.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,39 +6,39 @@ use super::request::Verb;
 use crate::secret::Secret;
 use crate::time::Timestamp;
 
-/// How a task goes, where a fault wants it otherwise than well.
+/// The course of a task, which a fault can change.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "script", rename_all = "kebab-case")]
 pub enum TaskScript {
-    /// It takes its time and succeeds.
+    /// It runs for its duration and succeeds.
     #[default]
     Succeed,
     /// It ends as `FAIL`, with this reason, and has no effect.
     Fail {
-        /// What the failure field says.
+        /// The text of the failure field.
         reason: String,
     },
     /// It ends as `CANCEL` and has no effect.
     Cancel,
-    /// It says `RETRY` when its time has come, starts over, and then succeeds.
+    /// It reports `RETRY` when it is due, starts over, and then succeeds.
     Retry,
     /// It never ends.
     Never,
-    /// Its effect comes in time, but its query says this word, for ever.
+    /// Its effect takes place in time, but its query reports this word forever.
     UnknownWord {
         /// The word in `taskStatus` and `processResult`.
         word: String,
     },
-    /// It says `SUCCESS`, then `PROCESSING` again at the next look, then `SUCCESS`.
+    /// It reports `SUCCESS`, then `PROCESSING` again at the next query, then `SUCCESS`.
     Backwards,
-    /// Its effect comes in time, but its query does not know the id.
+    /// Its effect takes place in time, but its query does not know the id.
     LostId,
 }
 
-/// What the task does when it ends well.
+/// The effect of a task that succeeds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Work {
-    /// Nothing but what the verb says.
+    /// Only the effect of the verb itself.
     Plain,
     /// Sets this password.
     Password(Secret),
@@ -53,16 +53,16 @@ pub enum Work {
     },
 }
 
-/// Where a task stands.
+/// The state of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Progress {
     /// It runs.
     Running,
     /// It runs again after a `RETRY`.
     Retrying,
-    /// It ended well.
+    /// It succeeded.
     Succeeded,
-    /// It ended in failure.
+    /// It failed.
     Failed,
     /// It was cancelled.
     Cancelled,
@@ -73,21 +73,21 @@ pub enum Progress {
 pub struct Task {
     /// `asyncTaskUUID`
     pub id: String,
-    /// The account that may query it.
+    /// The account that started it, and that may query it.
     pub account: String,
     /// The number of the server it works on.
     pub server: u64,
-    /// What it does.
+    /// Its operation.
     pub verb: Verb,
-    /// With what.
+    /// Its effect.
     pub work: Work,
-    /// How it goes.
+    /// Its scripted course.
     pub script: TaskScript,
-    /// Where it stands.
+    /// Its state.
     pub progress: Progress,
     /// When it began.
     pub started_at: Timestamp,
-    /// When the next thing happens to it.
+    /// When its state changes next.
     pub due: Timestamp,
     /// When it ended.
     pub ended_at: Option<Timestamp>,
@@ -95,22 +95,22 @@ pub struct Task {
     pub looks: u32,
 }
 
-/// The truth about a task, for the control port.
+/// The true state of a task, for the control port.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskInfo {
     /// `asyncTaskUUID`
     pub id: String,
-    /// What it does.
+    /// Its operation.
     pub verb: String,
     /// `ecsResourceUUID` of the server it works on.
     pub server: Option<String>,
-    /// Where it stands.
+    /// Its state.
     pub progress: Progress,
     /// When it began.
     #[serde(rename = "startedAtMillis")]
     pub started_at: Timestamp,
-    /// When the next thing happens to it.
+    /// When its state changes next.
     #[serde(rename = "dueMillis")]
     pub due: Timestamp,
     /// When it ended.
@@ -118,25 +118,25 @@ pub struct TaskInfo {
     pub ended_at: Option<Timestamp>,
 }
 
-/// What the task query says.
+/// The answer to a query of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskReport {
     /// `taskStatus`
     pub status: String,
-    /// `processResult`; `None` while there is none yet.
+    /// `processResult`; `None` while the task has no result.
     pub result: Option<String>,
     /// Why it failed.
     pub reason: Option<String>,
 }
 
 impl Task {
-    /// Whether it still holds its server.
+    /// Whether it still occupies its server.
     #[must_use]
     pub const fn is_open(&self) -> bool {
         matches!(self.progress, Progress::Running | Progress::Retrying)
     }
 
-    /// What a query hears now; `None` when it is told that there is no such task.
+    /// The answer to a query now; `None` if the query reports that there is no such task.
     pub(super) fn report(&mut self) -> Option<TaskReport> {
         let said = |status: &str, result: Option<&str>, reason: Option<&str>| {
             Some(TaskReport {

@@ -369,8 +369,8 @@ fn paging_is_validated() {
     }
 }
 
-/// Not a benchmark: a guard against a world that is dear to make or slow to ask. The best of five rounds: a machine that stands
-/// still lets one of them take long, not all.
+/// This test is no benchmark: it guards against a world that is expensive to create or slow to query. It takes the best of five
+/// rounds, since a stall of the machine makes one round slow, not all.
 #[test]
 fn a_world_is_cheap() {
     let round = || {

@@ -89,13 +89,13 @@ impl Endpoint {
         }
     }
 
-    /// Its method: POST for what changes something.
+    /// Its method: POST for endpoints that change something.
     #[must_use]
     pub const fn method(self) -> &'static str {
         if self.verb().is_some() { "POST" } else { "GET" }
     }
 
-    /// The HTTP status of success: 202, but for detail and package list (specification) and release (field note 1).
+    /// The HTTP status of success: 202 in general; 200 for detail and package list (specification) and release (field note 1).
     #[must_use]
     pub const fn success(self) -> u16 {
         match self {

@@ -1,4 +1,4 @@
-//! The interface on the wire: paths, fields and statuses, as the specification words them. Still without sockets.
+//! The interface on the wire: paths, fields and statuses as in the specification. This layer has no sockets.
 
 mod endpoint;
 mod parse;
@@ -16,7 +16,7 @@ use crate::model::{TaskScript, World};
 use crate::secret::Secret;
 use crate::time::Timestamp;
 
-/// A request as it comes from the wire.
+/// A request as received.
 #[derive(Clone, Debug, Default)]
 pub struct RawRequest {
     /// `GET` or `POST`.
@@ -63,7 +63,7 @@ impl RawRequest {
     }
 }
 
-/// A reply as it goes to the wire.
+/// A reply as sent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RawReply {
     /// The HTTP status.
@@ -72,12 +72,12 @@ pub struct RawReply {
     pub body: serde_json::Value,
 }
 
-/// One exchange with a world, as over HTTP but without it: for tests in virtual time.
+/// One exchange with a world, as over HTTP but without sockets. For tests in virtual time.
 pub fn exchange(world: &mut World, now: Timestamp, raw: &RawRequest) -> RawReply {
     exchange_scripted(world, now, raw, TaskScript::Succeed)
 }
 
-/// One exchange whose task, if it makes one, goes as `script` says.
+/// One exchange. If the call starts a task, the task follows `script`.
 pub fn exchange_scripted(
     world: &mut World,
     now: Timestamp,

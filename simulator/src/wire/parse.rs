@@ -1,4 +1,4 @@
-//! From the wire: which endpoint, and its request.
+//! Parses a raw request: finds its endpoint and decodes its content.
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -7,12 +7,12 @@ use super::RawRequest;
 use super::endpoint::Endpoint;
 use crate::model::{CreateRequest, ListRequest, Refusal, Request};
 
-/// Why a request does not reach the model.
+/// The reason why a request does not reach the model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unserved {
-    /// The service knows the path, but refuses the form.
+    /// The service knows the path and refuses the form of the request.
     Refused(Refusal),
-    /// The simulator knows no such path.
+    /// The simulator does not model the path.
     Unmodelled,
 }
 
@@ -22,10 +22,10 @@ struct CreateBody {
     package_config: Option<CreateRequest>,
 }
 
-/// Reads a request.
+/// Parses a request.
 ///
 /// # Errors
-/// The path is unknown, the method is another, or the body is no JSON of the right types.
+/// The path is unknown, the method is wrong, or the body is not JSON of the right types.
 pub fn parse(raw: &RawRequest) -> Result<(Endpoint, Request), Unserved> {
     let endpoint = Endpoint::at(&raw.path).ok_or(Unserved::Unmodelled)?;
     if raw.method != endpoint.method() {
@@ -77,7 +77,7 @@ fn json<T: DeserializeOwned>(raw: &RawRequest) -> Result<T, Unserved> {
             message,
         )));
     }
-    // The parser's own words are left out: they may quote a password.
+    // The parser's message is omitted, since it may quote a password.
     serde_json::from_slice(&raw.body).map_err(|_| {
         Unserved::Refused(Refusal::malformed(
             "RequestBody",

@@ -1,23 +1,23 @@
-//! Paths that are served otherwise than the specification words them.
+//! Endpoints that are served at other paths than the specified ones.
 
 use std::collections::BTreeMap;
 
 use super::endpoint::Endpoint;
 
-/// Where endpoints are served that have left their own paths. Rules, ledger and model know the own paths only.
+/// The endpoints that are served at other paths. Rules, ledger and model use the specified paths only.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Paths {
     moved: BTreeMap<Endpoint, String>,
 }
 
 impl Paths {
-    /// Serves an endpoint at another path. Its own path is nobody's from then on.
+    /// Serves an endpoint at another path. No endpoint is served at its specified path from then on.
     pub fn serve_at(&mut self, endpoint: Endpoint, path: &str) {
         self.moved.insert(endpoint, path.to_owned());
     }
 
-    /// The own path of what is served at a path. A path that its endpoint has left says where it went: no endpoint is
-    /// there, and the ledger tells why.
+    /// The specified path of the endpoint that is served at a path. For a path whose endpoint was moved, the result names the
+    /// new path: it matches no endpoint, and the ledger shows why.
     #[must_use]
     pub fn own(&self, asked: &str) -> String {
         if let Some((endpoint, _)) = self.moved.iter().find(|(_, path)| *path == asked) {

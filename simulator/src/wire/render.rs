@@ -1,4 +1,4 @@
-//! To the wire: bodies and statuses, as the specification words them and the readings vary them.
+//! Formats bodies and statuses as in the specification, varied by the readings.
 
 use serde_json::{Map, Value, json};
 
@@ -11,7 +11,7 @@ use crate::readings::{
     TaskId,
 };
 
-/// The fields of a minimal row of the instance list: what identifies an instance, and its status.
+/// The fields of a minimal row of the instance list: identity and status of the instance.
 const MINIMAL: [&str; 7] = [
     "ecsResourceUUID",
     "instanceName",
@@ -22,10 +22,10 @@ const MINIMAL: [&str; 7] = [
     "createTime",
 ];
 
-/// The status that envelopes of answers carry, whatever the HTTP status (section 2.2).
+/// The status in the envelope of answers, regardless of the HTTP status (section 2.2).
 const ENVELOPE_STATUS: u16 = 202;
 
-/// Words an answer or a refusal.
+/// Formats an answer or a refusal.
 #[must_use]
 pub fn render(
     endpoint: Endpoint,
@@ -89,7 +89,7 @@ fn success(endpoint: Endpoint, readings: &Readings) -> u16 {
     }
 }
 
-/// Words a refusal. A missing token is an HTTP 401 in every reading (field note 11).
+/// Formats a refusal. A missing token is an HTTP 401 in every reading (field note 11).
 #[must_use]
 pub fn render_refusal(readings: &Readings, refusal: &Refusal) -> RawReply {
     let shape = if refusal.status == 401 {
@@ -115,7 +115,7 @@ pub fn render_refusal(readings: &Readings, refusal: &Refusal) -> RawReply {
     RawReply { status, body }
 }
 
-/// Says loudly that the simulator does not know a path.
+/// Reports clearly that the simulator does not model a path.
 #[must_use]
 pub fn unmodelled(method: &str, path: &str) -> RawReply {
     let message = format!("the simulator does not model {method} {path}");
@@ -131,7 +131,7 @@ fn accepted(readings: &Readings, verb: Verb, task: &str, server: &str) -> Value 
         TaskId::Nested => true,
         TaskId::Flat => false,
     };
-    // Only a create and a release tell the instance: the others were told it.
+    // Only the answers of create and release name the instance; the other requests name it themselves.
     let tells_server = matches!(verb, Verb::Create | Verb::Release);
     let mut info = json!({ "asyncTaskUUID": task });
     if tells_server {

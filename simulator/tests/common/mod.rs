@@ -1,4 +1,4 @@
-//! A plain HTTP caller for the tests: no client of the operator's stands between test and simulator.
+//! A plain HTTP caller for the tests, so that no client code of the operator is involved.
 #![allow(dead_code, reason = "each test file uses its part")]
 #![allow(unreachable_pub, reason = "shared by the test files that include it")]
 #![allow(
@@ -13,9 +13,9 @@ use cloud_simulator::{Builder, Simulator, catalogue};
 use reqwest::{Client, RequestBuilder};
 use serde_json::{Value, json};
 
-/// Long enough for a machine that stands still for most of a minute; nothing waits so long when all is well.
+/// Long enough for a machine that stalls for most of a minute. In the normal case no test waits this long.
 pub const DEADLINE: Duration = Duration::from_secs(120);
-/// Longer than any test: a task that takes so long runs whenever it is looked at.
+/// Longer than any test: a task with this duration still runs at every check.
 pub const ENDLESS: Duration = Duration::from_secs(3600);
 
 pub const PASSWORD: &str = "Canary1!secret";
@@ -80,7 +80,7 @@ impl Caller {
         answer(self.posting(path, body)).await.unwrap()
     }
 
-    /// Creates a server; its id and its task.
+    /// Creates a server; returns its identifier and its task.
     pub async fn create(&self, name: &str) -> (String, String) {
         let answer = self.post("/instance/create", &create_body(name)).await;
         assert_eq!(answer.status, 202, "{}", answer.body);
@@ -135,7 +135,7 @@ pub fn fields(value: &Value) -> Vec<&str> {
     names
 }
 
-/// Waits until nothing runs.
+/// Waits until no task runs.
 pub async fn settle(sim: &Simulator) {
     sim.wait_until(|world| world.next_due().is_none(), DEADLINE)
         .await

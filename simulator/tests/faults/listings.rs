@@ -1,4 +1,4 @@
-//! Listings that tell something else than what is there.
+//! Listings that differ from the true state.
 
 use super::common::text;
 use super::{rows, running};

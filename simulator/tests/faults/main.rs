@@ -1,4 +1,4 @@
-//! Each fault does what it says, and the ledger tells what was executed.
+//! Each fault does what its description states, and the ledger shows which calls were executed.
 
 #![allow(
     clippy::unwrap_used,
@@ -302,7 +302,7 @@ async fn a_hanging_call_never_answers() {
     sim.wait_until(|world| world.live_servers().len() == 1, DEADLINE)
         .await
         .unwrap();
-    // An answer would follow the effect at once.
+    // If the call were answered, the answer would follow its effect at once.
     let answer = tokio::time::timeout(Duration::from_millis(100), &mut calling).await;
     assert!(answer.is_err(), "{answer:?}");
     calling.abort();
@@ -311,7 +311,7 @@ async fn a_hanging_call_never_answers() {
 #[tokio::test]
 async fn calls_beyond_a_limit_are_refused_and_not_executed() {
     let (sim, caller) = running().await;
-    // None comes back with time: how long the calls take says nothing here.
+    // No token is refilled over time, so that the speed of the calls does not matter here.
     let limit = Act::Limit {
         per_second: 0,
         burst: 2,

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::readings::ListOrder;
 
-/// A step of a random history: a call on the nth server, or time.
+/// A step of a random history: a call that concerns the nth server, or the passing of time.
 #[derive(Clone, Debug)]
 enum Move {
     Create,

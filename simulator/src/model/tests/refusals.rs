@@ -1,4 +1,4 @@
-//! What a create is refused for.
+//! The reasons for which a create is refused.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Tasks that do not go well, and what they leave.
+//! Tasks that do not succeed, and the state that they leave behind.
 
 use super::*;
 use crate::readings::{FailedCreate, ReleaseWhileCreating};
@@ -130,7 +130,7 @@ fn a_task_that_never_ends_is_ended_at_the_console() {
     assert_eq!(status(&world), "STARTED");
     let (_, result) = result_of(&mut world, 86_400_000, &task);
     assert_eq!(result.as_deref(), Some("SUCCESS"));
-    // Where nothing runs, nothing ends.
+    // Without a running task, nothing ends.
     world.console(end()).unwrap();
 }
 
