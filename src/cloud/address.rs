@@ -1,17 +1,18 @@
-//! Which addresses no request goes to unless an allowed endpoint names the host: those that mean the machine itself, its
-//! link, or what a cloud tells its machines in confidence. Private ranges are ordinary for a service and are not among them.
+//! The addresses to which no request goes unless an allowed endpoint names the host: addresses of the machine itself, of its
+//! link, and of services that give a cloud's machines confidential data. Private ranges are ordinary for a service and are
+//! allowed.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// What an address is, where nothing may be sent to it.
+/// The class of an address to which nothing may be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Internal {
-    /// 0.0.0.0/8, ::. Linux takes it for the machine itself.
+    /// 0.0.0.0/8, ::. Linux sends to the machine itself.
     Unspecified,
     /// 127.0.0.0/8, ::1.
     Loopback,
-    /// 169.254.0.0/16, fe80::/10: also where most clouds have their metadata service.
+    /// 169.254.0.0/16, fe80::/10. Most clouds have their metadata service here.
     LinkLocal,
     /// Metadata services that are not link-local.
     Metadata,
@@ -40,10 +41,12 @@ const METADATA_V4: [Ipv4Addr; 3] = [
     Ipv4Addr::new(168, 63, 129, 16),
     Ipv4Addr::new(192, 0, 0, 192),
 ];
-/// The first 32 bits of what AWS (fd00:ec2::254, ::23 and others) and Google (fd20:ce::254) keep for such services.
+/// The first 32 bits of the addresses that AWS (fd00:ec2::254, ::23 and others) and Google (fd20:ce::254) use for such
+/// services.
 const METADATA_V6: [[u16; 2]; 2] = [[0xfd00, 0x0ec2], [0xfd20, 0x00ce]];
 
-/// What the address is, if nothing may be sent to it. An IPv6 address that carries an IPv4 address is what that one is, too.
+/// The class of the address if nothing may be sent to it. An IPv6 address that contains an IPv4 address also has the class of
+/// that address.
 pub(super) fn internal(address: IpAddr) -> Option<Internal> {
     match address {
         IpAddr::V4(v4) => internal_v4(v4),
@@ -86,10 +89,10 @@ fn internal_v6(address: Ipv6Addr) -> Option<Internal> {
     }
 }
 
-/// The IPv4 addresses that a gateway, a tunnel or the kernel may take an IPv6 address for.
+/// The IPv4 addresses that a gateway, a tunnel or the kernel may derive from an IPv6 address.
 fn carried(address: Ipv6Addr) -> Vec<Ipv4Addr> {
     let octets = address.octets();
-    // Octet 8 is left out by RFC 6052 where the address crosses it.
+    // By RFC 6052, an address that would cross octet 8 skips it.
     let at = |places: [usize; 4]| {
         let [a, b, c, d] = places.map(|place| octets[place]);
         Ipv4Addr::new(a, b, c, d)
@@ -100,7 +103,7 @@ fn carried(address: Ipv6Addr) -> Vec<Ipv4Addr> {
         [0, 0, 0, 0, 0, 0 | 0xffff, ..]
         | [0, 0, 0, 0, 0xffff, 0, ..]
         | [0x64, 0xff9b, 0, 0, 0, 0, ..] => vec![last],
-        // NAT64 of one's own (RFC 8215), under a prefix of any length; zeros are no address but the rest of a prefix.
+        // Local NAT64 (RFC 8215), with a prefix of any length. Zeros are part of the prefix, not an address.
         [0x64, 0xff9b, 1, ..] => {
             let places = [
                 [6, 7, 9, 10],
@@ -121,17 +124,17 @@ fn carried(address: Ipv6Addr) -> Vec<Ipv4Addr> {
     }
 }
 
-/// An address that nothing is sent to.
+/// An address to which nothing is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{address}, {kind}")]
 pub struct Refused {
     /// The address.
     pub address: IpAddr,
-    /// What it is.
+    /// Its class.
     pub kind: Internal,
 }
 
-/// What of an Account a URL is.
+/// The field of an Account that contains a URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// `spec.endpoint`.

@@ -1,8 +1,8 @@
-//! Reading an answer: is it a result, a refusal, or neither?
+//! Classifies an answer as a result, a refusal, or neither.
 //!
-//! The specification leaves error bodies open and its field notes say that a refusal can come with a success status.
-//! So the body decides, and where it contradicts itself it is neither: for a mutating call that is an unknown
-//! outcome, for a read it is no knowledge.
+//! The specification leaves error bodies open, and its field notes report refusals with a success status. So the body decides.
+//! A contradictory body is neither result nor refusal: for a mutating call the outcome is then unknown, and a read has learned
+//! nothing.
 
 use std::time::Duration;
 
@@ -12,35 +12,35 @@ use super::error::{Fault, Refusal};
 use super::password::hide_in;
 use crate::api::printable;
 
-/// A body with the status that it came with.
+/// A body with its HTTP status.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub status: u16,
     pub retry_after: Option<Duration>,
-    /// The body, but for the rows of the list that was asked for.
+    /// The body without the rows of the requested list.
     pub body: Map<String, Value>,
-    /// Whether it has that list.
+    /// Whether the body contains that list.
     pub listed: bool,
 }
 
-/// What is needed to read a refusal.
+/// The parameters for reading a refusal.
 pub(super) struct Reading<'a> {
     /// Fragments of codes that mean "no such thing".
     pub missing_codes: &'a [String],
-    /// Texts that no message may repeat: a service may quote what it refuses.
+    /// Texts that no message may repeat: a service may quote the value that it refuses.
     pub secrets: &'a [&'a str],
 }
 
-/// Longest message, in characters, that is carried on: enough for a sentence, too little for a body.
+/// Longest message that is passed on, in characters: enough for a sentence, too short for a body.
 const LONGEST_MESSAGE: usize = 200;
-/// Longest code and identifier that are believed to be one.
+/// Longest text that is accepted as a code or an identifier.
 const LONGEST_WORD: usize = 256;
 
-/// Codes that accompany success in services of this kind, so that they are no refusal by themselves.
+/// Codes that services of this kind send with a success. On their own they indicate no refusal.
 const GOOD_CODES: [&str; 5] = ["ok", "success", "0", "200", "202"];
 
 impl Answer {
-    /// Takes the result out of a 2xx body, if it is one beyond doubt.
+    /// Extracts the result from a 2xx body, if the body is unambiguous.
     pub(super) fn result<T>(
         self,
         payload: Option<T>,
@@ -74,14 +74,14 @@ impl Answer {
     }
 }
 
-/// The envelope of an answer whose status is no success. A code, or a success field that says false, makes an
-/// envelope; a message alone does not, since any proxy or web framework writes one.
+/// The error envelope in an answer without a success status. A code, or a success field that is false, makes an envelope. A
+/// message alone does not, since any proxy or web framework sends one.
 pub(super) fn envelope(body: &Map<String, Value>, reading: &Reading<'_>) -> Option<Refusal> {
     (word(body, "code").is_some() || success_field(body) == Some(false))
         .then(|| refusal(body, reading))
 }
 
-/// `rowCount`: of the page or of the whole list, the specification leaves it open.
+/// `rowCount`. The specification does not define whether it counts the page or the whole list.
 pub(super) fn row_count(body: &Map<String, Value>) -> Option<u64> {
     word(body, "rowCount")?.parse().ok()
 }
@@ -97,7 +97,7 @@ pub(super) fn word(object: &Map<String, Value>, key: &str) -> Option<String> {
     usable.then_some(text)
 }
 
-/// A text without these secrets.
+/// A text with these secrets replaced.
 fn clean_of(text: &str, secrets: &[&str]) -> String {
     let known = secrets.iter().filter(|secret| !secret.is_empty());
     known.fold(text.to_owned(), |text, secret| {
@@ -105,7 +105,7 @@ fn clean_of(text: &str, secrets: &[&str]) -> String {
     })
 }
 
-/// A text of the service made fit for a message: one line, no control characters, not long, and no secret in it.
+/// Makes a text of the service fit for a message: one line, no control characters, limited length, and no secrets.
 pub(super) fn clean(text: &str, secrets: &[&str]) -> String {
     let text = clean_of(text, secrets);
     let joined = printable(&text)
@@ -118,12 +118,12 @@ pub(super) fn clean(text: &str, secrets: &[&str]) -> String {
     }
 }
 
-/// Whether a body has a code and a message where a result would have neither.
+/// Whether a body has both a code and a message, which a result does not have.
 fn speaks_of_an_error(body: &Map<String, Value>) -> bool {
     bears_bad_code(body) && body.get("message").is_some_and(Value::is_string)
 }
 
-/// Whether a body has a code that accompanies no success.
+/// Whether a body has a code that does not accompany a success.
 pub(super) fn bears_bad_code(body: &Map<String, Value>) -> bool {
     let is_good = |code: &str| {
         GOOD_CODES
@@ -146,7 +146,7 @@ fn refusal(body: &Map<String, Value>, reading: &Reading<'_>) -> Refusal {
     Refusal {
         status: status_field(body),
         code: code.map(|code| clean(&code, reading.secrets)),
-        // A service may also quote a password that this call did not bring along: the one before it, another's.
+        // A service may also quote a password that this call did not send, for example the previous one.
         message: message
             .map(|message| clean(&hide_in(&clean_of(message, reading.secrets)), &[]))
             .filter(|message| !message.is_empty()),

@@ -1,7 +1,7 @@
-//! How much of an answer is read: what is needed of it, with room, and no more.
+//! Limits on how much of an answer is read: what an answer needs, with a margin.
 //!
-//! Every figure follows from what an answer of the specification holds. A service that sends more, or something else, gets
-//! an error that names the bound, and costs no memory beyond it.
+//! Every limit follows from the largest answer that the specification allows. If a service sends more, or something else, the
+//! call fails with an error that names the limit, and the answer uses no memory beyond it.
 
 use std::fmt;
 
@@ -9,58 +9,59 @@ use super::operation::Operation;
 
 const KIBIBYTE: usize = 1024;
 
-/// One object: an instance with all fields of the specification, sixteen data disks and sixteen further addresses is some
-/// 8 KiB. A row of a listing may be as much.
+/// One object: an instance with all fields of the specification, sixteen data disks and sixteen further addresses is some 8
+/// KiB. A row of a listing may have the same size.
 const OBJECT: usize = 16 * KIBIBYTE;
-/// What stands beside a list, and a receipt or the state of a task: a dozen short fields.
+/// An answer without its list; also a receipt or the state of a task: a dozen short fields.
 const ENVELOPE: usize = 8 * KIBIBYTE;
-/// The key pairs that a probe asks for are one row; a service that does not know `pageSize` may send some hundred.
+/// A probe requests one row of key pairs. A service that ignores `pageSize` may send some hundred.
 const PROBE: usize = 64 * KIBIBYTE;
-/// Fifty rows are asked for, some 100 KiB. Five times that is room for fat rows, or for a service that gives 250 at once.
+/// A page of fifty rows is some 100 KiB. Five times that leaves room for large rows, or for a service that sends 250 rows at
+/// once.
 const PAGE: usize = 512 * KIBIBYTE;
-/// Regions and packages come in one answer each: three thousand packages of 300 bytes.
+/// The regions or the packages come in one answer: three thousand packages of 300 bytes.
 const WHOLE_LIST: usize = 1024 * KIBIBYTE;
-/// A refusal is a code and a sentence. What is longer is somebody's web page.
+/// A refusal is a code and a sentence. A longer body is a web page.
 const REFUSAL: usize = 8 * KIBIBYTE;
 
-/// Ten times the rows that are asked for.
+/// Ten times the requested rows.
 const ROWS_OF_A_PAGE: usize = 500;
-/// As many packages as fit into such an answer.
+/// The number of packages that fit into such an answer.
 const ROWS_OF_A_WHOLE_LIST: usize = 4_000;
 
-/// The specification nests five deep: a data disk's field within the instance within the list within the body.
+/// The specification nests five levels: a data disk's field within the instance within the list within the body.
 const DEPTH: usize = 16;
 
-/// What one row or object may take once it is decoded. The instance above takes some 30 KiB; without this bound 16 KiB of
-/// empty objects would take 2 MiB.
+/// Memory for one decoded row or object. The instance above takes some 30 KiB; without this limit, 16 KiB of empty objects
+/// would take 2 MiB.
 const DECODED: usize = 128 * KIBIBYTE;
 
-/// What a detail may take once it is decoded: twice the instance above.
+/// Memory for a decoded detail: twice that of the instance above.
 const DETAIL: usize = 64 * KIBIBYTE;
 
-/// The bounds of one answer.
+/// The limits for one answer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
-    /// Bytes of the body, however they are spread.
+    /// Bytes of the body in total.
     pub body: usize,
-    /// Bytes of everything but the rows of the list.
+    /// Bytes of the body without the rows of the list.
     pub rest: usize,
     /// Levels of nesting.
     pub depth: usize,
-    /// Bytes that a row, or the rest, may take once decoded.
+    /// Bytes of memory for a decoded row, or for the decoded rest.
     pub decoded: usize,
     /// The list whose rows are decoded one by one.
     pub list: Option<ListBounds>,
 }
 
-/// The bounds of the list of an answer.
+/// The limits for the list in an answer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ListBounds {
-    /// The field that it stands in.
+    /// The field that contains the list.
     pub field: &'static str,
-    /// Bytes of a row.
+    /// Bytes of one row.
     pub row: usize,
-    /// Rows.
+    /// Number of rows.
     pub rows: usize,
 }
 
@@ -84,7 +85,7 @@ impl Bounds {
         }
     }
 
-    /// An answer with a status of success.
+    /// The limits for an answer with a success status.
     pub(super) fn of(operation: Operation) -> Self {
         let page = |field| Self::list(PAGE, field, ROWS_OF_A_PAGE);
         let whole = |field| Self::list(WHOLE_LIST, field, ROWS_OF_A_WHOLE_LIST);
@@ -97,7 +98,7 @@ impl Bounds {
             | Operation::Stop
             | Operation::Restart
             | Operation::Task => Self::of_receipt(),
-            // It stands in status, and in the cache of objects, for as long as the server.
+            // A detail stays in status and in the object cache until the server is released, so its limit is lower.
             Operation::Detail => Self {
                 decoded: DETAIL,
                 ..Self::object(OBJECT)
@@ -111,12 +112,12 @@ impl Bounds {
         }
     }
 
-    /// The answer to a call that changes something.
+    /// The limits for the answer to a mutating call.
     pub(super) fn of_receipt() -> Self {
         Self::object(ENVELOPE)
     }
 
-    /// The answer to a probe.
+    /// The limits for the answer to a probe.
     pub(super) fn of_probe() -> Self {
         Self {
             body: PROBE,
@@ -124,26 +125,26 @@ impl Bounds {
         }
     }
 
-    /// An answer with any other status.
+    /// The limits for an answer with any other status.
     pub(super) fn of_refusal() -> Self {
         Self::object(REFUSAL)
     }
 
-    /// Memory that reading such an answer may take: the buffer in which the HTTP library collects the head, which cannot be set
-    /// and ends at 408 KiB; then pieces of the body, which never take more than the body may have. What is decoded of it is
-    /// counted where it is kept.
+    /// Memory that reading such an answer may take: the HTTP library's buffer for the head, which cannot be configured and ends
+    /// at 408 KiB, and the pieces of the body, which are limited in total. Memory for decoded rows is counted where the rows
+    /// are kept.
     pub(super) fn memory(&self) -> usize {
         const HEAD: usize = 408 * KIBIBYTE;
         HEAD + self.body
     }
 }
 
-/// Which bound an answer exceeds.
+/// The limit that an answer exceeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Excess {
     /// [`Bounds::body`].
     Body(usize),
-    /// [`Bounds::rest`], beside a list.
+    /// [`Bounds::rest`], next to a list.
     Rest(usize),
     /// [`ListBounds::row`].
     Row(usize),

@@ -1,15 +1,19 @@
-//! Memory for what services say: a part of the process's for each namespace, and in it for each client, so that a hostile service
-//! costs its own Account alone.
+//! Memory for the answers of services. It is divided among namespaces, and within a namespace among clients, so that a hostile
+//! service affects only its own Account.
 //!
-//! There are two stores. *Calls under way*: each holds, from before it is sent until it is read, what its answer may take at
-//! most; who finds no room waits. *Rows kept*: what listings hold until they are dropped; a listing that finds no room fails.
+//! There are two stores. *Calls under way*: each call reserves, from before it is sent until its answer is read, the maximum
+//! that its answer may take. If there is no room, the call waits. *Rows kept*: the rows that listings hold until they are
+//! dropped. If there is no room, the listing fails.
 //!
-//! Both are shared by one rule: what a client has, what its namespace has, and what is asked for must fit into what is still
-//! free. Fifty namespaces that want all there is get a fifty-second each, and as much is left for whoever comes. Of the room for
-//! calls three sixths are set aside besides, one after another: a client that has a call under way leaves them all, one that has
-//! none leaves two, or one if its latest call was answered, and a namespace that has none leaves nothing. So services that hold
-//! what they can, however many, keep neither another namespace waiting nor the first call of a client of their own, and silent
-//! ones none whose service answers. Of those who wait, whoever asks for the least in that sense is next.
+//! One rule governs both: the bytes held by the client, plus the bytes held by its namespace, plus the requested bytes must fit
+//! into the free bytes. If fifty namespaces request all they can get, each gets a fifty-second, and as much is left for the
+//! next.
+//!
+//! For calls, up to three sixths of the store are reserved in addition. A client with a call under way must leave all three
+//! free. A client without one must leave two free, or one if its latest call was answered. A client in a namespace without
+//! calls under way must leave none free. So services that occupy as much memory as they can, in any number, delay neither
+//! another namespace nor the first call of another client in their own namespace; and silent services do not delay a client
+//! whose service answers. The waiting call that needs the least by this rule is next.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -21,21 +25,21 @@ use tokio::sync::oneshot;
 
 const MEBIBYTE: usize = 1 << 20;
 
-/// Room for a hundred calls under way, or fifty listings, each as large as it may be. With what 3,000 Instances take, and
+/// Room for a hundred calls under way, or fifty listings, each of maximum size. Together with the memory of 3,000 Instances and
 /// [`KEPT`], it stays within the 128 MiB of `deploy/`.
 const CALLS: usize = 48 * MEBIBYTE;
-/// Some 80,000 rows of 400 bytes; a third of them for one Account that is alone, half for one namespace.
+/// Some 80,000 rows of 400 bytes. A single Account gets at most a third of them, a single namespace at most half.
 const KEPT: usize = 32 * MEBIBYTE;
-/// What is left is divided as they are.
+/// The available memory is divided between the two stores in this proportion.
 const PARTS: usize = 5;
 const PARTS_KEPT: usize = 2;
-/// So much is for each however little is left: calls of several Accounts at a time, and ten thousand rows, a third of them for one
-/// Account that is alone.
+/// Each store has at least this size, however little memory is left: enough for calls of several Accounts at a time, and for
+/// ten thousand rows, of which a single Account gets at most a third.
 const LEAST: usize = 4 * MEBIBYTE;
-/// A command lists one account for one reader, whole rows at that, and ends.
+/// A command reads the listings of one account with whole rows for one user, and then ends.
 const KEPT_OF_A_COMMAND: usize = 1024 * MEBIBYTE;
 
-/// The memory of a process for what services say. Cheap to clone; all clones are one budget.
+/// The memory of a process for the answers of services. Cheap to clone; all clones share one budget.
 #[derive(Clone)]
 pub struct Budget {
     inner: Arc<Inner>,
@@ -47,7 +51,7 @@ struct Inner {
     namespaces: Mutex<HashMap<Box<str>, Weak<Held>>>,
 }
 
-/// Something that is taken and given back without waiting.
+/// A store from which room is taken and returned without waiting.
 struct Store {
     size: AtomicUsize,
     used: AtomicUsize,
@@ -56,11 +60,11 @@ struct Store {
 struct Calls {
     size: usize,
     used: usize,
-    /// In the order in which they came.
+    /// In the order of arrival.
     waiting: Vec<Waiting>,
 }
 
-/// What somebody has of both stores.
+/// The bytes that a client or a namespace holds of both stores.
 #[derive(Default)]
 struct Held {
     calls: AtomicUsize,
@@ -73,7 +77,7 @@ struct Waiting {
     granted: oneshot::Sender<Reservation>,
 }
 
-/// The part of one client. Cheap to clone; all clones are one part.
+/// The share of one client. Cheap to clone; all clones are the same share.
 #[derive(Clone)]
 pub(super) struct Share {
     part: Arc<Part>,
@@ -86,14 +90,14 @@ struct Part {
     answered_well: AtomicBool,
 }
 
-/// Room for one call. Dropping it gives the room back.
+/// Room for one call. Dropping it returns the room.
 #[must_use = "the room is given back when this is dropped"]
 pub(super) struct Reservation {
     share: Arc<Part>,
     bytes: usize,
 }
 
-/// What one row takes of a client's share, until it is dropped.
+/// The room of rows in a client's share, until this is dropped.
 pub struct Charge {
     share: Arc<Part>,
     bytes: usize,
@@ -132,17 +136,18 @@ impl Budget {
         }
     }
 
-    /// The budget of a command, which reads one account's listings whole and ends.
+    /// The budget of a command, which reads one account's listings and then ends.
     pub fn of_a_command() -> Self {
         Self::new(CALLS, KEPT_OF_A_COMMAND)
     }
 
-    /// Takes no more than fits: `left` bytes are what the process may still have. What does not fit waits, or fails and leaves
-    /// what is kept as it is; a little of either goes on in any case. More than is built in is never taken.
+    /// Limits both stores to `left`, the bytes that the process may still use. Calls without room then wait, and listings
+    /// without room fail; rows that are kept stay. Each store keeps a minimum, so that some work always proceeds, and never
+    /// exceeds its built-in size.
     pub fn fit(&self, left: usize) {
         let kept = &self.inner.kept;
         let mut calls = self.calls();
-        // What is promised to calls under way may not be resident yet.
+        // The memory reserved for calls under way may not be resident yet.
         let more = left.saturating_sub(calls.used) / PARTS * PARTS_KEPT;
         let size = kept.used.load(Ordering::Relaxed).saturating_add(more);
         kept.size.store(size.clamp(LEAST, KEPT), Ordering::Relaxed);
@@ -151,12 +156,12 @@ impl Budget {
         wake(self);
     }
 
-    /// What calls under way may take now, in bytes.
+    /// The bytes that calls under way may currently reserve.
     pub fn room(&self) -> usize {
         self.calls().size
     }
 
-    /// The part of a new client that is used from this namespace.
+    /// The share of a new client that is used from this namespace.
     pub(super) fn share(&self, namespace: &str) -> Share {
         let part = Part {
             budget: self.clone(),
@@ -188,12 +193,12 @@ impl Budget {
 }
 
 impl Share {
-    /// Another one of the same budget, for this namespace.
+    /// Another share of the same budget, for this namespace.
     pub(super) fn of(&self, namespace: &str) -> Self {
         self.part.budget.share(namespace)
     }
 
-    /// Waits for room for a call whose answer may take so many bytes. Dropping the future gives the place in the line up.
+    /// Waits for room for a call whose answer may take this many bytes. Dropping the future gives up the place in the queue.
     pub(super) async fn room(&self, bytes: usize) -> Reservation {
         let (granted, wait) = oneshot::channel();
         let late = {
@@ -208,18 +213,18 @@ impl Share {
         drop(late);
         match wait.await {
             Ok(room) => room,
-            // The budget, which holds the other end, lives as long as this.
+            // Cannot happen: this share holds the budget, which holds the sender.
             Err(_) => std::future::pending().await,
         }
     }
 
-    /// What is kept of this client's listings, in bytes.
+    /// The bytes that are kept of this client's listings.
     #[cfg(test)]
     pub(super) fn kept(&self) -> usize {
         self.part.own.kept.load(Ordering::Relaxed)
     }
 
-    /// Remembers how the latest call ended: with an answer that could be read, or without.
+    /// Records whether the latest call ended with a readable answer.
     pub(super) fn ended(&self, well: bool) {
         let before = self.part.answered_well.swap(well, Ordering::Relaxed);
         if well && !before {
@@ -227,13 +232,13 @@ impl Share {
         }
     }
 
-    /// Room for something that is kept.
+    /// Takes room for rows to be kept.
     ///
     /// # Errors
-    /// There is none.
+    /// There is no room.
     pub(super) fn charge(&self, bytes: usize) -> Result<Charge, NoMemory> {
         let (part, store) = (&self.part, &self.part.budget.inner.kept);
-        // All are taken first, so that two at a time never take the same room.
+        // Add first and check afterwards, so that two concurrent requests never take the same room.
         let mine = part.own.kept.fetch_add(bytes, Ordering::Relaxed);
         let of_all_mine = part.namespace.kept.fetch_add(bytes, Ordering::Relaxed);
         let of_all = store.used.fetch_add(bytes, Ordering::Relaxed);
@@ -249,7 +254,7 @@ impl Share {
 }
 
 impl Calls {
-    /// What must be free for a call to be made.
+    /// The bytes that must be free before a call is made.
     fn needs(&self, waiting: &Waiting) -> usize {
         let share = &waiting.share;
         let of_namespace = share.namespace.calls.load(Ordering::Relaxed);
@@ -260,7 +265,7 @@ impl Calls {
             (_, 0) => 2,
             (_, _) => 3,
         };
-        // More than there is at all would wait for ever.
+        // A request larger than the whole store would wait forever.
         let bytes = waiting.bytes.min(self.size);
         set_aside * (self.size / 6) + of_namespace + own + bytes
     }
@@ -272,8 +277,8 @@ impl Calls {
         Reservation { share, bytes }
     }
 
-    /// Everyone who finds room now, whoever needs the least first, and of these the longest waiting. Gives what came too
-    /// late for its waiter.
+    /// Grants room to every waiting call that fits: first the call that needs the least, and among equals the one that has
+    /// waited longest. Returns the rooms whose waiters have gone away.
     fn grant_all(&mut self) -> Vec<Reservation> {
         let mut late = Vec::new();
         self.waiting.retain(|waiting| !waiting.granted.is_closed());
@@ -291,7 +296,7 @@ impl Calls {
 }
 
 fn wake(budget: &Budget) {
-    // Dropped once the lock is free: it wants the lock itself.
+    // Dropped after the lock is released, since the drop takes the lock itself.
     let late = budget.calls().grant_all();
     drop(late);
 }
@@ -312,7 +317,7 @@ impl Drop for Reservation {
 }
 
 impl Charge {
-    /// Both in one, as long as they are of one client.
+    /// Merges two charges of the same client.
     pub(super) fn join(&mut self, mut other: Self) {
         if Arc::ptr_eq(&self.share, &other.share) {
             self.bytes += mem::take(&mut other.bytes);

@@ -1,4 +1,4 @@
-//! Making one call: what every operation has in common, from the room for its answer to the observer.
+//! Makes one call: the steps that all operations share, from the room for the answer to the observer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,17 +25,17 @@ use super::times;
 use super::transport::{Incoming, Line};
 use crate::runtime::traces;
 
-/// Told of each call: what, how it ended (the error's category), how long it took.
+/// Notified of each call: the operation, its result (the category of an error), its duration.
 pub type Observer = Arc<dyn Fn(Operation, Result<(), &'static str>, Duration) + Send + Sync>;
 
 /// The header that carries the token.
 const TOKEN_HEADER: &str = "x-open-token";
 
-/// What makes the calls of one client.
+/// Makes the calls of one client.
 #[derive(Clone)]
 pub(super) struct Caller {
     pub http: Line,
-    /// This client's part of the memory for answers.
+    /// This client's share of the memory for answers.
     pub share: Share,
     pub endpoint: Url,
     pub token: SecretString,
@@ -45,11 +45,11 @@ pub(super) struct Caller {
     pub health: Health,
     pub missing_codes: Vec<String>,
     pub observer: Option<Observer>,
-    /// Rows of lists keep every field that they were served with.
+    /// Whether rows of lists keep every field of the answer.
     pub whole_rows: bool,
 }
 
-/// Leave to make one mutating call: a place at the rate limiter, and room for the answer. Dropping it gives both back.
+/// A permit for one mutating call: a slot of the rate limiter, and room for the answer. Dropping it returns both.
 #[derive(Debug)]
 #[must_use = "a permit holds a place at the rate limiter, and room, until it is dropped"]
 pub struct Permit {
@@ -57,18 +57,18 @@ pub struct Permit {
     _room: Reservation,
 }
 
-/// Leave for one call.
+/// The permission for one call.
 pub(super) enum Leave {
-    /// To change something: whoever asked for it has waited before the intent was recorded.
+    /// For a mutating call. The caller waited for the permit before the intent was recorded.
     Given { _permit: Permit },
-    /// To look: room is waited for within the deadline.
+    /// For a read. It waits for room within its deadline.
     ToLook { _passage: Passage },
 }
 
 /// One call before it is made.
 pub(super) struct Call<'a> {
     pub operation: Operation,
-    /// How much of its answer is read.
+    /// The limits on how much of its answer is read.
     pub bounds: Bounds,
     pub query: &'a [(&'a str, &'a str)],
     pub body: Option<Value>,
@@ -78,7 +78,7 @@ pub(super) struct Call<'a> {
 }
 
 impl Caller {
-    /// Waits for leave to make one mutating call.
+    /// Waits for a permit for one mutating call.
     pub(super) async fn permit(&self, priority: CallPriority) -> Permit {
         let waits = traces::wait_for_permit(priority.as_str());
         let passage = self.limiter.pass(priority).instrument(waits).await;
@@ -89,8 +89,8 @@ impl Caller {
         }
     }
 
-    /// Makes the call, reads the answer, and tells the rate limiter, the observer and who asks whether the service answers.
-    /// `rows` takes the rows of its list as they arrive; what it took is worth nothing unless the call succeeds.
+    /// Makes the call, reads the answer, and reports the result to the rate limiter, the observer and the health tracker.
+    /// `rows` gets the rows of the list as they arrive; they are valid only if the call succeeds.
     pub(super) async fn run<T>(
         &self,
         call: Call<'_>,
@@ -125,7 +125,7 @@ impl Caller {
         self.health.heard(operation, began, outcome.as_ref().err());
         match &outcome {
             Err(error) if error.is_rate_limited() => self.limiter.refused(error.retry_after()),
-            // Nothing was heard of the limit.
+            // The call brought no information about the rate limit.
             Err(error) if error.status().is_none() => {}
             Ok(_) | Err(_) => self.limiter.answered(),
         }
@@ -143,7 +143,8 @@ impl Caller {
         outcome
     }
 
-    /// Room for the answer, where there is none yet: before anything is sent, since what is sent may bring an answer at once.
+    /// Reserves room for the answer unless the call has a permit, which includes it. It does so before the request is sent,
+    /// since the answer may arrive at once.
     async fn room(&self, call: &Call<'_>, ends: Instant) -> Result<Option<Reservation>, Fault> {
         if let Leave::Given { .. } = call.leave {
             return Ok(None);
@@ -152,7 +153,7 @@ impl Caller {
         room.map(Some).map_err(|_| Fault::NotSent(Cause::NoRoom))
     }
 
-    /// Sends the request and reads what comes back, all within one deadline.
+    /// Sends the request and reads the answer, all within one deadline.
     async fn exchange(
         &self,
         call: &Call<'_>,
@@ -165,7 +166,7 @@ impl Caller {
         let incoming = self.http.exchange(request, is_mutating).await?;
         let (status, retry_after) = (incoming.status, incoming.retry_after);
         if !(200..300).contains(&status) {
-            // The status alone is already an answer: a body that breaks off, or is too long, only lacks its reason.
+            // The status alone is an answer. If the body breaks off or is too long, only the reason is missing.
             let body = read(incoming, Bounds::of_refusal(), &mut |_| Ok(())).await;
             let body = body.ok().and_then(Result::ok);
             return Err(Fault::Answered {
@@ -222,7 +223,7 @@ async fn read(
     bounds: Bounds,
     rows: &mut TakeRow<'_>,
 ) -> Result<Result<Decoded, Unfit>, Fault> {
-    // One that says itself that it is too long need not arrive.
+    // A body that announces an excessive length is not read at all.
     let length = incoming.length.and_then(|length| length.try_into().ok());
     if length.is_some_and(|length: usize| length > bounds.body) {
         return Ok(Err(Excess::Body(bounds.body).into()));

@@ -1,4 +1,4 @@
-//! The one client: an operation in, a value or an [`Error`] out.
+//! The client of the service: each method makes one call and returns a value or an [`Error`].
 
 use std::fmt;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use super::wire::{
 };
 use crate::api::default_missing_codes;
 
-/// Rows asked for in a page: the most that the service gives (field note 7).
+/// Rows requested per page: the maximum that the service returns (field note 7).
 pub(crate) const PAGE_SIZE: u32 = 50;
 
 /// A client of the service for one endpoint and token. Cheap to clone.
@@ -43,10 +43,10 @@ impl fmt::Debug for Client {
 }
 
 impl Client {
-    /// A client with the default reading of "no such instance" and no observer.
+    /// A client with the default codes for "no such instance" and without an observer.
     ///
     /// # Errors
-    /// The endpoint is no plain http or https URL, or none that requests may go to; or the token fits in no header.
+    /// The endpoint is not a plain http or https URL, or is not allowed; or the token does not fit in a header.
     pub fn new(
         http: Http,
         endpoint: &str,
@@ -79,7 +79,7 @@ impl Client {
         })
     }
 
-    /// Counts what its answers take of memory to this namespace; without it, to none.
+    /// Counts the memory of its answers towards this namespace. By default they count towards no namespace.
     #[must_use]
     pub fn with_namespace(self, namespace: &str) -> Self {
         let caller = Arc::unwrap_or_clone(self.caller);
@@ -92,7 +92,7 @@ impl Client {
         }
     }
 
-    /// Has each call told to an observer.
+    /// Reports each call to an observer.
     #[must_use]
     pub fn with_observer(self, observer: Observer) -> Self {
         let caller = Caller {
@@ -104,7 +104,7 @@ impl Client {
         }
     }
 
-    /// Has rows of lists keep every field that they were served with: for showing them.
+    /// Keeps every field of the rows of lists, so that they can be shown.
     #[must_use]
     pub fn with_whole_rows(self) -> Self {
         let caller = Caller {
@@ -119,7 +119,7 @@ impl Client {
     /// Replaces the fragments of error codes that mean "no such thing" (field note 20). Case does not matter.
     #[must_use]
     pub fn with_missing_codes(self, fragments: Vec<String>) -> Self {
-        // An empty fragment would be found in every code.
+        // An empty fragment would match every code.
         let missing_codes = fragments
             .into_iter()
             .filter(|fragment| !fragment.is_empty())
@@ -133,7 +133,7 @@ impl Client {
         }
     }
 
-    /// Where the service is.
+    /// The URL of the service.
     pub fn endpoint(&self) -> &str {
         self.caller.endpoint.as_str().trim_end_matches('/')
     }
@@ -143,21 +143,21 @@ impl Client {
         &self.caller.limiter
     }
 
-    /// Whether the service answers, as the calls of this client show.
+    /// The health of the service, as the calls of this client show it.
     pub fn health(&self) -> &Health {
         &self.caller.health
     }
 
-    /// Room in this client's part of the memory for listings, for a row that takes so many bytes.
+    /// Takes room for a row of this many bytes in this client's share of the memory for listings.
     ///
     /// # Errors
-    /// There is none.
+    /// There is no room.
     pub fn charge(&self, bytes: usize) -> Result<Charge, NoMemory> {
         self.caller.share.charge(bytes)
     }
 
-    /// Waits for leave to make one mutating call, which takes it by value: so the wait for the limit, and for memory, lies before
-    /// the intent is recorded, and nothing lies between the record and the call.
+    /// Waits for a permit for one mutating call. The call takes the permit by value: the wait for the rate limit and for memory
+    /// comes before the intent is recorded, and nothing comes between the record and the call.
     pub async fn permit(&self, priority: CallPriority) -> Permit {
         self.caller.permit(priority).await
     }
@@ -165,7 +165,7 @@ impl Client {
     /// Section 4.3: details of one instance.
     ///
     /// # Errors
-    /// See [`Error`]; an answer without an `instance` of that very id is an error that proves nothing.
+    /// See [`Error`]. An answer without an `instance` of exactly this id is an error that proves nothing.
     pub async fn detail(&self, priority: CallPriority, id: &ServerId) -> Result<Detail, Error> {
         let query = [("ecsResourceUUID", id.as_str())];
         let call = self.read(priority, Operation::Detail, &query).await;
@@ -182,14 +182,14 @@ impl Client {
     /// Field note 5: the result of a task.
     ///
     /// # Errors
-    /// See [`Error`]; that the *task* failed is a report, not an error.
+    /// See [`Error`]. A failed *task* is a report, not an error.
     pub async fn task(&self, priority: CallPriority, id: &TaskId) -> Result<TaskReport, Error> {
         let query = [("asyncTaskUUID", id.as_str())];
         let call = self.read(priority, Operation::Task, &query).await;
         self.caller.run(call, &mut no_rows, |mut answer, reading| {
             let report = TaskReport::read(&answer.body);
             if matches!(&report, Some(report) if report.state.is_final() && report.state != super::TaskState::Succeeded) {
-                // The envelope of a failed task may deny success too: about the task, not about the query.
+                // The envelope of a failed task may deny success as well. This concerns the task, not the query.
                 answer.body.remove("success");
                 answer.body.remove("httpStatus");
             }
@@ -198,8 +198,8 @@ impl Client {
         .await
     }
 
-    /// Field note 7: one page of the instances of a place, from page 1. `read` makes of each row what is kept of it, as it
-    /// arrives; none of one that is no server.
+    /// Field note 7: one page of the instances of a place, from page 1. `read` converts each row as it arrives to the value
+    /// that is kept; it returns none for a row that is not a server.
     ///
     /// # Errors
     /// See [`Error`].
@@ -242,8 +242,8 @@ impl Client {
         })
     }
 
-    /// Section 4.7, for one row: the cheapest call that an account must be allowed to make. Tells only whether the
-    /// service answers and takes the token. Goes beside calls that fill the rate limiter, since those may be waiting for a
+    /// Section 4.7, for one row: the cheapest call that every account may make. It shows only whether the service answers and
+    /// accepts the token. It does not count towards the limit on concurrent calls, since these calls may all be waiting for a
     /// service that does not answer.
     ///
     /// # Errors
@@ -262,10 +262,10 @@ impl Client {
         self.caller.run(call, &mut skip, answered).await
     }
 
-    /// Section 4.1: create an instance. Never repeated by itself.
+    /// Section 4.1: create an instance. The client never repeats this call.
     ///
     /// # Errors
-    /// See [`Error`]; a success without both identifiers is an unknown outcome.
+    /// See [`Error`]. A success without both identifiers is an unknown outcome.
     pub async fn create(
         &self,
         permit: Permit,
@@ -333,7 +333,7 @@ impl Client {
     /// Section 4.4: reinstall the operating system.
     ///
     /// # Errors
-    /// See [`Error`]; a success without a task is an unknown outcome.
+    /// See [`Error`]. A success without a task is an unknown outcome.
     pub async fn reinstall(
         &self,
         permit: Permit,
@@ -351,7 +351,7 @@ impl Client {
     /// Section 4.2: set the password of the login account.
     ///
     /// # Errors
-    /// See [`Error`]; a success without a task is an unknown outcome.
+    /// See [`Error`]. A success without a task is an unknown outcome.
     pub async fn modify_password(
         &self,
         permit: Permit,
@@ -366,7 +366,7 @@ impl Client {
         self.caller.run(call, &mut no_rows, task_answer).await
     }
 
-    /// A call about one instance whose task may be missing from the answer: what it does shows in the listing.
+    /// A call about one instance whose answer may lack the task: its effect shows in the listing.
     async fn plain(
         &self,
         operation: Operation,
@@ -379,7 +379,7 @@ impl Client {
                 &mut no_rows,
                 |answer, reading| {
                     let task = task_id(&answer.body);
-                    // An envelope field besides makes it an answer of the service and not any odd object.
+                    // A field of the envelope shows that the answer comes from the service and is not an arbitrary object.
                     let spoken = task.is_some()
                         || (answer.body.contains_key("httpStatus")
                             && !bears_bad_code(&answer.body));
@@ -420,7 +420,7 @@ fn looking<'a>(
     }
 }
 
-/// For an answer without a list.
+/// For answers without a list.
 fn no_rows(_: &[u8]) -> Result<(), Unfit> {
     Ok(())
 }

@@ -1,22 +1,22 @@
-//! An answer decoded as it arrives: rows of its list one by one, what stands beside the list at the end, and never more in
-//! memory than one row and the rest, each within its bound.
+//! Decodes an answer as it arrives: the rows of its list one by one, the rest at the end. At most one row and the rest are in
+//! memory, each within its limit.
 //!
-//! This file finds where rows begin and end, and counts; what a row or the rest says, and whether it is JSON at all,
-//! serde_json decides, on a text whose size, depth and decoded size are known to be within bounds.
+//! This file finds the boundaries of rows, and counts. serde_json decides whether a text is JSON and decodes it, once its size,
+//! depth and decoded size are known to be within the limits.
 
 use serde_json::{Map, Value};
 
 use super::bounds::{Bounds, Excess, ListBounds};
 use super::budget::NoMemory;
 
-/// Why an answer is not read to its end.
+/// The reason why an answer is not read to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unfit {
-    /// It is not what was asked for.
+    /// It is not the requested kind of answer.
     Malformed(&'static str),
-    /// It is more than is read of such an answer.
+    /// It exceeds a limit.
     Excess(Excess),
-    /// What is to be kept of it finds no memory.
+    /// There is no memory for the rows that are to be kept.
     NoMemory(NoMemory),
 }
 
@@ -32,32 +32,32 @@ impl From<NoMemory> for Unfit {
     }
 }
 
-/// What a body is called that is none.
+/// The error for a body that is not a JSON object.
 pub(super) const NO_OBJECT: Unfit = Unfit::Malformed("its body is no JSON object");
 const NO_ROW: Unfit = Unfit::Malformed("a row of its list is no JSON");
 
-/// Takes the rows of a list, each as its text.
+/// Receives each row of a list as text.
 pub(super) type TakeRow<'a> = dyn FnMut(&[u8]) -> Result<(), Unfit> + Send + 'a;
 
 /// An answer that was read to its end.
 #[derive(Debug)]
 pub(super) struct Decoded {
-    /// Everything but the rows of the list, which stands here empty.
+    /// Everything but the rows of the list, which is empty here.
     pub body: Map<String, Value>,
-    /// Whether there was such a list.
+    /// Whether the answer contained the list.
     pub listed: bool,
 }
 
-/// Takes an answer piece by piece.
+/// Receives an answer piece by piece.
 pub(super) struct Decoder {
     bounds: Bounds,
-    /// Bytes so far.
+    /// Number of bytes received.
     seen: usize,
     depth: usize,
     text: Text,
-    /// Where the latest string of the rest began, as long as it may be the name of the list.
+    /// The start of the latest string outside of rows, while that string may be the name of the list.
     name: Option<usize>,
-    /// The name of the list and its colon are there: a bracket begins it.
+    /// The name of the list and its colon were read: a bracket now begins the list.
     is_named: bool,
     within: bool,
     listed: bool,
@@ -66,7 +66,7 @@ pub(super) struct Decoder {
     row: Part,
 }
 
-/// Whether a byte is text.
+/// Whether the current byte is part of a string.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Text {
     No,
@@ -79,23 +79,23 @@ enum Text {
 #[derive(Default)]
 struct Part {
     text: Vec<u8>,
-    /// What it takes once decoded, its text left aside: an upper bound by what the tree of serde_json is made of.
+    /// The memory of the decoded value without its text: an upper bound, based on the structure of serde_json's tree.
     tree: usize,
 }
 
-/// A map has room for eleven entries as soon as it has one: 640 bytes, and its place in what it stands in.
+/// A map allocates room for eleven entries with its first one: 640 bytes, plus its slot in the containing value.
 const MAP: usize = 704;
 /// A list begins with room for four values.
 const LIST: usize = 160;
 /// An entry of a map that is half full, or a value of a list that just grew.
 const ENTRY: usize = 112;
-/// The least that the allocator gives for a string.
+/// The allocator's minimum for a string.
 const STRING: usize = 16;
-/// The first size of a buffer: most rows fit into it.
+/// The initial size of a buffer: most rows fit into it.
 const FIRST: usize = 2 * 1024;
 
 impl Part {
-    /// Grows by this text, of which there is never more than this; tells whether there was room.
+    /// Appends a text unless the result exceeds `most` bytes; returns whether it did.
     fn grow(&mut self, text: &[u8], most: usize) -> bool {
         let needed = self.text.len() + text.len();
         if needed > most {
@@ -125,7 +125,7 @@ impl Part {
 }
 
 impl Decoder {
-    /// Nothing was read yet.
+    /// A decoder at the start of an answer.
     pub(super) fn new(bounds: Bounds) -> Self {
         Self {
             bounds,
@@ -142,10 +142,10 @@ impl Decoder {
         }
     }
 
-    /// Takes the next piece.
+    /// Processes the next piece.
     ///
     /// # Errors
-    /// The answer is not to be read any further.
+    /// The answer must not be read any further.
     pub(super) fn push(&mut self, piece: &[u8], take: &mut TakeRow<'_>) -> Result<(), Unfit> {
         self.seen = self.seen.saturating_add(piece.len());
         if self.seen > self.bounds.body {
@@ -169,10 +169,10 @@ impl Decoder {
         Ok(())
     }
 
-    /// The answer is at its end.
+    /// Ends the answer.
     ///
     /// # Errors
-    /// It is no object, or was cut.
+    /// The answer is not an object, or was truncated.
     pub(super) fn finish(self) -> Result<Decoded, Unfit> {
         if self.text != Text::No || self.depth != 0 || self.within {
             return Err(NO_OBJECT);
@@ -198,7 +198,7 @@ impl Decoder {
         }
     }
 
-    /// How large the part may be that grows now, and what it is called when it is larger.
+    /// The size limit of the part that is being read, and the error if the part exceeds it.
     fn most(&self) -> (usize, Excess) {
         let rest = self.bounds.rest;
         match self.bounds.list {
@@ -220,7 +220,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// White space between two tokens counts once, however long it is.
+    /// White space between two tokens counts as one byte, regardless of its length.
     fn space(&mut self) -> Result<(), Excess> {
         let before = self.part().text.last();
         if before.is_some_and(|before| *before != b' ') {
@@ -229,7 +229,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// Takes the text up to the end of the string, or of the piece.
+    /// Processes the text up to the end of the string or of the piece.
     fn in_string<'a>(&mut self, piece: &'a [u8]) -> Result<&'a [u8], Unfit> {
         let end = piece.iter().position(|byte| matches!(byte, b'"' | b'\\'));
         let (text, after) = piece.split_at(end.map_or(piece.len(), |end| end + 1));
@@ -242,7 +242,7 @@ impl Decoder {
         Ok(after)
     }
 
-    /// A byte outside of any string.
+    /// Processes a byte outside of any string.
     fn outside(&mut self, byte: u8, take: &mut TakeRow<'_>) -> Result<(), Unfit> {
         if matches!(byte, b' ' | b'\t' | b'\r' | b'\n') {
             return Ok(self.space()?);
@@ -290,7 +290,7 @@ impl Decoder {
         serde_json::from_slice::<String>(name).is_ok_and(|name| name == list.field)
     }
 
-    /// A comma or a bracket of the list itself.
+    /// Processes a comma or a bracket of the list itself.
     fn end_of_row(&mut self, byte: u8, take: &mut TakeRow<'_>) -> Result<(), Unfit> {
         let is_last = byte != b',';
         let is_empty_list = is_last && self.rows == 0 && self.row.is_empty();
@@ -315,10 +315,10 @@ impl Decoder {
     }
 }
 
-/// The fields of a row; none where it is no object.
+/// The fields of a row; none if the row is not an object.
 ///
 /// # Errors
-/// It is no JSON.
+/// The row is not JSON.
 pub(super) fn fields(row: &[u8]) -> Result<Option<Map<String, Value>>, Unfit> {
     match serde_json::from_slice(row).map_err(|_| NO_ROW)? {
         Value::Object(fields) => Ok(Some(fields)),
@@ -328,10 +328,10 @@ pub(super) fn fields(row: &[u8]) -> Result<Option<Map<String, Value>>, Unfit> {
     }
 }
 
-/// Whether a row is JSON, without keeping anything of it.
+/// Checks that a row is JSON, without keeping any of it.
 ///
 /// # Errors
-/// It is none.
+/// The row is not JSON.
 pub(super) fn skip(row: &[u8]) -> Result<(), Unfit> {
     let ignored: serde_json::Result<serde::de::IgnoredAny> = serde_json::from_slice(row);
     ignored.map(|_| ()).map_err(|_| NO_ROW)

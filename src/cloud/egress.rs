@@ -1,7 +1,7 @@
-//! Where requests may go: checked on every connection, after the name was resolved.
+//! Restricts the addresses to which requests may go. The check happens on every connection, after name resolution.
 //!
-//! A URL with an address in it never meets a resolver, so it is checked when a client is made of it; a name is checked each
-//! time it is resolved, which is on each new connection, so that a name which means something else by then is met.
+//! A URL with a literal address never uses a resolver, so it is checked when a client is created. A name is checked each time
+//! it is resolved, that is, for each new connection, so that a later change of its addresses is noticed.
 
 use super::address::{Refused, Target, internal};
 use super::endpoint::AllowedEndpoints;
@@ -15,24 +15,24 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use tokio::sync::Semaphore;
 use url::{Host, Url};
 
-/// Looks a name up.
+/// Resolves a name.
 pub(super) type Lookup =
     Arc<dyn Fn(String) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>> + Send + Sync>;
 
-/// Look-ups of one name at the same time. Each holds a thread for as long as its name server does not answer, and there are
-/// 512 of these for everything.
+/// Concurrent look-ups of one name. Each occupies a thread until its name server answers, and the whole process has 512 such
+/// threads.
 const LOOKUPS: usize = 2;
 
-/// Where requests may go.
+/// The destinations that requests may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Egress {
-    /// Anywhere: on a person's own machine, with his own network and his own rights, as with any other client.
+    /// No restriction: a command on a user's own machine has that user's network and rights, like any other client.
     Anywhere,
-    /// Not to internal addresses, unless an allowed endpoint names the host.
+    /// No internal addresses, unless an allowed endpoint names the host.
     Guarded,
 }
 
-/// The hosts of one client that internal addresses are allowed to, or all.
+/// The hosts of one client for which internal addresses are allowed, or all hosts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Exempt {
     All,
@@ -40,8 +40,8 @@ pub(super) enum Exempt {
 }
 
 impl Egress {
-    /// Checks what can be checked without a resolver: the hosts of these URLs that are addresses. Gives the hosts that are
-    /// allowed whatever their address.
+    /// Checks those of the URLs whose host is a literal address. Returns the hosts that are allowed regardless of their
+    /// address.
     ///
     /// # Errors
     /// A host is an internal address.
@@ -55,7 +55,8 @@ impl Egress {
         }
         let mut exempt = Vec::new();
         for (target, url) in urls {
-            // By the pattern that allows this very URL, port included: another port of the host is another service.
+            // Only a pattern that allows exactly this URL exempts the host, port included: another port of the host is another
+            // service.
             let host = url.host_str().unwrap_or_default();
             if allowed.allow(url) && allowed.names_host(host) {
                 exempt.push(host.to_owned());
@@ -76,7 +77,7 @@ impl Egress {
     }
 }
 
-/// Looks names up as the system does.
+/// Resolves names with the system's resolver.
 pub(super) fn system() -> Lookup {
     let under_way: Arc<Mutex<HashMap<String, Weak<Semaphore>>>> = Arc::default();
     Arc::new(move |name| {
@@ -92,9 +93,9 @@ pub(super) fn system() -> Lookup {
         };
         Box::pin(async move {
             let place = places.acquire_owned().await.map_err(io::Error::other)?;
-            // In a task of its own: who gives up waiting does not give back the thread, so he must not give back the place.
+            // In its own task: if the caller stops waiting, the thread stays occupied, so the permit must stay taken, too.
             let looking = tokio::spawn(async move {
-                // The port is the connector's matter.
+                // The connector sets the port.
                 let found = tokio::net::lookup_host((name.as_str(), 0)).await;
                 drop(place);
                 found.map(Iterator::collect)
@@ -104,7 +105,7 @@ pub(super) fn system() -> Lookup {
     })
 }
 
-/// Resolves, and leaves out what nothing may be sent to.
+/// Resolves names, and drops the addresses to which nothing may be sent.
 pub(super) struct Filter {
     pub(super) lookup: Lookup,
     pub(super) exempt: Exempt,
@@ -124,7 +125,7 @@ impl Resolve for Filter {
 /// The addresses that may be used, in the order of the answer.
 ///
 /// # Errors
-/// Every one is internal. The least of them is told, so that an answer in another order is told in the same words.
+/// Every address is internal. The error names the smallest one, so that it does not depend on the order of the answer.
 fn permitted(found: impl Iterator<Item = SocketAddr>, is_exempt: bool) -> Result<Addrs, Refused> {
     let (mut good, mut refused) = (Vec::new(), Vec::new());
     for address in found {
@@ -152,7 +153,7 @@ mod tests {
         Egress::Guarded.check(&patterns.into(), [(Target::Endpoint, &url)])
     }
 
-    /// Whatever form a URL has for it.
+    /// Covers every notation that URLs allow for an address.
     #[test]
     fn an_internal_address_in_a_url_is_refused_in_every_spelling() {
         for url in [
@@ -194,7 +195,7 @@ mod tests {
         assert_eq!(exempt, Exempt::Hosts(vec!["127.0.0.1".to_owned()]));
         assert!(check(&named, "http://127.0.0.1:8081/api").is_err());
         assert!(check(&named, "http://127.0.0.2:8080/api").is_err());
-        // A pattern names no host that is only below its own.
+        // A wildcard pattern does not name the hosts that it matches.
         let below = check(&["*.cloud.example"], "https://meta.cloud.example").unwrap();
         assert_eq!(below, Exempt::Hosts(Vec::new()));
         let url = Url::parse("http://127.0.0.1/").unwrap();

@@ -1,4 +1,4 @@
-//! Where requests may go: an Account's endpoint, and the patterns by which somebody allows endpoints.
+//! An Account's endpoint, and the patterns that limit which endpoints the operator uses.
 
 use super::error::BuildError;
 use std::fmt;
@@ -7,10 +7,10 @@ use std::sync::Arc;
 use thiserror::Error;
 use url::{Host, Url};
 
-/// An endpoint that requests can be appended to.
+/// Parses an endpoint to which the paths of requests can be appended.
 ///
 /// # Errors
-/// It is no http or https URL, or there is something in it that no endpoint has.
+/// It is not an http or https URL, or contains a part that no endpoint has.
 pub fn check_endpoint(endpoint: &str) -> Result<Url, BuildError> {
     let url = Url::parse(endpoint.trim()).map_err(|_| BuildError::Endpoint("is no URL"))?;
     if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
@@ -25,18 +25,18 @@ pub fn check_endpoint(endpoint: &str) -> Result<Url, BuildError> {
     Ok(url)
 }
 
-/// The endpoints that an operator allows (`--allowed-endpoint`). Cheap to clone.
+/// The endpoints that the operator allows (`--allowed-endpoint`). Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct AllowedEndpoints(Arc<[EndpointPattern]>);
 
 impl AllowedEndpoints {
-    /// Whether requests may go to this endpoint. Without a pattern they may go to any.
+    /// Whether requests may go to this endpoint. Without patterns, every endpoint is allowed.
     pub fn allow(&self, endpoint: &Url) -> bool {
         self.0.is_empty() || self.0.iter().any(|pattern| pattern.matches(endpoint))
     }
 
-    /// Whether a pattern names this very host, and not just a domain above it: then it is meant, also where it is an
-    /// address or resolves to one that is otherwise refused. An IPv6 address may stand in brackets.
+    /// Whether a pattern names exactly this host, rather than a domain above it. Such a host is allowed on purpose, even if it
+    /// is, or resolves to, an address that is otherwise refused. An IPv6 address may be in brackets.
     pub fn names_host(&self, host: &str) -> bool {
         let literal = match host.contains(':') && !host.starts_with('[') {
             true => Host::parse(&format!("[{host}]")),
@@ -56,33 +56,33 @@ impl From<Vec<EndpointPattern>> for AllowedEndpoints {
     }
 }
 
-/// The endpoints that somebody allows, written as a source of a Content Security Policy is: `[scheme://]host[:port][/path]`.
+/// A pattern of allowed endpoints, in the syntax of a source in a Content Security Policy: `[scheme://]host[:port][/path]`.
 ///
-/// * The scheme is https where none is given.
-/// * The host `*.cloud.example` is every host below cloud.example, and not cloud.example itself.
-/// * The port is the scheme's own where none is given; `:*` is any.
+/// * The default scheme is https.
+/// * The host `*.cloud.example` matches every host below cloud.example, but not cloud.example itself.
+/// * The default port is the scheme's own; `:*` is any port.
 /// * The path is a prefix by whole segments.
 ///
-/// Both sides are compared as parsed URLs, by the parser that the requests are made with: what it reads as another host
-/// or path is another one.
+/// Both sides are compared as URLs, parsed by the same parser that the requests use, so that the comparison and the requests
+/// agree on host and path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndpointPattern {
     text: String,
     scheme: String,
     host: HostPattern,
-    /// None is any.
+    /// None is any port.
     port: Option<u16>,
     path: Vec<String>,
 }
 
-/// A host in its normal form, without the dot at its end that a name may have.
+/// A host in normalized form, without the trailing dot that a name may have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum HostPattern {
     Is(String),
     Below(String),
 }
 
-/// What is wrong with a pattern. Does not repeat it: there may be a password in it.
+/// The error in a pattern. It does not repeat the pattern, which may contain a password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("{0}: write it as https://cloud.example/api or *.cloud.example")]
 pub struct PatternError(&'static str);
@@ -145,7 +145,7 @@ impl FromStr for EndpointPattern {
 }
 
 impl EndpointPattern {
-    /// Whether an endpoint is one of these.
+    /// Whether an endpoint matches this pattern.
     pub fn matches(&self, endpoint: &Url) -> bool {
         let Self {
             text: _,
@@ -181,19 +181,19 @@ impl fmt::Display for EndpointPattern {
     }
 }
 
-/// A host as the parser writes it, without the dot at the end of a name: with it and without it, it is the same host.
+/// A host as the parser writes it, without the trailing dot of a name: with and without the dot, it is the same host.
 fn plain(host: &str) -> String {
     host.strip_suffix('.').unwrap_or(host).to_owned()
 }
 
-/// The segments of a path; slashes at its end are dropped, as they are when a request is made.
+/// The segments of a path. Trailing slashes are dropped, as in requests.
 fn segments(url: &Url) -> impl Iterator<Item = &str> {
     let path = url.path().trim_end_matches('/');
     path.split('/').skip(1)
 }
 
-/// Whether the path of an endpoint begins with these segments. What follows them has to be plain: an escaped slash, `..;`, `...`
-/// or an empty segment is read by some servers as the way up again.
+/// Whether the path of an endpoint begins with these segments. The remaining segments must be plain: some servers interpret an
+/// escaped slash, `..;`, `...` or an empty segment as the parent directory.
 fn is_below(endpoint: &Url, path: &[String]) -> bool {
     let mut segments = segments(endpoint);
     let begins = path

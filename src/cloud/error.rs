@@ -1,4 +1,4 @@
-//! Errors of the service, on two axes: is it worth trying again, and may the call have happened all the same?
+//! Errors of calls to the service, on two axes: is a retry worthwhile, and may the call have taken effect?
 
 pub(super) mod cause;
 mod flaw;
@@ -18,13 +18,13 @@ use super::decode::Unfit;
 use super::operation::Operation;
 use super::password;
 
-/// A client could not be built: the configuration is at fault, nothing was sent.
+/// A client could not be built. The configuration is wrong; nothing was sent.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
-    /// The endpoint is no URL that requests can go to.
+    /// The endpoint is not a URL that requests can go to.
     #[error("the endpoint {0}")]
     Endpoint(&'static str),
-    /// The endpoint is none of those that the operator is told to talk to.
+    /// The operator does not allow this endpoint.
     #[error("the endpoint is none of those that the operator allows")]
     NotAllowed,
     /// The token cannot be sent in a header.
@@ -33,19 +33,19 @@ pub enum BuildError {
     /// An overridden path is not a plain absolute path.
     #[error("the path for {operation} is not a plain absolute path")]
     Path {
-        /// The operation whose path it is.
+        /// The operation of that path.
         operation: Operation,
     },
-    /// The endpoint or the proxy is an address that no request may go to.
+    /// The endpoint or the proxy is an address to which no request may go.
     #[error("no request goes to {1}")]
     Internal(Target, Refused),
-    /// The proxy is no URL that connections can go through.
+    /// The proxy is not a URL that connections can use.
     #[error("the proxy {0}")]
     Proxy(&'static str),
-    /// The proxy is none that requests may go through.
+    /// The operator does not allow this proxy.
     #[error("the proxy is none that --allowed-endpoint of the operator allows")]
     ProxyNotAllowed,
-    /// The CA bundle or the client certificate is of no use.
+    /// The CA bundle or the client certificate is not usable.
     #[error(transparent)]
     Tls(TlsError),
     /// The HTTP client could not be set up.
@@ -53,10 +53,10 @@ pub enum BuildError {
     Http(#[source] reqwest::Error),
 }
 
-/// A call that did not bring what was asked for.
+/// A failed call.
 ///
-/// `Display` names the call and its path once, says what follows where that is sure, and never has a token, a password or a whole
-/// body; what lies beneath is in the source chain.
+/// `Display` names the call and its path once, and states what the operator does next if that is certain. It never contains a
+/// token, a password or a whole body. Causes are in the source chain.
 #[derive(Debug)]
 pub struct Error {
     pub(super) operation: Operation,
@@ -64,31 +64,31 @@ pub struct Error {
     pub(super) fault: Fault,
 }
 
-/// What went wrong, before it is known where.
+/// The fault of a call, without its operation and path.
 #[derive(Debug)]
 pub(super) enum Fault {
-    /// No connection was opened: name resolution, TCP or TLS failed, or there was nothing to send.
+    /// No connection was opened: name resolution, TCP or TLS failed, or the request could not be built.
     NotSent(Cause),
     /// The deadline passed.
     Timeout(Cause),
-    /// The connection broke with the request on it, or the answer was cut.
+    /// The connection broke after the request was sent, or the answer was truncated.
     Broken(Cause),
-    /// The service answered with a status that is no success, or said no in a 2xx.
+    /// The service answered without a success status, or refused in a 2xx.
     Answered {
         status: u16,
         refusal: Option<Refusal>,
         retry_after: Option<Duration>,
     },
-    /// A 2xx that does not say what a success says.
+    /// A 2xx without the content of a success.
     Garbled { status: u16, what: &'static str },
-    /// A 2xx that is more than is read of such an answer.
+    /// A 2xx that exceeds the limits of such an answer.
     Oversized { status: u16, excess: Excess },
-    /// A page of a list whose rows find no memory.
+    /// A page of a list for whose rows there is no memory.
     Unkept { status: u16, full: NoMemory },
 }
 
 impl Fault {
-    /// What it is that an answer with a status of success could not be read.
+    /// The fault for an answer with a success status that could not be read.
     pub(super) fn unfit(status: u16, unfit: Unfit) -> Self {
         match unfit {
             Unfit::Malformed(what) => Self::Garbled { status, what },
@@ -98,19 +98,19 @@ impl Fault {
     }
 }
 
-/// An error envelope that could be read.
+/// A readable error envelope.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Refusal {
-    /// The envelope's own `httpStatus`, where it has one.
+    /// The envelope's own `httpStatus`, if present.
     pub status: Option<u16>,
     pub code: Option<String>,
     pub message: Option<String>,
-    /// The code is one of those that mean "no such thing".
+    /// Whether the code is one of those that mean "no such thing".
     pub missing: bool,
 }
 
-/// Whether a status with a readable envelope settles that nothing was done. A 5xx tells nothing whatever its body
-/// says, nor does 408; nothing in the protocol gives a 1xx or 3xx a meaning.
+/// Whether a status with a readable envelope proves that nothing was done. A 5xx or a 408 proves nothing, regardless of the
+/// body; 1xx and 3xx have no meaning in the protocol.
 fn settles(status: u16) -> bool {
     matches!(status, 200..=299 | 400..=407 | 409..=499)
 }
@@ -121,8 +121,8 @@ impl Error {
         self.operation
     }
 
-    /// Whether the service may have carried the call out. `false` only where that is sure: no connection was opened,
-    /// or the service refused in a way that could be read.
+    /// Whether the service may have carried out the call. `false` only if that is certain: no connection was opened, or the
+    /// service refused in a readable way.
     pub fn may_have_happened(&self) -> bool {
         match &self.fault {
             Fault::NotSent(_) => false,
@@ -142,7 +142,7 @@ impl Error {
         }
     }
 
-    /// Whether the same request may succeed later without anybody changing anything.
+    /// Whether the same request may succeed later without a change by anyone.
     pub fn is_retryable(&self) -> bool {
         match &self.fault {
             Fault::NotSent(_)
@@ -152,14 +152,14 @@ impl Error {
             | Fault::Oversized { .. }
             | Fault::Unkept { .. } => true,
             Fault::Answered { .. } => match self.status() {
-                // Conflict, locked, too early: another operation holds the instance.
+                // Conflict, locked, too early: another operation occupies the instance.
                 Some(408 | 409 | 423 | 425 | 429 | 500..) | None => true,
                 Some(_) => false,
             },
         }
     }
 
-    /// How long the service asked to be left alone, at most ten minutes.
+    /// How long the service requests a pause, at most ten minutes.
     pub fn retry_after(&self) -> Option<Duration> {
         match &self.fault {
             Fault::Answered { retry_after, .. } => *retry_after,
@@ -172,17 +172,17 @@ impl Error {
         }
     }
 
-    /// The service's own "no such instance", from a call that was authorised and named nothing but the instance.
+    /// The service's own "no such instance", in the answer to a call that was authorised and named only the instance.
     pub fn is_no_such_instance(&self) -> bool {
         self.operation.names_only_an_instance() && self.is_not_found()
     }
 
-    /// The service's own "no such task": tasks may expire, so this says nothing about the operation's outcome.
+    /// The service's own "no such task". Tasks may expire, so this proves nothing about the operation's outcome.
     pub fn is_no_such_task(&self) -> bool {
         self.operation == Operation::Task && self.is_not_found()
     }
 
-    /// The service's own "no such region" or "no such zone", said of a listing: no server can be there.
+    /// The service's own "no such region" or "no such zone" for a listing: no server can exist there.
     pub fn is_no_such_place(&self) -> bool {
         let code = self.code().unwrap_or_default().to_ascii_lowercase();
         let names_a_place = code.contains("zone") || code.contains("region");
@@ -207,33 +207,33 @@ impl Error {
             && (*status == 404 || refusal.missing)
     }
 
-    /// The token was not accepted, or not for this.
+    /// The token was refused, in general or for this call.
     pub fn is_unauthorized(&self) -> bool {
         let begins = |word| self.code().is_some_and(|code| starts_with(code, word));
         match self.status() {
             Some(401) => true,
-            // The token was taken: it is the account's standing or its quota that stands in the way.
+            // The token was accepted: the reason is the account's status or quota.
             Some(403) => !begins("account") && !begins("quota"),
             _ => begins("authenticated."),
         }
     }
 
-    /// The account itself is refused (payment, suspension). A guess from the status 402 and from codes whose first
-    /// part is `Account`, since the specification names none: good for a reason in a condition, not for a decision.
+    /// The service refuses the account itself (payment, suspension). This is a guess from the status 402 and from codes that
+    /// begin with `Account`, since the specification names none: good enough for the reason of a condition, not for a decision.
     pub fn is_account_not_normal(&self) -> bool {
         !self.is_unauthorized()
             && (self.status() == Some(402)
                 || self.code().is_some_and(|code| starts_with(code, "account")))
     }
 
-    /// Another operation holds the instance, or it is not in the state that the request needs: asked again later, the
-    /// same request may be taken.
+    /// Another operation occupies the instance, or the instance is not in the required state. The same request may be accepted
+    /// later.
     pub fn is_conflict(&self) -> bool {
         matches!(self.status(), Some(409 | 423 | 425))
     }
 
-    /// The service wants the instance stopped first (field note 10: one client states it). Read from words, since no code
-    /// is specified for it: it must be a refusal of a state, and speak of one that is off.
+    /// The service requires the instance to be stopped first (field note 10: one client states this). Detected by words, since
+    /// no code is specified: it must be a refusal because of a state, and mention a stopped one.
     pub fn wants_it_stopped(&self) -> bool {
         let mentions = |text: Option<&str>, words: &[&str]| {
             let text = text.unwrap_or_default().to_ascii_lowercase();
@@ -250,17 +250,18 @@ impl Error {
         is_of_it && of_a_state && says_off && !runs
     }
 
-    /// The request limit of the service was met.
+    /// The rate limit of the service was exceeded.
     pub fn is_rate_limited(&self) -> bool {
         self.status() == Some(429)
     }
 
-    /// No connection opened: the service has heard nothing, and would hear nothing of another request now.
+    /// No connection was opened: the service received nothing, and another request would not reach it now, either.
     pub fn was_not_sent(&self) -> bool {
         matches!(self.fault, Fault::NotSent(_))
     }
 
-    /// The address that the service's name means, or its proxy's, where no request may go to any that it means.
+    /// The refused address to which the name of the service or of its proxy resolves, if no request may go to any of the name's
+    /// addresses.
     pub fn refused_address(&self) -> Option<Refused> {
         match &self.fault {
             Fault::NotSent(Cause::Network(source)) => beneath(source).find_map(|error| {
@@ -271,8 +272,8 @@ impl Error {
         }
     }
 
-    /// Whether it shows that the service cannot be reached, or does not answer as it does when all is well: nothing was heard of
-    /// it, or what was heard is no word of its own.
+    /// Whether the error shows that the service cannot be reached or does not work normally: there was no answer, or an answer
+    /// that the service itself would not send.
     pub fn is_outage(&self) -> bool {
         match &self.fault {
             Fault::NotSent(Cause::NoRoom) | Fault::Oversized { .. } | Fault::Unkept { .. } => false,
@@ -286,8 +287,8 @@ impl Error {
         }
     }
 
-    /// Nothing was done, and the same call may be taken later. Calls that change something are the operator's alone, and it makes
-    /// such a one again.
+    /// Whether the operator itself repeats the call: nothing was done, and the service may accept the same call later. Only the
+    /// operator makes mutating calls.
     fn is_made_again(&self) -> bool {
         let is_of_the_account = self.is_unauthorized() || self.is_account_not_normal();
         self.operation.is_mutating()
@@ -296,7 +297,7 @@ impl Error {
             && !is_of_the_account
     }
 
-    /// Whether the answer is one of a server that does not know the path: a 404 that can be read speaks of a thing instead.
+    /// Whether the answer looks like that of a server that does not know the path. A readable 404 concerns a thing instead.
     fn doubts_the_path(&self) -> bool {
         match &self.fault {
             Fault::Answered {
@@ -311,7 +312,7 @@ impl Error {
         }
     }
 
-    /// A label for metrics, one of a fixed few.
+    /// A label for metrics, from a small fixed set.
     pub fn category(&self) -> &'static str {
         match &self.fault {
             Fault::NotSent(_) => "not_sent",
@@ -336,13 +337,13 @@ impl Error {
         self.refusal().and_then(|refusal| refusal.code.as_deref())
     }
 
-    /// The service's message, cut to a line.
+    /// The service's message, cut to one line.
     pub fn message(&self) -> Option<&str> {
         self.refusal()
             .and_then(|refusal| refusal.message.as_deref())
     }
 
-    /// The status that counts: the envelope's own where a success status carries a refusal, else that of the answer.
+    /// The decisive status: that of the envelope if a success status carries a refusal, else that of the answer.
     pub fn status(&self) -> Option<u16> {
         match &self.fault {
             Fault::Answered {
@@ -375,7 +376,7 @@ impl Error {
     }
 }
 
-/// Codes are compared without regard to case: the ones that are known come from one example each.
+/// Compares codes without regard to case, since each known code comes from a single example.
 fn starts_with(code: &str, prefix: &str) -> bool {
     code.get(..prefix.len())
         .is_some_and(|head| head.eq_ignore_ascii_case(prefix))
@@ -429,7 +430,7 @@ impl Error {
                 refusal: Some(refusal),
                 ..
             } => {
-                // What settles nothing is no refusal, whatever its words are.
+                // An answer that leaves the outcome unknown is not called a refusal, regardless of its text.
                 let how = match self.may_have_happened() {
                     true => "answered",
                     false => "refused",
@@ -440,7 +441,7 @@ impl Error {
     }
 }
 
-/// An answer in brackets: its status, the service's words, and to what it was the answer.
+/// An answer in brackets: its status, the service's message, and the call that it answered.
 struct Answer<'a>(&'a Error);
 
 impl fmt::Display for Answer<'_> {
@@ -458,7 +459,7 @@ impl fmt::Display for Answer<'_> {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(code) = &self.code {
-            // A service may quote the password that it refuses there, too.
+            // A service may quote the refused password in the code as well.
             write!(f, " {}", password::hide_in(code))?;
         }
         match &self.message {

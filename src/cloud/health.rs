@@ -1,4 +1,4 @@
-//! Whether the service answers, as the calls of all who use it show: nobody has to ask for it while all is well.
+//! Tracks whether the service answers, from the calls that are made anyway: while all is well, no extra call is needed.
 
 use super::error::Error;
 use super::operation::Operation;
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
-/// What one client has seen of the service; cheap to clone, all clones are one.
+/// The state of the service as one client observes it. Cheap to clone; all clones share the state.
 #[derive(Clone, Default)]
 pub struct Health(Arc<Inner>);
 
@@ -27,65 +27,65 @@ struct State {
     standing: Standing,
 }
 
-/// Whether the service does for the account what is asked of it.
+/// Whether the service accepts operations of the account.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Standing {
-    /// Nothing was asked of it yet.
+    /// No operation was requested yet.
     #[default]
     Unknown,
-    /// A create was taken.
+    /// A create was accepted.
     Normal,
-    /// An operation was refused because of the account's standing, and was not taken since.
+    /// An operation was refused because of the account's status, and none was accepted since.
     Abnormal(Abnormal),
 }
 
-/// What ought to be looked at.
+/// A question that should be checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Doubt {
-    /// Whether the service answers: the first call failed, or is not answered, since others were.
+    /// Whether the service answers: a call failed or is waiting too long, while earlier calls were answered.
     Service,
-    /// Whether it takes the token, or the account: a call was refused for them.
+    /// Whether the service accepts the token and the account: a call was refused because of them.
     Credentials,
 }
 
-/// No call was answered since then: calls failed, or wait.
+/// No call was answered since a certain time: calls failed or are waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trouble {
-    /// Since when.
+    /// The begin of this time.
     pub since: Instant,
-    /// The same, to show to people.
+    /// The same time, to be shown to users.
     pub began: Timestamp,
 }
 
-/// The service refuses an operation because of the account's standing.
+/// The service refuses an operation because of the account's status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Abnormal {
-    /// What was refused.
+    /// The refused operation.
     pub operation: Operation,
     /// The last refusal.
     pub at: Instant,
-    /// Its words, those of the first refusal.
+    /// The message of the first refusal.
     pub message: String,
 }
 
 impl Health {
-    /// Has somebody told of each doubt, once for as long as it lasts. Only the first who asks is told.
+    /// Registers a function that is called once for each doubt, while the doubt lasts. Only the first registration counts.
     pub fn on_doubt(&self, told: impl Fn(Doubt) + Send + Sync + 'static) {
-        // Set once, when the client is made.
+        // Set once, when the client is created.
         let _ = self.0.doubted.set(Box::new(told));
     }
 
-    /// Set while no call is answered.
+    /// The current trouble; none if calls are answered.
     pub fn trouble(&self) -> Option<Trouble> {
         self.lock().trouble
     }
 
-    /// How the account stands, as what was asked of the service shows.
+    /// The standing of the account, derived from the results of operations.
     pub fn standing(&self) -> Standing {
         self.lock().standing.clone()
     }
 
-    /// Waits for a call, and notes when it takes too long.
+    /// Waits for a call, and records if it takes too long.
     pub(super) async fn subscribe<T>(&self, call: impl Future<Output = T>) -> T {
         let began = Instant::now();
         let mut call = pin!(call);
@@ -98,11 +98,11 @@ impl Health {
         }
     }
 
-    /// A call that began then ended.
+    /// Records the end of a call that began at this time.
     pub(super) fn heard(&self, operation: Operation, began: Instant, error: Option<&Error>) {
         match error {
             Some(error) if error.is_outage() => return self.trouble_since(began),
-            // It has to do with us and not with the service.
+            // The error has a cause in this process, not in the service.
             Some(error) if error.status().is_none() => return,
             Some(_) | None => {}
         }
@@ -112,7 +112,7 @@ impl Health {
         let was_refused = matches!(state.standing, Standing::Abnormal(_));
         state.stands(operation, error);
         drop(state);
-        // That an operation is refused for the account's standing says so once: the next refusals show nothing new.
+        // The refusal of an operation because of the account's status casts doubt once: further refusals show nothing new.
         let is_known = was_refused && operation.is_mutating();
         let casts_doubt =
             |error: &Error| error.is_unauthorized() || (error.is_account_not_normal() && !is_known);
@@ -121,7 +121,8 @@ impl Health {
         }
     }
 
-    /// A call that began then failed, or is not answered. Who was answered meanwhile was answered by the same service.
+    /// Records that a call that began at this time failed or is not answered. If another call was answered since then, the
+    /// trouble begins at that answer, which came from the same service.
     fn trouble_since(&self, began: Instant) {
         let mut state = self.lock();
         if state.trouble.is_some() {

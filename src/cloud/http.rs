@@ -1,4 +1,4 @@
-//! The connections of the process: one pair of clients for each distinct way to a service, shared by all who take it.
+//! The connections of the process: one pair of clients for each distinct route, shared by all Accounts that use the route.
 
 use super::address::Target;
 use super::budget::Budget;
@@ -14,7 +14,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use url::{Host, Url};
 
-/// The connections of the process. Cheap to clone; one for all Accounts, each of which says its [`Route`].
+/// The connections of the process. Cheap to clone. All Accounts share one value; each adds its own [`Route`].
 #[derive(Clone)]
 pub struct Http {
     way: Way,
@@ -29,27 +29,27 @@ enum Way {
     Carried(Carrier),
 }
 
-/// What an Account says about the way to its service.
+/// The settings of an Account for the connection to its service.
 #[derive(Clone, Debug, Default)]
 pub struct Route {
-    /// Whom it trusts, and who we are.
+    /// The trusted authorities, and the client certificate.
     pub tls: Tls,
-    /// The proxy that connections go through.
+    /// The proxy for connections.
     pub proxy: Option<String>,
 }
 
 struct Network {
     egress: Egress,
     lookup: Lookup,
-    /// Proxies of the environment count where an Account names none.
+    /// Whether the proxies of the environment apply if an Account names none.
     uses_environment: bool,
-    /// Trusts the system's authorities; read once, since there are many of them.
+    /// Trusts the system's authorities. Read once, since there are many.
     system: Arc<Trust>,
-    /// As long as somebody holds a pair. No more than there are sessions.
+    /// A pair exists while at least one session uses it, so there are never more pairs than sessions.
     pairs: Mutex<HashMap<Key, Weak<Pair>>>,
 }
 
-/// What tells one pair from another. Who shares one shares its connections.
+/// Identifies a pair. Accounts with the same key share connections.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Key {
     tls: [u8; 32],
@@ -58,8 +58,8 @@ struct Key {
 }
 
 impl Http {
-    /// The connections of a person's own command, to these endpoints: they go wherever that person's machine can go, through the
-    /// proxies of the environment, as those of any other command. Installs the TLS provider of the process.
+    /// The connections of a user's command to these endpoints. They go wherever the user's machine can go, through the proxies
+    /// of the environment, as those of any other command. Installs the TLS provider of the process.
     ///
     /// # Errors
     /// The platform's certificates cannot be used.
@@ -67,8 +67,8 @@ impl Http {
         Self::network(allowed, Egress::Anywhere)
     }
 
-    /// The connections of the operator, which acts for many, to these endpoints: never to an internal address but where one of
-    /// them names the host, and through no proxy but that of the Account.
+    /// The connections of the operator, which acts for many users, to these endpoints. They never go to an internal address
+    /// unless an allowed endpoint names the host, and use no proxy except that of the Account.
     ///
     /// # Errors
     /// The platform's certificates cannot be used.
@@ -94,7 +94,7 @@ impl Http {
         })
     }
 
-    /// No network at all: every request goes to this carrier.
+    /// Uses no network: every request goes to this carrier.
     pub fn carried(by: Carrier) -> Self {
         Self {
             way: Way::Carried(by),
@@ -104,10 +104,10 @@ impl Http {
         }
     }
 
-    /// The endpoint as requests are made to it, if they may be.
+    /// The endpoint as requests use it.
     ///
     /// # Errors
-    /// It is no plain http or https URL, or none that is allowed.
+    /// It is not a plain http or https URL, or it is not allowed.
     pub fn endpoint(&self, endpoint: &str) -> Result<Url, BuildError> {
         let endpoint = check_endpoint(endpoint)?;
         match self.allowed.allow(&endpoint) {
@@ -116,7 +116,7 @@ impl Http {
         }
     }
 
-    /// The same connections, by an Account's own route.
+    /// The same connections with an Account's own route.
     #[must_use]
     pub fn by(&self, route: Route) -> Self {
         Self {
@@ -125,18 +125,18 @@ impl Http {
         }
     }
 
-    /// The memory for what services answer.
+    /// The memory for the answers of services.
     pub fn budget(&self) -> &Budget {
         &self.budget
     }
 
-    /// With another budget than the operator's.
+    /// Replaces the operator's budget.
     #[must_use]
     pub fn with_budget(self, budget: Budget) -> Self {
         Self { budget, ..self }
     }
 
-    /// What calls to this endpoint are made with.
+    /// Creates the line for calls to this endpoint.
     pub(super) fn open(self, endpoint: &Url) -> Result<Line, BuildError> {
         match self.way {
             Way::Carried(carrier) => Ok(Line::Carried(carrier)),
@@ -170,7 +170,7 @@ impl Network {
             .into_iter()
             .filter_map(|(target, url)| Some((target, url?)));
         let exempt = self.egress.check(allowed, urls)?;
-        // With an authority of the Account's own, a proxy could read what goes through it.
+        // If the Account brings its own authority, a proxy could read the traffic through it.
         if proxy.as_ref().is_some_and(|proxy| !allowed.allow(proxy)) {
             return Err(BuildError::ProxyNotAllowed);
         }
@@ -210,8 +210,8 @@ impl Network {
     }
 }
 
-/// Whether what is sent to an endpoint can be read on its way: it is no https, and goes further than this machine, as all does
-/// that goes through a proxy.
+/// Whether requests to an endpoint can be read in transit: the endpoint is not https and not on this machine. Through a proxy,
+/// nothing counts as on this machine.
 pub fn goes_in_the_clear(endpoint: &str, by_proxy: bool) -> bool {
     let Ok(url) = check_endpoint(endpoint) else {
         return false;
@@ -225,10 +225,10 @@ pub fn goes_in_the_clear(endpoint: &str, by_proxy: bool) -> bool {
     url.scheme() == "http" && (by_proxy || !is_here)
 }
 
-/// A proxy that connections can go through.
+/// Parses a proxy that connections can use.
 ///
 /// # Errors
-/// It is no http URL of host and port alone.
+/// It is not an http URL with only host and port.
 pub fn check_proxy(proxy: &str) -> Result<Url, BuildError> {
     let url = Url::parse(proxy.trim()).map_err(|_| BuildError::Proxy("is no URL"))?;
     if url.scheme() != "http" || url.host().is_none() {

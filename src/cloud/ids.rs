@@ -1,4 +1,4 @@
-//! Identifiers of the service, each a type of its own, so that an image can never be released as a server.
+//! Identifiers of the service. Each kind has its own type, so that an image cannot be released as a server.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::runtime::strings::shared;
 
-/// Declares one identifier: a string of the service, shared by all who have the same.
+/// Declares one identifier: a string of the service. Equal identifiers share their memory.
 macro_rules! identifier {
     ($(#[$meta:meta])* $name:ident) => {
         $(#[$meta])*
@@ -95,7 +95,7 @@ identifier!(
     PackageCode
 );
 
-/// A zone of a region: the unit that the service lists instances by.
+/// A zone of a region: the service lists instances by zone.
 #[derive(
     Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]

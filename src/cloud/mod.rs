@@ -1,8 +1,7 @@
 //! The service: wire types, one client, errors on two axes, paths with their defaults.
 //!
-//! Nothing outside this room looks at a status code, a header or the text of an answer. A caller hands in
-//! identifiers and gets back values, or an [`Error`] that answers two questions: is it worth trying again, and
-//! may the call have happened all the same?
+//! No code outside this module inspects a status code, a header or the text of an answer. A caller passes identifiers and gets
+//! values, or an [`Error`] that answers two questions: is a retry worthwhile, and may the call have taken effect?
 
 mod address;
 mod answer;

@@ -1,8 +1,8 @@
-//! What the service lists, row by row: regions, packages, images, security groups, key pairs; and servers, for whoever wants
-//! their rows whole.
+//! The lists of the service, row by row: regions, packages, images, security groups, key pairs; and servers, for callers that
+//! need whole rows.
 //!
-//! Rows are read leniently: every field but the identifier may be missing or odd. A row without an identifier is counted
-//! and left out, since it can neither be chosen nor be shown to be something else.
+//! Rows are read leniently: every field but the identifier may be missing or malformed. A row without an identifier is counted
+//! and dropped, since it can neither be chosen nor be distinguished from others.
 
 use serde_json::{Map, Value};
 
@@ -12,42 +12,42 @@ use super::decode::{self, Unfit};
 use super::ids::ServerId;
 use super::wire::{Detail, hide};
 
-/// Rows of one answer.
+/// The rows of one answer.
 #[derive(Debug)]
 pub struct Offers<T> {
-    /// Those that could be read, in the service's order.
+    /// The readable rows, in the service's order.
     pub rows: Vec<T>,
-    /// How many could not.
+    /// The number of unreadable rows.
     pub unreadable: usize,
-    /// `rowCount`: of the page or of the whole list, the specification leaves it open.
+    /// `rowCount`. The specification does not define whether it counts the page or the whole list.
     pub row_count: Option<u64>,
-    /// What they take of the memory for listings.
+    /// Their share of the memory for listings.
     pub charge: Option<Charge>,
 }
 
-/// Something that the service lists.
+/// A row of one of the service's lists.
 pub trait Offer: Sized + Send + Sync {
-    /// Field of the list in an answer.
+    /// The field of the list in an answer.
     const LIST: &'static str;
 
-    /// How much its known fields take, as a multiple of the row's text, beside the type itself. Two: a text is kept once, and the
-    /// identifier twice more while a list is put together.
+    /// Memory of its known fields, as a multiple of the row's text, in addition to the type itself. Two, since each text is
+    /// kept once, and the identifier two more times while a list is assembled.
     const KEPT: usize = 2;
 
-    /// Reads a row; none without its identifier.
+    /// Reads a row; none without an identifier.
     fn read(fields: &Map<String, Value>) -> Option<Self>;
 
-    /// Keeps the row as it was served.
+    /// Keeps all fields of the row.
     fn keep(&mut self, fields: Map<String, Value>);
 
     /// Its identifier.
     fn id(&self) -> &str;
 
-    /// The row as the service serves it, under its own field names; empty unless the client keeps rows whole.
+    /// The row with the service's field names; empty unless the client keeps whole rows.
     fn fields(&self) -> &Map<String, Value>;
 }
 
-/// What all rows have in common: the list they stand in, the field of their identifier, and their own text.
+/// The parts that all kinds of rows share: the name of their list, the field of their identifier, and their whole content.
 macro_rules! offer {
     ($kind:ident, $list:literal, $id:ident $(, $kept:literal)?) => {
         impl Offer for $kind {
@@ -73,16 +73,16 @@ macro_rules! offer {
     };
 }
 
-/// The rows of a list, as they arrive.
+/// Collects the rows of a list as they arrive.
 pub(super) struct Collected<'a, T> {
     offers: Offers<T>,
     share: Share,
-    /// A text that no row may repeat.
+    /// A text that no row may contain.
     secret: &'a str,
     whole: bool,
 }
 
-/// How much a row takes that is kept whole, as a multiple of its text: each short field costs an entry of a map.
+/// Memory of a whole row, as a multiple of its text: each short field costs a map entry.
 const WHOLE: usize = 8;
 
 impl<'a, T: Offer> Collected<'a, T> {
@@ -101,7 +101,7 @@ impl<'a, T: Offer> Collected<'a, T> {
         }
     }
 
-    /// Takes a row, and room for what is kept of it. No text of it that is kept is longer than the row.
+    /// Adds a row, and takes memory for it. No text that is kept of it is longer than the row.
     pub(super) fn take(&mut self, text: &[u8]) -> Result<(), Unfit> {
         let Some(mut fields) = decode::fields(text)? else {
             self.offers.unreadable += 1;
@@ -113,7 +113,7 @@ impl<'a, T: Offer> Collected<'a, T> {
             return Ok(());
         };
         let copies = if self.whole { WHOLE } else { T::KEPT };
-        // Twice the row itself: the list that it goes into grows by doubling.
+        // Twice the row itself, since the list grows by doubling.
         let charge = self
             .share
             .charge(copies * text.len() + 2 * size_of::<T>())?;
@@ -137,8 +137,8 @@ impl<'a, T: Offer> Collected<'a, T> {
 }
 
 impl Offers<Package> {
-    /// Only the packages of one zone: a service that does not know the query's parameters serves those of all, and one with
-    /// the code of a package elsewhere may be another one. A row that does not tell its place is of the place that was asked for.
+    /// Keeps only the packages of one zone. A service that ignores the query's parameters returns those of all zones, and the
+    /// same code may denote another package elsewhere. A row without a place counts as belonging to the requested place.
     pub fn within(mut self, region: &str, zone: Option<&str>) -> Self {
         let all = self.rows.len();
         let is = |told: Option<&str>, asked: &str| told.is_none_or(|told| told == asked);
@@ -147,7 +147,7 @@ impl Offers<Package> {
             is(row.region.as_deref(), region) && in_zone
         });
         if self.rows.len() < all {
-            // It counted what was left out as well.
+            // The count included the dropped rows.
             self.row_count = None;
         }
         self
@@ -179,7 +179,7 @@ pub struct Zone {
     pub name: Option<String>,
 }
 
-// A zone is a type of its own, and a row of zones with short codes little else.
+// A zone has its own type, and zones with short codes make up most of a row.
 offer!(Region, "regions", code, 8);
 
 impl Region {
@@ -201,7 +201,7 @@ impl Region {
     }
 }
 
-/// A package (specification section 2.8). Sizes are GiB, bandwidth Mbit/s and free flow GB, as far as is known.
+/// A package (specification section 2.8). As far as known, sizes are in GiB, bandwidth in Mbit/s and free traffic in GB.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Package {
     /// `packageCode`.
@@ -220,9 +220,9 @@ pub struct Package {
     pub data_disk: Option<u64>,
     /// `publicIpChargeMode`.
     pub charge_mode: Option<String>,
-    /// `bandwidth`, on packages that are paid by it.
+    /// `bandwidth`, on packages that are charged by bandwidth.
     pub bandwidth: Option<u64>,
-    /// `freeFlow`, on packages that are paid by traffic.
+    /// `freeFlow`, on packages that are charged by traffic.
     pub free_flow: Option<u64>,
     fields: Map<String, Value>,
 }
@@ -319,7 +319,7 @@ impl Key {
     }
 }
 
-/// A server as a listing shows it (field note 7: what its row carries beside the identifier is not known).
+/// A server in a listing. The fields of its row other than the identifier are not known (field note 7).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Server {
     /// `ecsResourceUUID`.
@@ -330,7 +330,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// The same with the fields of its detail, which has them all.
+    /// Adds the fields of the server's detail, which is complete.
     #[must_use]
     pub fn with_detail(self, detail: Detail) -> Self {
         let mut fields = self.fields;
@@ -369,7 +369,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// What is made of these rows.
+    /// Collects these rows.
     fn collected<T: Offer>(rows: &[Value], secret: &str) -> Offers<T> {
         let mut collected = Collected::new(Budget::default().share(""), secret, true);
         for row in rows {

@@ -1,8 +1,8 @@
-//! What can be asked of the service.
+//! The operations of the service.
 
 use std::fmt;
 
-/// What was asked of the service.
+/// An operation of the service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Operation {
     /// Create an instance.
@@ -38,7 +38,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// The name that metrics use.
+    /// The name in metrics.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Create => "create",
@@ -59,7 +59,7 @@ impl Operation {
         }
     }
 
-    /// What messages call it.
+    /// The name in messages.
     pub(super) fn words(self) -> &'static str {
         match self {
             Self::Create => "create",
@@ -88,7 +88,7 @@ impl Operation {
         }
     }
 
-    /// Whether the call changes something, and so must not be repeated blindly.
+    /// Whether the call changes something, so that it must not be repeated blindly.
     pub fn is_mutating(self) -> bool {
         match self {
             Self::Create
@@ -109,8 +109,8 @@ impl Operation {
         }
     }
 
-    /// Whether the request names one instance and nothing else, so that "not found" can only mean that instance. A
-    /// reinstall also names an image and a key, a password change a region: their "not found" tells nothing.
+    /// Whether the request names one instance and nothing else, so that "not found" can only concern that instance. A reinstall
+    /// also names an image and a key, and a password change a region: their "not found" is ambiguous.
     pub(super) fn names_only_an_instance(self) -> bool {
         matches!(
             self,

@@ -1,4 +1,4 @@
-//! The service's rules for passwords (specification section 8), and passwords that meet them.
+//! The service's rules for passwords (specification section 8), and the generator of passwords.
 
 use crate::api::PasswordSpecialCharacters;
 use rand::{Rng, RngExt};
@@ -7,23 +7,23 @@ use zeroize::Zeroize;
 
 /// The special characters of a password (specification section 8).
 const SPECIAL: &str = "()~!@#$*-+={}[]:;,.?/";
-/// One edition of the service's documentation counts this one among them, too (field note 22).
+/// One edition of the service's documentation also counts this one as special (field note 22).
 const BACKTICK: char = '`';
 
-/// Characters of a password that we make: more than 150 bits, and room below the most that the service takes.
+/// Length of generated passwords: more than 150 bits, and below the maximum of the service.
 const LENGTH: usize = 28;
-/// Letters and digits of a password that we make: without those that are taken for one another (0 O 1 I l).
+/// Letters and digits of generated passwords, without those that are easily confused (0 O 1 I l).
 const PLAIN: &[u8; 57] = b"ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz23456789";
-/// Its one special character: none of these means anything to a shell, a URL or YAML in the middle of a word.
+/// The single special character of a generated password: neither has a meaning for a shell, a URL or YAML in the middle of a
+/// word.
 const HARMLESS: &[u8; 2] = b"-.";
 
-/// A new password that meets the service's rules, of a generator that nobody can predict.
+/// Generates a password that meets the service's rules, from an unpredictable generator.
 pub fn generate() -> SecretString {
     draw(&mut rand::rng())
 }
 
-/// Draws until each rule is met, so that every password that meets them is as likely as any other; one in fifty is
-/// drawn again.
+/// Draws until all rules are met, so that all valid passwords are equally likely; one draw in fifty is repeated.
 fn draw(rng: &mut impl Rng) -> SecretString {
     loop {
         let mut text = String::with_capacity(LENGTH);
@@ -39,7 +39,7 @@ fn draw(rng: &mut impl Rng) -> SecretString {
     }
 }
 
-/// The first rule of the specification's section 8 that a password breaks; the words do not contain the password.
+/// The first rule in section 8 of the specification that a password breaks. The text does not contain the password.
 pub fn broken_rule(password: &str, specials: PasswordSpecialCharacters) -> Option<&'static str> {
     let count = |test: fn(char) -> bool| password.chars().filter(|&c| test(c)).count();
     let several = specials == PasswordSpecialCharacters::AtLeastOne;
@@ -74,8 +74,8 @@ fn is_special(c: char) -> bool {
     c == BACKTICK || SPECIAL.contains(c)
 }
 
-/// A text of the service without any word that could hold a password: a reason that quotes the one it was given must not
-/// end up in status.
+/// A text of the service without the words that could contain a password: a reason that quotes the password must not end up in
+/// status.
 pub(super) fn hide_in(text: &str) -> String {
     let words = text.split_inclusive(char::is_whitespace);
     words
@@ -90,7 +90,7 @@ pub(super) fn hide_in(text: &str) -> String {
         .collect()
 }
 
-/// Whether a word has letters, digits and special characters in a row that are enough for a password.
+/// Whether a word contains a run of letters, digits and special characters that could be a password.
 fn could_hold_one(word: &str) -> bool {
     let runs = word.split(|c: char| !c.is_ascii_alphanumeric() && !is_special(c));
     runs.filter(|run| run.len() >= 8).any(|run| {
@@ -129,7 +129,7 @@ mod tests {
         letters.sort_unstable();
         letters.dedup();
         assert_eq!(letters.len(), PLAIN.len(), "each letter once");
-        // Of all that can be drawn, far more than half meets the rules: less than one bit is lost to them.
+        // Far more than half of all draws meet the rules, so the rules cost less than one bit.
         let plain = u32::try_from(PLAIN.len()).map(f64::from).unwrap().log2();
         let places = u32::try_from(LENGTH - 1).map(f64::from).unwrap();
         assert!(plain * places - 1.0 >= 100.0);

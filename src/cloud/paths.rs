@@ -1,16 +1,16 @@
-//! Where each operation lives below the endpoint.
+//! The path of each operation below the endpoint.
 //!
-//! The specification gives some paths; those it leaves open come from its field notes, and each can be
-//! overridden in an Account, because nobody has confirmed them at the live service.
+//! The specification defines some paths. The others come from its field notes and have not been confirmed at the live service,
+//! so an Account can override each of them.
 
 use super::error::BuildError;
 use super::operation::Operation;
 use crate::api::PathOverrides;
 
-/// Declares the resolved paths and their defaults from one table; the overrides must have the same fields.
+/// Declares the resolved paths and their defaults from one table. The overrides must have the same fields.
 macro_rules! paths {
     ($($field:ident, $operation:ident, $default:literal;)*) => {
-        /// The path of every operation, defaults and overrides put together.
+        /// The path of every operation: the override if there is one, else the default.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub struct Paths {
             $($field: String,)*
@@ -23,10 +23,10 @@ macro_rules! paths {
         }
 
         impl Paths {
-            /// The defaults, with the overrides in their place.
+            /// The defaults, replaced by the overrides where given.
             ///
             /// # Errors
-            /// An override that is not a plain absolute path is refused.
+            /// An override is not a plain absolute path.
             pub fn resolve(overrides: &PathOverrides) -> Result<Self, BuildError> {
                 Ok(Self { $($field: resolve_one(Operation::$operation, overrides.$field.as_deref(), $default)?,)* })
             }
@@ -59,11 +59,11 @@ paths! {
     regions, Regions, "/region/list";
 }
 
-/// Longest path that is taken, the bound that the schema states too.
+/// Longest accepted path. The schema has the same limit.
 const LONGEST: usize = 256;
 
-/// One path, checked. Query, fragment, escapes and dot segments are refused rather than encoded: they would make a
-/// request that nobody meant, with the token in it.
+/// Checks one path. Query, fragment, escapes and dot segments are refused rather than encoded: they would make an unintended
+/// request, which contains the token.
 fn resolve_one(
     operation: Operation,
     override_with: Option<&str>,

@@ -1,11 +1,12 @@
-//! The request limit of one (endpoint, token): a rate, a number at once, and a queue for each priority.
+//! The rate limiter of one (endpoint, token): a rate, a burst, a limit on concurrent requests, and a queue for each priority.
 //!
-//! The rate is what the user allows, and less where the service refuses that: halved at each refusal, then slowly more, up to a
-//! little less than what was refused. Only after some minutes is more than that tried again, and slowly where the service refuses
-//! that as well.
-//! Whoever waits with a higher rank goes first, and within a rank whoever came first; one in eight has waited longest. No
-//! task of its own: the first in line keeps the time itself and wakes the next. The rate is reckoned on tokio's clock, so that a
-//! test with paused time is exact.
+//! The rate is the one that the user allows, or less if the service refuses that. Each refusal halves the rate. It then rises
+//! slowly, up to a little less than the refused rate. Only after some minutes does the limiter try more than that again, and
+//! slowly if the service refuses that as well. A request of a higher rank goes first, and within a rank the one that came
+//! first; one permit in eight goes to the request that has waited longest.
+//!
+//! The limiter has no task of its own: the first waiter in line keeps the time and wakes the next. It uses tokio's clock, so
+//! that a test with paused time is exact.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,33 +20,33 @@ mod bucket;
 use super::times;
 use bucket::Bucket;
 
-/// Who goes first.
+/// The priority of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CallPriority {
-    /// A user's change of a server that is there: everything that mutates one, and the looks right before it. Lists of what the
-    /// service offers, too, which many share.
+    /// A user's change of an existing server: all mutating calls on it, and the reads right before them. Also the lists of the
+    /// catalogue, which many callers share.
     Urgent,
-    /// Buying or importing a server: a thousand may be applied at once, and who stops one of his own does not wait for them.
+    /// Buying or importing a server. A thousand may be applied at once, and a user who stops a server must not wait for them.
     Purchase,
-    /// The progress of an operation that is running.
+    /// The progress of a running operation.
     Operation,
-    /// Looking whether anything changed by itself.
+    /// Checks for external changes.
     Resync,
 }
 
-/// How much may be asked of the service.
+/// The limits on requests to the service.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
-    /// Requests per second in the long run; values that make no sense are brought into range.
+    /// Requests per second in the long run. Senseless values are clamped.
     pub per_second: f64,
-    /// Requests that may go at once after a pause.
+    /// Requests that may go at once after an idle period.
     pub burst: u32,
-    /// Requests in flight at one time.
+    /// Requests in flight at the same time.
     pub concurrent: usize,
 }
 
 impl Default for Limits {
-    /// The service's figures are not known. One client found 12 concurrent requests safe; these stay below that.
+    /// The service's limits are not known. One client found 12 concurrent requests safe; these defaults stay below that.
     fn default() -> Self {
         Self {
             per_second: 5.0,
@@ -56,11 +57,12 @@ impl Default for Limits {
 }
 
 impl CallPriority {
-    /// All, the most urgent first.
+    /// All priorities, the most urgent first.
     pub const ALL: [Self; 4] = [Self::Urgent, Self::Purchase, Self::Operation, Self::Resync];
 
-    /// Who goes first at the rate limiter. Purchases and what follows operations go as they come: whoever waits here has a slot of
-    /// the line already, where purchases go first, and thousands of them must not keep an operation from its end.
+    /// The rank at the rate limiter. Purchases and the progress of operations have the same rank: a request that waits here
+    /// already has a slot of the queue for calls, in which purchases go first, and thousands of them must not delay the end of
+    /// an operation.
     const fn rank(self) -> u8 {
         match self {
             Self::Urgent => 0,
@@ -69,7 +71,7 @@ impl CallPriority {
         }
     }
 
-    /// The label of metrics.
+    /// The label in metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Urgent => "urgent",
@@ -80,11 +82,11 @@ impl CallPriority {
     }
 }
 
-/// Told of each request that may go: how urgent it was, and how long it waited.
+/// Notified of each request that passes: its priority, and how long it waited.
 pub type WaitObserver = Arc<dyn Fn(CallPriority, Duration) + Send + Sync>;
 
 impl Limits {
-    /// So much of the rate, and no burst: the pace after a refusal.
+    /// A share of the rate, without a burst: the pace after a refusal.
     fn slowed(self, share: f64) -> Self {
         Self {
             per_second: self.per_second * share,
@@ -98,7 +100,7 @@ impl Limits {
     }
 
     fn period(self) -> Duration {
-        // A rate of zero would stop everything for ever, and one above 10,000 a second is no limit.
+        // A rate of zero would stop everything forever, and a rate above 10,000 per second is no limit.
         let per_second = if self.per_second.is_finite() {
             self.per_second.clamp(0.000_1, 10_000.0)
         } else {
@@ -108,24 +110,26 @@ impl Limits {
     }
 }
 
-/// The share of the rate that is left after each refusal for rate: the service allows less than we were told.
+/// The factor for the rate after each refusal: the service allows less than the configured rate.
 const SLOWER: f64 = 0.5;
-/// Share of the refused rate that the limiter approaches; other clients of the token use the remainder.
+/// The share of the refused rate that the limiter approaches. Other clients of the token use the remainder.
 const ALLOWED: f64 = 0.8;
-/// Lowest share of that: below it, longer pauses help more than a lower rate. The next refusal after an answer lowers it again.
+/// The lowest share of that. Below it, longer pauses help more than a lower rate. The next refusal after an answer lowers it
+/// further.
 const SLOWEST: f64 = 1.0 / 8.0;
-/// Lowest rate, in requests per second. The limiter keeps probing the service at this rate.
+/// The lowest rate, in requests per second. The limiter keeps probing the service at this rate.
 const SLOWEST_PER_SECOND: f64 = 1.0 / 60.0;
-/// How much the limiter raises the rate while the service refuses nothing, each time that [`times::FASTER_EVERY`] has passed.
+/// The factor by which the limiter raises the rate each time that [`times::FASTER_EVERY`] has passed without a refusal.
 const FASTER: f64 = 1.1;
-/// So many requests have to pass as well while the limiter remembers a refused rate, or where the limit lasts: fewer do not show
-/// whether the service allows the pace.
+/// At least this many requests must pass before a raise while the limiter remembers a refused rate, or if the limit lasts:
+/// fewer do not show whether the service allows the pace.
 const SHOWN_BY: u32 = 20;
 
-/// One permit in so many goes to whoever has waited longest: a stream of changes without end stops nothing else for ever.
+/// One permit in this many goes to the request that has waited longest, so that an endless stream of changes does not block
+/// other calls forever.
 const OLDEST: u32 = 8;
 
-/// The rate limiter that every request to the service passes. Cheap to clone; all clones are one.
+/// The rate limiter that every request to the service passes. Cheap to clone; all clones share one state.
 #[derive(Clone)]
 pub struct RateLimiter {
     state: Arc<Mutex<State>>,
@@ -135,12 +139,12 @@ pub struct RateLimiter {
 struct State {
     limits: Limits,
     limiter: Bucket,
-    /// The share of the rate that the service lets us have, and since when; 1 unless it refused.
+    /// The share of the rate that the service currently allows, and since when; 1 if it refused nothing.
     share: f64,
     share_since: Instant,
-    /// The share that is taken to be allowed, and until when.
+    /// The highest share that is assumed to be allowed, and until when.
     allowed: (f64, Instant),
-    /// The service refused a request again soon after that: its limit is no passing one.
+    /// The service refused again soon after that time, so its limit is not temporary.
     is_lasting: bool,
     held_until: Option<Instant>,
     refusals_in_a_row: u32,
@@ -155,14 +159,14 @@ struct Ticket {
     woken: Arc<Notify>,
 }
 
-/// What a ticket is told.
+/// The result of checking a ticket.
 enum Turn {
     Pass,
     Later,
     At(Instant),
 }
 
-/// A place at the rate limiter, for one request. Dropping it frees its place.
+/// A permit for one request. Dropping it frees its slot.
 #[must_use = "it holds a place at the rate limiter until it is dropped"]
 pub(super) struct Passage {
     limiter: RateLimiter,
@@ -205,7 +209,7 @@ impl RateLimiter {
         }
     }
 
-    /// Tells `observer` of each wait, from this clone on.
+    /// Reports each wait to `observer`, from this clone on.
     #[must_use]
     pub fn with_observer(self, observer: WaitObserver) -> Self {
         Self {
@@ -214,7 +218,7 @@ impl RateLimiter {
         }
     }
 
-    /// Waits for leave to make one request. Dropping the future gives the place in the line up and loses nothing.
+    /// Waits for a permit for one request. Dropping the future gives up the place in the queue and has no other effect.
     pub(super) async fn pass(&self, priority: CallPriority) -> Passage {
         let began = Instant::now();
         let passage = self.wait(priority).await;
@@ -245,13 +249,14 @@ impl RateLimiter {
         }
     }
 
-    /// How many requests per second may be asked of the service: what the user allows, or less where the service refused that.
+    /// The current limit in requests per second: the rate that the user allows, or less if the service refused that.
     pub fn per_second(&self) -> f64 {
         let state = self.lock();
         state.limits.per_second * state.share
     }
 
-    /// The same, but for the number of requests in flight: where that is reached, one goes beside them, within rate and pauses.
+    /// As [`Self::pass`], but beyond the limit on requests in flight: if that limit is reached, one more request may go, within
+    /// rate and pauses.
     pub(super) async fn pass_beside(&self, priority: CallPriority) -> Passage {
         let began = Instant::now();
         let passage = loop {
@@ -274,7 +279,7 @@ impl RateLimiter {
         }
     }
 
-    /// New limits for every request from now on. Equal ones change nothing, so that a reconcile may call this freely.
+    /// Sets new limits for every request from now on. Equal limits change nothing, so a reconcile may call this every time.
     pub fn set_limits(&self, limits: Limits) {
         let mut state = self.lock();
         if state.limits != limits {
@@ -287,7 +292,7 @@ impl RateLimiter {
         }
     }
 
-    /// Lets nobody pass for a while.
+    /// Lets no request pass for this time.
     pub fn hold_off(&self, pause: Duration) {
         let mut state = self.lock();
         let until = Instant::now() + pause;
@@ -295,13 +300,13 @@ impl RateLimiter {
         state.wake_first();
     }
 
-    /// The service refused a request for its rate: pause as long as it said, else a second, doubled each time, and go on
-    /// more slowly.
+    /// Records that the service refused a request because of the rate: pauses for the requested time, or else for a second,
+    /// doubled each time, and then continues more slowly.
     pub(super) fn refused(&self, retry_after: Option<Duration>) {
         let exponent = {
             let mut state = self.lock();
             let now = Instant::now();
-            // Refusals of requests that were already on their way belong to the refusal that began the pause.
+            // Refusals of requests that were already in flight belong to the refusal that began the pause.
             let in_pause = state.held_until.is_some_and(|held| now < held);
             if !in_pause {
                 state.refusals_in_a_row = state.refusals_in_a_row.saturating_add(1);
@@ -315,7 +320,7 @@ impl RateLimiter {
         }));
     }
 
-    /// The service answered a request without complaint of its rate.
+    /// Records that the service answered a request and did not refuse it because of the rate.
     pub(super) fn answered(&self) {
         self.lock().refusals_in_a_row = 0;
     }
@@ -344,7 +349,7 @@ impl RateLimiter {
 }
 
 impl State {
-    /// Whether it is this ticket's turn, which takes it out of the line when it is.
+    /// Whether this ticket may pass. If so, removes it from the queue.
     fn turn_of(&mut self, priority: CallPriority, number: u64) -> Turn {
         let first = self.first().is_some_and(|ticket| ticket.number == number);
         if !first || self.in_flight >= self.limits.concurrent.max(1) {
@@ -365,7 +370,7 @@ impl State {
         Turn::Pass
     }
 
-    /// Takes a place beyond those in flight, if these are all that stands in the way.
+    /// Takes a slot beyond the limit in flight, if this limit is the only obstacle.
     fn beside(&mut self, now: Instant) -> bool {
         let is_full = self.in_flight >= self.limits.concurrent.max(1);
         let is_held = self.held_until.is_some_and(|held| held > now);
@@ -374,7 +379,7 @@ impl State {
         passes
     }
 
-    /// Who passes next: the first of the highest rank, or once in a while whoever has waited longest.
+    /// The next ticket: the first of the highest rank or, once in a while, the one that has waited longest.
     fn first(&self) -> Option<&Ticket> {
         let heads = CallPriority::ALL.into_iter().filter_map(|priority| {
             let ticket = self.queues[priority as usize].front()?;
@@ -388,14 +393,14 @@ impl State {
         next.map(|(_, ticket)| ticket)
     }
 
-    /// The service refused a request for its rate.
+    /// Lowers the rate after a refusal.
     fn slow_down(&mut self, now: Instant) {
         if self.share < 1.0 && now < self.share_since + times::SLOWER_EVERY {
             return;
         }
         if self.refusals_in_a_row == 1 {
-            // Requests were answered at this pace until now, and it was too much. The pace behind a second refusal in a row is
-            // unknown.
+            // Requests were answered at this pace until now, and it was too fast. After a second refusal in a row, the allowed
+            // pace is unknown.
             self.is_lasting = self.lasts(now);
             self.allowed = (self.share * ALLOWED, now + times::REFUSED_RATE_REMEMBERED);
         }
@@ -405,7 +410,7 @@ impl State {
         self.limiter.drain(now);
     }
 
-    /// Whether a refusal now shows that the limit lasts, as the refusals of a passing phase do not.
+    /// Whether a refusal now shows a lasting limit, in contrast to the refusals of a temporary phase.
     fn lasts(&self, now: Instant) -> bool {
         let (allowed, until) = self.allowed;
         let soon = until..until + times::REFUSED_RATE_REMEMBERED;
@@ -413,7 +418,7 @@ impl State {
         is_again || (self.is_lasting && self.share < 1.0)
     }
 
-    /// Nothing was refused for a while.
+    /// Raises the rate after a time without refusals.
     fn speed_up(&mut self, now: Instant) {
         let rested = now.saturating_duration_since(self.share_since);
         let (allowed, until) = self.allowed;
@@ -425,7 +430,7 @@ impl State {
             return;
         }
         let most = if now < until { allowed } else { 1.0 };
-        // A time in which nobody asked counts as well.
+        // A time without requests counts as well.
         let steps = rested.as_secs_f64() / every.as_secs_f64();
         let faster = self.share * FASTER.powf(steps);
         self.set_share(faster.min(most).max(self.share), now);
@@ -456,7 +461,7 @@ impl Drop for Passage {
     }
 }
 
-/// A place in the line, given up when the waiter goes away.
+/// A place in the queue, given up when the waiter is dropped.
 struct Waiting<'a> {
     limiter: &'a RateLimiter,
     priority: CallPriority,

@@ -1,7 +1,7 @@
 //! The fields of a server whose change counts as a change of the server.
 //!
-//! A service may add fields that move by themselves (traffic, load, days left). So only the fields below are compared: those that
-//! the operator acts on, and those that status keeps current. The others are shown as they were at the last change.
+//! A service may add fields that change continuously (traffic, load, days left). So only the fields below are compared: those
+//! that the operator acts on, and those that status keeps current. Status shows the others as of the last change.
 
 use crate::api::detail;
 use serde_json::{Map, Value};
@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::IpAddr;
 
-/// The fields that are compared. The specification's `usedFlow` and `snapshotNum` move by themselves and are not among them.
+/// The compared fields. The specification's `usedFlow` and `snapshotNum` change continuously and are not included.
 const COMPARED: [&str; 37] = [
     "ecsResourceUUID",
     "instanceName",
@@ -50,7 +50,7 @@ const COMPARED: [&str; 37] = [
     "expireTime",
 ];
 
-/// The same for an element of `dataDiskInfoList`.
+/// The compared fields of an element of `dataDiskInfoList`.
 const COMPARED_OF_A_DISK: [&str; 3] = ["dataDiskResourceUUID", "dataDiskCategory", "dataDiskSize"];
 
 /// A set of compared fields: one bit for each.
@@ -60,10 +60,10 @@ pub struct ServerFields(u64);
 const _: () = assert!(COMPARED.len() <= 64, "a bit for each field");
 
 impl ServerFields {
-    /// All of them.
+    /// All compared fields.
     pub const ALL: Self = Self(u64::MAX >> (64 - COMPARED.len()));
 
-    /// Those that an object has.
+    /// The compared fields that an object has.
     pub fn of(object: &Map<String, Value>) -> Self {
         let bits = COMPARED.iter().enumerate();
         let present = bits.filter(|(_, field)| object.contains_key(**field));
@@ -75,8 +75,8 @@ impl ServerFields {
         self.names().any(|name| name == field)
     }
 
-    /// A number that differs when one of these fields differs in the object. A field that the object lacks counts as null, and so
-    /// does a value that status does not keep: so a row agrees with the status made from the same values.
+    /// A hash of these fields in the object. A missing field counts as null, and so does a value that status does not keep, so
+    /// that a row matches the status made from the same values.
     pub fn digest(self, object: &Map<String, Value>) -> u64 {
         let mut hasher = DefaultHasher::new();
         self.0.hash(&mut hasher);
@@ -99,7 +99,7 @@ impl ServerFields {
     }
 }
 
-/// The disks of a list as a set: the service may list them in any order.
+/// The disks of a list as a set, since the service may list them in any order.
 fn disks(list: &Value) -> BTreeSet<u64> {
     let disks = list.as_array().into_iter().flatten();
     disks
@@ -126,8 +126,8 @@ fn addresses(value: &Value) -> BTreeSet<IpAddr> {
     }
 }
 
-/// Numbers are hashed as floating point, so that `2` and `2.0` are one value. A list or an object in the place of a plain value
-/// counts as null.
+/// Numbers are hashed as floating point, so that `2` and `2.0` are equal. A list or an object in place of a plain value counts
+/// as null.
 fn hash_plain(value: &Value, hasher: &mut DefaultHasher) {
     match value {
         Value::Bool(bool) => (1u8, bool).hash(hasher),

@@ -1,4 +1,4 @@
-//! What an Account says about TLS: whom it trusts, and who we say we are.
+//! The TLS settings of an Account: trusted authorities and client certificate.
 
 use super::trust::{Time, Trust, time_of};
 use crate::runtime::tls::{certificates, provider};
@@ -14,23 +14,23 @@ use std::fmt;
 use std::sync::Arc;
 use thiserror::Error;
 
-/// The longest bundle: all authorities of Mozilla's list, in PEM, are some 220 KiB.
+/// Maximum length of a bundle. All authorities of Mozilla's list, in PEM, take some 220 KiB.
 pub const LONGEST_BUNDLE: usize = 256 * 1024;
-/// The longest chain or key of a client certificate: a chain of four with RSA keys is some 10 KiB.
+/// Maximum length of the chain or key of a client certificate. A chain of four with RSA keys takes some 10 KiB.
 pub const LONGEST_IDENTITY: usize = 64 * 1024;
-/// A service has a handful of names; each remembered session is some KiB.
+/// Remembered TLS sessions: a service has a handful of names, and each session takes some KiB.
 const SESSIONS: usize = 8;
 
-/// What an Account says about TLS, in PEM. Nothing of it: the authorities of the system, and no client certificate.
+/// The TLS settings of an Account, in PEM. By default: the authorities of the system, and no client certificate.
 #[derive(Clone, Default)]
 pub struct TlsPem {
     /// Authorities that are trusted instead of the system's.
     pub ca_bundle: Option<String>,
-    /// The client's certificate, with the chain behind it, and its private key.
+    /// The client's certificate with its chain, and its private key.
     pub client: Option<(String, SecretString)>,
 }
 
-/// The same, found usable. Cheap to clone.
+/// The same settings, parsed and checked. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Tls(Option<Arc<Material>>);
 
@@ -41,13 +41,13 @@ struct Material {
     digest: [u8; 32],
 }
 
-/// Why it cannot be used. Says nothing of what was there instead.
+/// The reason why the settings cannot be used. Does not quote the settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum TlsError {
-    /// The bundle has no certificate in it.
+    /// The bundle contains no certificate.
     #[error("the CA bundle holds no certificate in PEM")]
     NoAuthority,
-    /// A part of the bundle is no certificate.
+    /// A part of the bundle is not a certificate.
     #[error("the CA bundle holds something that is no certificate of an authority")]
     AuthorityInvalid,
     /// Every certificate of the bundle has expired.
@@ -62,7 +62,7 @@ pub enum TlsError {
     /// There is no private key.
     #[error("tls.key holds no private key in PEM, or one that is encrypted")]
     NoKey,
-    /// The private key is of no kind that can be used.
+    /// The private key has an unsupported type.
     #[error(
         "the private key in tls.key is malformed or has an unsupported type; supported are RSA (2048 bits or more), ECDSA on P-256 and \
          P-384, Ed25519: have the client certificate issued for such a key"
@@ -106,7 +106,7 @@ impl TlsError {
 }
 
 impl Tls {
-    /// Takes the texts apart and proves them usable now.
+    /// Parses the settings and checks that they are usable now.
     ///
     /// # Errors
     /// See [`TlsError`].
@@ -132,17 +132,17 @@ impl Tls {
         }))))
     }
 
-    /// What it was made of.
+    /// The settings that it was made from.
     pub fn pem(&self) -> Option<&TlsPem> {
         self.0.as_ref().map(|material| &material.pem)
     }
 
-    /// Tells one from another, without a word of a key.
+    /// A digest that identifies the settings without revealing a key.
     pub fn digest(&self) -> [u8; 32] {
         self.0.as_ref().map_or([0; 32], |material| material.digest)
     }
 
-    /// How connections do TLS. `system` trusts the system's authorities.
+    /// The TLS configuration of connections. `system` trusts the system's authorities.
     pub(super) fn config(&self, system: Arc<Trust>) -> Result<ClientConfig, TlsError> {
         let (trust, client) = match &self.0 {
             Some(material) => (material.trust.clone(), material.client.clone()),
@@ -186,7 +186,7 @@ fn trust(bundle: &str, now: UnixTime) -> Result<Trust, TlsError> {
     let mut is_any_in_time = false;
     let certificates = certificates(bundle).map_err(|_| TlsError::AuthorityInvalid)?;
     for certificate in &certificates {
-        // Bundles hold old authorities beside the ones that are in use: one that is still good will do.
+        // A bundle may contain expired authorities next to the current ones: one that is still valid suffices.
         let is_expired = time_of(certificate, now) == Some(Time::Expired);
         is_any_in_time |= !is_expired;
         roots
@@ -223,7 +223,7 @@ fn identity(
     match time_of(&first, now) {
         Some(Time::Expired) => Err(TlsError::CertificateExpired),
         Some(Time::NotYet) => Err(TlsError::CertificateNotYet),
-        // The service judges its encoding.
+        // The service checks the encoding.
         Some(Time::Malformed) | None => Ok(certified),
     }
 }
@@ -235,7 +235,7 @@ fn digest(pem: &TlsPem) -> [u8; 32] {
     };
     let mut hash = Sha256::new();
     for part in [pem.ca_bundle.as_deref(), chain, key] {
-        // What is missing differs from what is empty.
+        // Distinguish a missing part from an empty one.
         hash.update([u8::from(part.is_some())]);
         let part = part.unwrap_or_default();
         hash.update(part.len().to_be_bytes());

@@ -1,4 +1,5 @@
-//! Bytes to the service and back, piece by piece: connections and deadlines. Knows no operation, and keeps nothing of a body.
+//! Transfers bytes to the service and back, piece by piece: connections and deadlines. It knows no operations and keeps nothing
+//! of a body.
 
 use std::time::{Duration, SystemTime};
 
@@ -14,36 +15,35 @@ use super::error::Fault;
 use super::error::cause::{Cause, Lost};
 use super::times;
 
-/// Idle connections kept for an endpoint. Each holds on to the buffer that its largest answer needed.
+/// Idle connections per endpoint. Each keeps the buffer that its largest answer needed.
 const IDLE_AT_MOST: usize = 2;
-/// What a service may send ahead of being read, for one answer and for one connection of HTTP/2 (whose default is 5 MiB). On a
-/// slow way it costs one more round trip for a page.
+/// How much a service may send before it is read, for one answer and for one HTTP/2 connection (whose default is 5 MiB). On a
+/// slow connection it costs one more round trip per page.
 const HTTP2_AHEAD: u32 = 64 * 1024;
 const HTTP2_AHEAD_IN_ALL: u32 = 256 * 1024;
-/// The head of an answer in HTTP/2: the default, made explicit. In HTTP/1 the library ends it at 408 KiB, and at a hundred
-/// fields.
+/// The head of an HTTP/2 answer: the default, made explicit. For HTTP/1 the library has limits of 408 KiB and a hundred fields.
 const HTTP2_HEAD: u32 = 16 * 1024;
 
-/// What the calls to one service are made with. Cheap to clone.
+/// The transport for the calls to one service. Cheap to clone.
 #[derive(Clone)]
 pub(super) enum Line {
     Network(Arc<Pair>),
     Carried(Carrier),
 }
 
-/// Reads share a pool. A mutating call always opens a connection of its own: written onto a pooled connection that the
-/// other side just closed, a POST would be an unknown outcome, and an unknown outcome of a create costs minutes of
-/// settling, a handshake costs milliseconds.
+/// Reads share a pool. A mutating call always opens its own connection: if a POST were written to a pooled connection that the
+/// other side just closed, its outcome would be unknown. An unknown outcome of a create costs minutes of settling time; a
+/// handshake costs milliseconds.
 pub(super) struct Pair {
     reads: reqwest::Client,
     mutations: reqwest::Client,
 }
 
-/// Carries a request to a service in the same process, and its answer back, so that everything above the network can be run
-/// in virtual time. May wait as long as it likes: the request's own deadline is kept around it.
+/// Carries a request to a service in the same process, and its answer back, so that everything above the network can run in
+/// virtual time. It may wait for any time: the request's own deadline still applies.
 pub type Carrier = Arc<dyn Fn(Request) -> BoxFuture<'static, Result<Carried, Lost>> + Send + Sync>;
 
-/// What a [`Carrier`] brings back.
+/// The answer that a [`Carrier`] returns.
 #[derive(Clone, Debug)]
 pub struct Carried {
     /// The HTTP status.
@@ -55,7 +55,7 @@ pub struct Carried {
 }
 
 impl Pair {
-    /// Makes both of what is the same for them.
+    /// Creates both clients from their common settings.
     pub(super) fn of(
         common: impl Fn() -> reqwest::Result<reqwest::ClientBuilder>,
     ) -> reqwest::Result<Self> {
@@ -90,7 +90,7 @@ impl Line {
     }
 }
 
-/// What all clients have in common.
+/// The settings that all clients share.
 pub(super) fn builder() -> reqwest::ClientBuilder {
     reqwest::Client::builder()
         .user_agent(concat!(
@@ -99,9 +99,9 @@ pub(super) fn builder() -> reqwest::ClientBuilder {
             env!("CARGO_PKG_VERSION")
         ))
         .connect_timeout(times::CONNECT_DEADLINE)
-        // A redirect would carry the token to a place that nobody configured.
+        // A redirect would send the token to a host that is not configured.
         .redirect(redirect::Policy::none())
-        // Whether a call may be repeated is decided by whoever knows what it does.
+        // Only the caller knows whether a call may be repeated.
         .retry(reqwest::retry::never())
         .http2_keep_alive_interval(times::PING_EVERY)
         .http2_keep_alive_timeout(times::PING_DEADLINE)
@@ -114,7 +114,7 @@ pub(super) fn builder() -> reqwest::ClientBuilder {
 pub(super) struct Incoming {
     pub status: u16,
     pub retry_after: Option<Duration>,
-    /// How long the body is to be, where the service says so.
+    /// The announced length of the body, if any.
     pub length: Option<u64>,
     body: Body,
 }
@@ -132,7 +132,7 @@ impl Incoming {
             length: response.content_length(),
             body: Body::Carried(Vec::new()),
         };
-        // Nothing else of the head is needed, and it may be long.
+        // Drop the rest of the head: it is not needed and may be long.
         response.headers_mut().clear();
         Self {
             body: Body::Network(response),
@@ -140,7 +140,7 @@ impl Incoming {
         }
     }
 
-    /// Hands the body over, piece by piece, until its end or until it is not wanted any more: then the connection goes too.
+    /// Passes on the body, piece by piece, until its end or until `take` fails; then the connection is dropped as well.
     pub(super) async fn read<E>(
         self,
         mut take: impl FnMut(&[u8]) -> Result<(), E>,
@@ -176,9 +176,9 @@ async fn carried(carrier: &Carrier, request: Request) -> Result<Incoming, Fault>
     }
 }
 
-/// Sorts an error of the transport. Only a connection that never opened is known to have carried nothing.
+/// Classifies an error of the transport. Only if no connection was opened is it certain that nothing was sent.
 fn fault(error: reqwest::Error) -> Fault {
-    // The URL is dropped: the error is shown with its path, and a query has no place in a log.
+    // Remove the URL: the error is shown with its path, and a query does not belong in a log.
     let error = error.without_url();
     let (is_unsent, is_timeout) = (error.is_connect() || error.is_builder(), error.is_timeout());
     let cause = Cause::Network(error);
@@ -189,8 +189,8 @@ fn fault(error: reqwest::Error) -> Fault {
     }
 }
 
-/// `Retry-After`, in seconds or as a date. A date is taken against the answer's own `Date`, so that a clock that
-/// differs from the service's does no harm.
+/// `Retry-After`, in seconds or as a date. A date is compared with the answer's own `Date`, so that a clock that differs from
+/// the service's does not matter.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let value = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     let pause = match value.parse::<u64>() {

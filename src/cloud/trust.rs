@@ -1,4 +1,4 @@
-//! Which certificates of services are trusted.
+//! Decides which certificates of services are trusted.
 
 use crate::runtime::tls::provider;
 use der::{Decode, Reader, SliceReader, Tag, TagNumber, Tagged, asn1::AnyRef};
@@ -12,27 +12,27 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use webpki::{EndEntityCert, KeyUsage};
 
-/// The extension "extended key usage" of a certificate, and the purposes in it that allow servers, as DER holds them.
+/// The extension "extended key usage" of a certificate, and the purposes in it that allow servers, encoded in DER.
 const EXTENDED_KEY_USAGE: &[u8] = &[0x55, 0x1d, 0x25];
 const FOR_SERVERS: &[u8] = &[0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x03, 0x01];
 const FOR_ANYTHING: &[u8] = &[0x55, 0x1d, 0x25, 0x00];
 
 /// Trusts a list of certificates: each as an authority, and each as a service's own certificate.
 ///
-/// The verifier of rustls takes them for authorities alone, and refuses the certificate that `openssl req -x509` makes: it is
-/// one of an authority, and a service shows it as its own.
+/// The verifier of rustls treats them as authorities only, and refuses the certificate that `openssl req -x509` makes: a CA
+/// certificate that the service presents as its own.
 #[derive(Debug)]
 pub struct Trust {
     authorities: Arc<WebPkiServerVerifier>,
-    /// SHA-256 of each certificate: the system's list is long.
+    /// SHA-256 of each certificate, since the system's list is long.
     digests: HashSet<[u8; 32]>,
 }
 
 impl Trust {
-    /// Trusts the system's certificates. One that cannot be read is left out.
+    /// Trusts the system's certificates. Unreadable ones are skipped.
     ///
     /// # Errors
-    /// None can be read.
+    /// No certificate is readable.
     pub fn system() -> Result<Self, VerifierBuilderError> {
         let mut roots = RootCertStore::empty();
         let mut trusted = rustls_native_certs::load_native_certs().certs;
@@ -40,7 +40,7 @@ impl Trust {
         Self::of(&trusted, roots)
     }
 
-    /// Trusts these certificates. `roots` holds the same ones as authorities.
+    /// Trusts these certificates. `roots` contains the same ones as authorities.
     pub(super) fn of(
         certificates: &[CertificateDer<'static>],
         roots: RootCertStore,
@@ -99,7 +99,7 @@ impl ServerCertVerifier for Trust {
     }
 }
 
-/// A certificate that is trusted itself needs no issuer: it has to be valid now, for servers and for this name.
+/// Verifies a certificate that is itself trusted. It needs no issuer, but must be valid now, for servers and for this name.
 fn verify_trusted(
     certificate: &CertificateDer<'_>,
     name: &ServerName<'_>,
@@ -121,8 +121,8 @@ fn verify_trusted(
     Ok(ServerCertVerified::assertion())
 }
 
-/// Whether the extended key usage of a certificate allows servers; a certificate without the extension does. The verifier of
-/// rustls does not read it in the certificate of an authority.
+/// Whether the extended key usage of a certificate allows servers; a certificate without the extension allows them. The
+/// verifier of rustls does not check this extension in a CA certificate.
 fn is_for_servers(certificate: &[u8]) -> der::Result<bool> {
     let certificate = parts(AnyRef::from_der(certificate)?.value())?;
     let signed = certificate.first().ok_or(der::ErrorKind::Failed)?;
@@ -143,7 +143,7 @@ fn is_for_servers(certificate: &[u8]) -> der::Result<bool> {
     Ok(true)
 }
 
-/// The values that stand one after another in a constructed value.
+/// The values inside a constructed value, in order.
 fn parts(contents: &[u8]) -> der::Result<Vec<AnyRef<'_>>> {
     let mut reader = SliceReader::new(contents)?;
     let mut parts = Vec::new();
@@ -153,7 +153,7 @@ fn parts(contents: &[u8]) -> der::Result<Vec<AnyRef<'_>>> {
     Ok(parts)
 }
 
-/// How a certificate is out of its time.
+/// The reason why a certificate is not valid now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Time {
     /// Expired.
@@ -164,8 +164,8 @@ pub(super) enum Time {
     Malformed,
 }
 
-/// Whether a certificate is out of its time. webpki checks the time first, then the purpose, and last looks for an issuer, of which
-/// it gets none here.
+/// Checks the validity period of a certificate. webpki checks the time first, then the purpose, and then looks for an issuer,
+/// of which it gets none here.
 pub(super) fn time_of(certificate: &CertificateDer<'_>, now: UnixTime) -> Option<Time> {
     use webpki::Error;
     let Ok(certificate) = EndEntityCert::try_from(certificate) else {

@@ -1,6 +1,6 @@
-//! What is said to the service and what it says back, in its own field names.
+//! Requests and answers in the service's own field names.
 //!
-//! Requests are exact. Answers are read leniently: one field of an unexpected type must not cost the rest.
+//! Requests are exact. Answers are read leniently: one field of an unexpected type must not make the others unreadable.
 
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Map, Value, json};
@@ -9,17 +9,17 @@ use super::answer::{clean, word};
 use super::ids::{FirewallId, ImageId, KeyId, PackageCode, Place, ServerId, TaskId};
 use super::password;
 
-/// How the owner of a server logs in.
+/// The login of a server.
 #[derive(Clone, Debug)]
 pub enum Login {
     /// With a password; the key field is null.
     Password(SecretString),
-    /// With a key pair. The specification lists `password` without saying whether a key makes it optional: it is left
-    /// out unless one is given here.
+    /// With a key pair. The specification lists `password` without defining whether a key makes it optional: it is omitted
+    /// unless given here.
     Key {
         /// The key pair.
         key: KeyId,
-        /// A password to send all the same.
+        /// A password to send as well.
         password: Option<SecretString>,
     },
 }
@@ -39,7 +39,7 @@ impl Login {
         }
     }
 
-    /// Writes both fields of the login; create and reinstall differ in what they call the key.
+    /// Writes both fields of the login. Create and reinstall use different names for the key.
     fn write(&self, key_field: &str, body: &mut Value) {
         body[key_field] = self.key().map_or(Value::Null, Value::from);
         if let Some(password) = self.password() {
@@ -53,15 +53,15 @@ impl Login {
 pub struct CreateRequest {
     /// The package to deploy.
     pub package: PackageCode,
-    /// Where.
+    /// The zone of the new server.
     pub place: Place,
     /// The instance's name (at most 64 of letters, digits and hyphens).
     pub name: String,
     /// The image to install.
     pub image: ImageId,
-    /// The security group; the field is left out without one (field note 29).
+    /// The security group. Without one, the field is omitted (field note 29).
     pub firewall: Option<FirewallId>,
-    /// How to log in.
+    /// The login.
     pub login: Login,
 }
 
@@ -91,7 +91,7 @@ pub struct ReinstallRequest {
     pub image: ImageId,
     /// The server's region.
     pub region: String,
-    /// How to log in afterwards.
+    /// The login after the reinstall.
     pub login: Login,
 }
 
@@ -128,28 +128,28 @@ impl PasswordRequest {
     }
 }
 
-/// A create that was accepted: the receipt.
+/// The receipt of an accepted create.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CreateAccepted {
     /// The new server.
     pub id: ServerId,
-    /// The task that makes it.
+    /// The task that deploys it.
     pub task: TaskId,
 }
 
-/// Another mutating call that was accepted.
+/// The receipt of another accepted mutating call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Accepted {
     /// The task, if the answer named one.
     pub task: Option<TaskId>,
 }
 
-/// The task of an answer, nested in `asyncTaskInfo` or flat: both shapes are seen.
+/// The task of an answer, nested in `asyncTaskInfo` or at the top level: both shapes occur.
 pub(super) fn task_id(body: &Map<String, Value>) -> Option<TaskId> {
     either(body, "asyncTaskUUID").map(TaskId::from)
 }
 
-/// The receipt of a create, if it is whole.
+/// The receipt of a create, if it is complete.
 pub(super) fn receipt(body: &Map<String, Value>) -> Option<CreateAccepted> {
     Some(CreateAccepted {
         id: either(body, "ecsResourceUUID")?.into(),
@@ -164,16 +164,16 @@ fn either(body: &Map<String, Value>, key: &str) -> Option<String> {
         .or_else(|| identifier(body, key))
 }
 
-/// An identifier is a string (specification section 2.1): a number in its place is a broken answer, and what it stands
-/// for must not get on record.
+/// An identifier is a string (specification section 2.1). A number in its place makes the answer malformed, and its text must
+/// not be recorded.
 fn identifier(object: &Map<String, Value>, key: &str) -> Option<String> {
     word(object, key).filter(|_| object.get(key).is_some_and(Value::is_string))
 }
 
-/// Parts of the names of fields that hold a secret.
+/// Parts of the names of fields that contain a secret.
 const SECRET_NAMES: [&str; 4] = ["password", "passwd", "secret", "token"];
 
-/// Takes secrets out of an object, however deep. The specification puts none into an answer; a service might.
+/// Removes secrets from an object, at any depth. The specification has none in answers, but a service might.
 pub(super) fn hide(fields: &mut Map<String, Value>, secrets: &[&str]) {
     fields.retain(|name, _| {
         let name = name.to_ascii_lowercase();
@@ -199,17 +199,17 @@ fn hide_in(value: &mut Value, secrets: &[&str]) {
     }
 }
 
-/// Details of one instance: the whole object as served, and typed looks at it that fail one by one.
+/// Details of one instance: the whole object as received, with typed accessors that fail independently.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Detail {
-    /// The instance that was asked for; an answer about another one is no answer.
+    /// The requested instance. An answer about another instance is refused.
     pub id: ServerId,
-    /// Every field under the service's own name, also those that the specification does not know.
+    /// Every field under the service's own name, including fields that are not in the specification.
     pub fields: Map<String, Value>,
 }
 
 impl Detail {
-    /// The `instance` object of a body, if it is one and has an id.
+    /// The `instance` object of a body, if it is an object with an id.
     pub(super) fn read(body: &mut Map<String, Value>) -> Option<Self> {
         let Some(Value::Object(fields)) = body.get_mut("instance").map(Value::take) else {
             return None;
@@ -220,7 +220,8 @@ impl Detail {
         })
     }
 
-    /// Without what nobody may read in a status: fields that are called after a secret, and texts that are one of these.
+    /// Removes data that must not appear in a status: fields whose names suggest a secret, and texts that are one of these
+    /// secrets.
     pub(super) fn without_secrets(mut self, secrets: &[&str]) -> Self {
         hide(&mut self.fields, secrets);
         self
@@ -274,31 +275,31 @@ impl Detail {
     }
 }
 
-/// What the service says of a task.
+/// The service's report on a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskReport {
-    /// What it means.
+    /// The interpreted state.
     pub state: TaskState,
-    /// `taskStatus` as served.
+    /// `taskStatus` as received.
     pub status: Option<String>,
-    /// `processResult` as served.
+    /// `processResult` as received.
     pub result: Option<String>,
 }
 
-/// How far a task is.
+/// The state of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TaskState {
-    /// It goes on.
+    /// It is in progress.
     Running,
     /// It is complete.
     Succeeded,
     /// It ended without success.
     Failed {
-        /// The service's words, cut to a line.
+        /// The service's reason, cut to one line.
         reason: Option<String>,
     },
-    /// A word that is not known. Not an end: the specification knows only one word that ends a task well, and a caller
-    /// that gives up waiting does so by the clock.
+    /// An unknown word. It does not count as an end: the specification has only one word for a successful end, and callers
+    /// limit their wait by the clock.
     Unknown {
         /// The word, for display.
         word: String,
@@ -306,7 +307,7 @@ pub enum TaskState {
 }
 
 impl TaskState {
-    /// Whether nothing more is to be expected.
+    /// Whether the state is final.
     pub fn is_final(&self) -> bool {
         match self {
             Self::Succeeded | Self::Failed { .. } => true,
@@ -315,11 +316,12 @@ impl TaskState {
     }
 }
 
-/// Where a failed task may say why, in the order of trust (field note 6).
+/// The fields that may contain the reason of a failed task, the most reliable first (field note 6).
 const REASONS: [&str; 4] = ["errorMessage", "failMessage", "remark", "message"];
 
 impl TaskReport {
-    /// The report of a body: nested in `asyncTaskInfo` or flat. Neither of the two fields makes it no report.
+    /// The report of a body, nested in `asyncTaskInfo` or at the top level. A body without either of the two fields is not a
+    /// report.
     pub(super) fn read(body: &Map<String, Value>) -> Option<Self> {
         let nested = body.get("asyncTaskInfo").and_then(Value::as_object);
         let info = nested.unwrap_or(body);
@@ -332,7 +334,8 @@ impl TaskReport {
         let status = word(info, "taskStatus");
         let result = word(info, "processResult");
         let state = match result.as_deref().map(str::to_ascii_uppercase).as_deref() {
-            // The result is the specification's mark of completion, so it wins over a status that lags behind.
+            // The specification defines the result as the mark of completion, so it takes precedence over a status that lags
+            // behind.
             Some("SUCCESS") => TaskState::Succeeded,
             Some("FAIL" | "CANCEL") => {
                 let text = |object: &Map<String, Value>| {
@@ -353,8 +356,8 @@ impl TaskReport {
             },
             None => match status.as_deref().map(str::to_ascii_uppercase).as_deref() {
                 Some("PROCESSING") | None => TaskState::Running,
-                // Also FINISHED without a result: neither success nor failure is said, so neither is believed. Most
-                // likely the two fields are written one after the other, and the next look shows both.
+                // Includes FINISHED without a result, which shows neither success nor failure, so neither is assumed. Most
+                // likely the service writes the two fields one after the other, and the next read shows both.
                 Some(_) => TaskState::Unknown {
                     word: status.clone().unwrap_or_default(),
                 },
@@ -371,11 +374,11 @@ impl TaskReport {
 /// One page of the instance list.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Page<R> {
-    /// What was made of its rows.
+    /// The values that were made of its rows.
     pub rows: Vec<R>,
-    /// How many are no server. Any of these might be the one that matters.
+    /// How many rows are not servers. Any of them might be the one that matters.
     pub unreadable: usize,
-    /// `rowCount`: of the page or of the whole listing, the specification leaves it open.
+    /// `rowCount`. The specification does not define whether it counts the page or the whole listing.
     pub row_count: Option<u64>,
 }
 

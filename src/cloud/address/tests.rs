@@ -42,7 +42,7 @@ const REFUSED: &[(&str, Internal)] = &[
     ("64:ff9b::127.0.0.1", Loopback),
     ("64:ff9b::169.254.169.254", LinkLocal),
     ("64:ff9b::100.100.100.200", Metadata),
-    // NAT64 of one's own: prefixes of 48, 56, 64 and 96 bits.
+    // Local NAT64: prefixes of 48, 56, 64 and 96 bits.
     ("64:ff9b:1:a9fe:a9:fe00::", LinkLocal),
     ("64:ff9b:1:a9:fe:a9fe::", LinkLocal),
     ("64:ff9b:1:2:a9:fea9:fe00::", LinkLocal),

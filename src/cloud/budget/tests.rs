@@ -11,7 +11,7 @@ fn has_room(share: &Share, bytes: usize) -> Option<Reservation> {
     share.room(bytes).now_or_never()
 }
 
-/// As many as there are, one after another.
+/// Takes as many reservations as there is room for, one after another.
 fn all_of(share: &Share, bytes: usize) -> Vec<Reservation> {
     std::iter::from_fn(|| has_room(share, bytes)).collect()
 }
@@ -42,7 +42,7 @@ async fn one_alone_leaves_room_for_the_first_call_of_others_and_for_other_namesp
     assert!(next.is_some(), "what is given back is free at once");
 }
 
-/// What the process may have is found out while it runs, and may change.
+/// The memory limit of the process is determined at run time and may change.
 #[tokio::test]
 async fn what_is_left_of_the_memory_bounds_both_and_a_call_at_a_time_goes_on() {
     let budget = Budget::default();
@@ -50,7 +50,7 @@ async fn what_is_left_of_the_memory_bounds_both_and_a_call_at_a_time_goes_on() {
     let charge = share.charge(MEBIBYTE).unwrap();
     budget.fit(20 * MEBIBYTE);
     assert_eq!(budget.room(), 12 * MEBIBYTE);
-    // Of the 9 MiB that may be kept now, one who is alone has a third.
+    // A single client gets a third of the 9 MiB that may be kept now.
     let kept = share.charge(MEBIBYTE).unwrap();
     assert!(share.charge(4 * MEBIBYTE).is_err());
     let room = has_room(&share, 2 * MEBIBYTE).unwrap();
@@ -68,7 +68,7 @@ async fn what_is_left_of_the_memory_bounds_both_and_a_call_at_a_time_goes_on() {
     assert!(share.charge(KEPT / 4).is_ok());
 }
 
-/// What silent services are promised is not resident for as long as they are silent, and rows must not take it meanwhile.
+/// Memory that is reserved for silent services is not resident while they are silent, and rows must not take it meanwhile.
 #[tokio::test]
 async fn calls_under_way_and_rows_never_come_to_more_than_is_left() {
     const LEFT: usize = 60 * MEBIBYTE;
@@ -94,7 +94,8 @@ async fn calls_under_way_and_rows_never_come_to_more_than_is_left() {
     assert!(kept > LEAST && calls.len() > 20, "{kept}, {}", calls.len());
 }
 
-/// However many bring services along that answer just enough to count as well, and keep silent from then on.
+/// The other namespaces have any number of services that answer often enough to count as answering, and are silent from then
+/// on.
 #[tokio::test]
 async fn whatever_ten_namespaces_hold_a_new_one_always_makes_one_call() {
     let budget = Budget::default();
@@ -190,7 +191,7 @@ fn fifty_namespaces_that_keep_all_they_can_leave_as_much_to_the_next() {
         "{}",
         shares[0].kept()
     );
-    // Another client of a namespace that has its part finds half of that.
+    // Another client of a namespace that has taken its share gets half of that.
     let mut beside = 0;
     let share = budget.share("7");
     while let Ok(charge) = share.charge(400) {
@@ -209,7 +210,7 @@ fn fifty_namespaces_that_keep_all_they_can_leave_as_much_to_the_next() {
 }
 
 proptest! {
-    /// Whatever is taken, given back and given up, in whichever order.
+    /// Room is taken, returned and given up in any order.
     #[test]
     fn no_more_is_handed_out_than_there_is_and_all_comes_back(
         steps in proptest::collection::vec((0..4usize, 1..400usize, any::<bool>(), any::<bool>()), 1..200),

@@ -1,4 +1,4 @@
-//! What the service lists besides instances: an operation for each list, and one way to read them all.
+//! The lists of the service other than instances: an operation for each list, and one common way to read them.
 
 use secrecy::ExposeSecret;
 
@@ -13,8 +13,8 @@ use super::super::rate_limiter::CallPriority;
 use super::{Client, PAGE_SIZE};
 
 impl Client {
-    /// Field note 7: one page of the instances of a place, with each row whole: for showing. What a page proves about servers,
-    /// [`Client::instances_page`] tells.
+    /// Field note 7: one page of the instances of a place, with whole rows, to be shown. [`Client::instances_page`] reads pages
+    /// as evidence about servers.
     ///
     /// # Errors
     /// See [`Error`].
@@ -32,7 +32,7 @@ impl Client {
             .await
     }
 
-    /// Field note 8: the regions, in one answer. One that is sold out may be missing.
+    /// Field note 8: the regions, in one answer. A region that is sold out may be missing.
     ///
     /// # Errors
     /// See [`Error`].
@@ -40,7 +40,8 @@ impl Client {
         self.offers(priority, Operation::Regions, &[]).await
     }
 
-    /// Section 4.8: the packages of a region, or of one zone of it, in one answer; none of elsewhere, whatever is served.
+    /// Section 4.8: the packages of a region, or of one of its zones, in one answer. Packages of other places are dropped, even
+    /// if the service sends them.
     ///
     /// # Errors
     /// See [`Error`].

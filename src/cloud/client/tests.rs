@@ -1,4 +1,4 @@
-//! The client against real sockets: scripted servers that answer, cut, stall or reset, and count what they read.
+//! Tests the client over real sockets: scripted servers answer, cut, stall or reset, and count the requests that they read.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -33,23 +33,23 @@ fn client(endpoint: &str) -> Client {
     .unwrap()
 }
 
-/// What a scripted server does with a request that it has read whole.
+/// The reaction of a scripted server to a complete request.
 #[derive(Clone)]
 enum Act {
-    /// Writes these bytes and goes on with the connection.
+    /// Writes these bytes and keeps the connection open.
     Reply(String),
     /// Writes these bytes and closes.
     ReplyAndClose(String),
-    /// Answers once, and resets when another request comes on the same connection: a server whose close of an idle
-    /// connection crosses with that request.
+    /// Answers once, and resets the connection when another request arrives on it, like a server that closes an idle connection
+    /// just as a request is sent.
     ReplyOnce(String),
     /// Resets the connection.
     Reset,
     /// Never answers.
     Stall,
-    /// Writes the first, then the second again and again, for as long as somebody takes it.
+    /// Writes the first text, then the second again and again until the peer stops reading.
     Pour(String, Vec<u8>),
-    /// The same with a second between the pieces.
+    /// As `Pour`, with a second between the pieces.
     Drip(String, Vec<u8>),
 }
 
@@ -60,7 +60,7 @@ struct Scripted {
 }
 
 impl Scripted {
-    /// A server that does the same with every request.
+    /// A server that reacts in the same way to every request.
     async fn new(act: Act) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let endpoint = format!("http://{}/api", listener.local_addr().unwrap());
@@ -132,7 +132,7 @@ async fn pour(mut stream: TcpStream, head: &str, piece: &[u8], pause: Duration) 
     }
 }
 
-/// Closes with a reset instead of an orderly end.
+/// Makes the socket close with a reset instead of an orderly end.
 fn reset(stream: &TcpStream) {
     stream.set_zero_linger().unwrap();
 }
@@ -232,7 +232,7 @@ async fn a_port_that_refuses_was_sent_nothing() {
     assert!(says(&error, "(the connection was refused)"), "{error}");
 }
 
-/// The words that tell why nothing was sent, and what follows.
+/// Whether the error ends with this reason why nothing was sent, and with the promise of a retry.
 fn says(error: &Error, words: &str) -> bool {
     let words = format!("{words}; it is tried again by itself");
     error.to_string().ends_with(&words)
@@ -249,7 +249,7 @@ async fn a_name_that_does_not_resolve_was_sent_nothing() {
 
 #[tokio::test]
 async fn a_tls_handshake_that_fails_was_sent_nothing() {
-    // A server that speaks plain HTTP, and one that closes at once.
+    // One server speaks plain HTTP, the other closes the connection at once.
     let plain = Scripted::answering("200 OK", "{}").await;
     let error = create(&client(&plain.endpoint.replace("http", "https")))
         .await
@@ -338,13 +338,13 @@ async fn a_server_that_never_answers_costs_the_deadline_and_no_more() {
     while server.requests().is_empty() {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    // Only the deadline is left to wait for: the request is on the wire.
+    // The request is on the wire, so that only the deadline remains to wait for.
     tokio::time::pause();
     let sent = tokio::time::Instant::now();
     let error = call.await.unwrap().unwrap_err();
     assert_eq!(error.category(), "timeout");
     assert!(error.may_have_happened());
-    // What passed before that is the machine's own.
+    // The time before that depends on the machine.
     let (whole, rest) = (began.elapsed(), sent.elapsed());
     assert!(
         whole > Duration::from_secs(59) && rest < Duration::from_secs(61),

@@ -6,7 +6,7 @@ use super::*;
 
 const LIST: &str = "instances";
 
-/// What became of a body.
+/// The result of decoding a body.
 #[derive(Debug, PartialEq)]
 struct Read {
     body: Map<String, Value>,
@@ -14,7 +14,7 @@ struct Read {
     rows: Vec<Value>,
 }
 
-/// Decodes a body that arrives in pieces of these sizes, over and over, and checks what is held meanwhile.
+/// Decodes a body that arrives in pieces of these sizes, repeated cyclically, and checks the memory held meanwhile.
 fn read(body: &[u8], sizes: &[usize], bounds: Bounds) -> Result<Read, Unfit> {
     let mut decoder = Decoder::new(bounds);
     let mut rows = Vec::new();
@@ -42,7 +42,7 @@ fn page(body: &str) -> Result<Read, Unfit> {
     read(body.as_bytes(), &[3], Bounds::of(Operation::Instances))
 }
 
-/// The same with serde_json alone.
+/// The same result by serde_json alone.
 fn whole(body: &[u8]) -> Option<Read> {
     let mut body: Map<String, Value> = serde_json::from_slice(body).ok()?;
     let rows = match body.get_mut(LIST) {
@@ -110,7 +110,7 @@ fn what_is_no_json_is_none_whatever_part_of_it_is() {
     ] {
         assert!(page(text).is_err(), "{text}");
     }
-    // Which of the two is meant?
+    // It would be ambiguous which of the two lists counts.
     let twice = r#"{"instances":[1],"instances":[2]}"#;
     let unfit = Unfit::Malformed("it carries its list twice");
     assert_eq!(page(twice), Err(unfit));
@@ -134,7 +134,7 @@ fn each_bound_holds_to_the_byte() {
         read(body(&many(list.rows + 1))),
         Err(Excess::Rows(list.rows).into())
     );
-    // Eight bytes are the name, its marks and the braces.
+    // The name, its quotes and the braces take ten bytes.
     let rest = |length: usize| format!(r#"{{"abc":"{}"}}"#, "x".repeat(length - 10));
     assert_eq!(read(rest(bounds.rest)), Ok(0));
     let excess = Excess::Rest(bounds.rest);

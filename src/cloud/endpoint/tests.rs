@@ -6,7 +6,7 @@ fn pattern(text: &str) -> EndpointPattern {
         .unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-/// Whether requests to this endpoint would be made and are allowed.
+/// Whether the endpoint is valid and allowed.
 fn allows(allowed: &str, endpoint: &str) -> bool {
     let allowed = AllowedEndpoints::from(vec![pattern(allowed)]);
     check_endpoint(endpoint).is_ok_and(|endpoint| allowed.allow(&endpoint))
@@ -207,7 +207,7 @@ fn a_host_is_named_by_itself_and_not_by_its_domain() {
     }
 }
 
-/// What endpoints and attacks on the reading of URLs are made of.
+/// Pieces of endpoints, and of attacks on URL parsing.
 fn piece() -> impl Strategy<Value = String> {
     let pieces = [
         "cloud",
@@ -269,7 +269,7 @@ fn soup(before: &'static str, most: usize) -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(4_000))]
 
-    /// Whatever is written behind it: a request that is made at all goes to this host and port, below this path.
+    /// However the endpoint continues: if a request is made at all, it goes to this host and port, below this path.
     #[test]
     fn a_request_to_an_allowed_endpoint_goes_to_the_place_that_is_named(
         endpoint in prop_oneof![
@@ -278,7 +278,7 @@ proptest! {
     ) {
         let allowed = pattern("https://cloud.example/api");
         if let Ok(url) = check_endpoint(&endpoint) && allowed.matches(&url) {
-            // Read again from what stands in the request, by other means than the matcher's.
+            // Parsed again from the text of the request, independently of the matcher.
             let mut request = url.clone();
             request.set_path(&format!("{}/instance/list", url.path().trim_end_matches('/')));
             let text = request.as_str();
@@ -293,7 +293,7 @@ proptest! {
         }
     }
 
-    /// The same for a pattern of hosts.
+    /// As above, for a pattern with a wildcard.
     #[test]
     fn a_request_to_a_host_of_a_pattern_goes_below_its_domain(
         endpoint in prop_oneof![soup("https://eu.cloud.example", 6), soup("https://", 8), soup("https://evil", 6)],
@@ -309,7 +309,7 @@ proptest! {
         }
     }
 
-    /// Nothing that can be written is worse than refused.
+    /// Any text is either a pattern or an error.
     #[test]
     fn any_text_is_a_pattern_or_an_error(text in soup("", 8), endpoint in soup("https://cloud.example", 6)) {
         if let (Ok(pattern), Ok(url)) = (text.parse::<EndpointPattern>(), check_endpoint(&endpoint)) {
@@ -318,7 +318,7 @@ proptest! {
         }
     }
 
-    /// An endpoint that can be written as a pattern allows itself, and what lies plainly below it.
+    /// An endpoint that can be written as a pattern allows itself, and every plain path below it.
     #[test]
     fn an_endpoint_allows_itself(
         host in "[a-zA-Z][a-zA-Z0-9-]{0,8}(\\.[a-z]{2,5}){0,2}\\.?", port in proptest::option::of(1_u16..),

@@ -1,6 +1,6 @@
-//! What lies beneath a request that brought no answer.
+//! The cause of a request without an answer.
 
-/// What lies beneath a request that brought no answer.
+/// The cause of a request without an answer.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::cloud) enum Cause {
     /// The network.
@@ -9,18 +9,18 @@ pub(in crate::cloud) enum Cause {
     /// A carrier in the same process.
     #[error(transparent)]
     Carrier(Lost),
-    /// Other calls under way left no memory for its answer, for as long as it was to wait.
+    /// Other calls under way left no memory for its answer until its deadline.
     #[error("the answers to other calls under way left no memory for this one")]
     NoRoom,
 }
 
-/// Why a [`Carrier`](crate::cloud::Carrier) brings nothing back.
+/// The reason why a [`Carrier`](crate::cloud::Carrier) returns no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Lost {
-    /// No connection was opened: the service cannot have seen the request.
+    /// No connection was opened: the service cannot have received the request.
     #[error("no connection was opened")]
     NotSent,
-    /// The connection broke: the service may have seen it.
+    /// The connection broke: the service may have received the request.
     #[error("the connection broke")]
     Broken,
 }

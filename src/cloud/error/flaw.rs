@@ -1,4 +1,4 @@
-//! What is wrong with a service's certificate. Each flaw has its own remedy, which the words name.
+//! Describes the flaw in a service's certificate. Each flaw has its own remedy, which the text names.
 
 use rustls::CertificateError;
 use rustls::pki_types::alg_id;
@@ -7,7 +7,7 @@ use std::borrow::Cow;
 const VERIFIED: &str = "the operator verifies RSA of 2048 to 8192 bits with SHA-256, SHA-384 or SHA-512, ECDSA on P-256 and P-384 with \
      SHA-256 or SHA-384, ECDSA on P-521, and Ed25519: have the certificates issued with one of these";
 
-/// RSA with SHA-1, as it stands in certificates.
+/// RSA with SHA-1, as encoded in certificates.
 const RSA_PKCS1_SHA1: &[u8] = b"\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x01\x05\x05\x00";
 /// ECDSA with SHA-1.
 const ECDSA_SHA1: &[u8] = b"\x06\x07\x2a\x86\x48\xce\x3d\x04\x01";
@@ -61,7 +61,7 @@ pub(super) fn flaw(why: &CertificateError) -> Cow<'static, str> {
 const CRITICAL_EXTENSION: &str =
     "its certificate has a critical extension that the operator does not know: issue it without";
 
-/// The errors that rustls passes on without a name of its own.
+/// Errors that rustls passes on without a variant of its own.
 fn flaw_of_chain(error: &webpki::Error) -> Cow<'static, str> {
     use webpki::Error;
     match error {
@@ -87,7 +87,7 @@ fn flaw_of_chain(error: &webpki::Error) -> Cow<'static, str> {
     .into()
 }
 
-/// A signature that the provider of TLS has no algorithm for.
+/// A signature for which the TLS provider has no algorithm.
 fn unverified(signature: &[u8], key: &[u8]) -> Cow<'static, str> {
     let signature = if signature == &*alg_id::ECDSA_SHA512 {
         "ECDSA and SHA-512"

@@ -1,4 +1,4 @@
-//! Why no connection was opened, found in what lies beneath an error of the transport.
+//! Finds the reason why no connection was opened in the source chain of a transport error.
 
 use super::cause::Cause;
 use super::flaw::flaw;
@@ -6,12 +6,12 @@ use crate::cloud::address::Refused;
 use std::borrow::Cow;
 use std::io;
 
-/// An error and all that lies beneath it.
+/// An error and all its sources.
 pub(super) fn beneath<'a>(
     error: &'a (dyn std::error::Error + 'static),
 ) -> impl Iterator<Item = &'a (dyn std::error::Error + 'static)> {
     std::iter::successors(Some(error), |error| {
-        // An I/O error gives the source of what it wraps, and not what it wraps.
+        // `source` of an I/O error skips the wrapped error itself and returns the source of that.
         let wrapped = error
             .downcast_ref::<io::Error>()
             .and_then(io::Error::get_ref);
@@ -22,24 +22,24 @@ pub(super) fn beneath<'a>(
     })
 }
 
-/// Why no connection was opened, in words that are the same each time: the cause itself lies deep in the chain, and its
-/// words differ from platform to platform.
+/// The reason why no connection was opened, in stable words: the cause itself is deep in the source chain, and its text differs
+/// between platforms.
 pub(super) fn obstacle(cause: &Cause) -> Cow<'static, str> {
     let source = match cause {
         Cause::Network(source) => source,
         Cause::Carrier(_) => return "the connection did not open".into(),
         Cause::NoRoom => return "the answers to other calls left no memory for this one".into(),
     };
-    // Beneath "dns error", which would be no more than half of the truth.
+    // This error is the source of a "dns error", whose text would hide the real reason.
     if let Some(refused) = beneath(source).find_map(|error| error.downcast_ref::<Refused>()) {
         return format!("its name resolves to {refused}: no request goes there").into();
     }
     for error in beneath(source) {
-        // The type is private to hyper-util; these are its words.
+        // The type is private to hyper-util, so its text is compared.
         if error.to_string() == "dns error" {
             return "its name does not resolve".into();
         }
-        // Likewise: reqwest's words for a proxy that does not open the tunnel.
+        // Likewise, reqwest's text for a proxy that does not open the tunnel.
         if error.to_string() == "tunnel error: unsuccessful" {
             return "the proxy refused the connection".into();
         }

@@ -55,7 +55,7 @@ const REFUSAL: &str = r#"{"code":"InvalidRegionCode.NotNull","httpStatus":400,"m
 const PAGE: &str = "<html>nginx</html>";
 const ODD: &str = r#"{"error":"Not Found","message":"no such route","status":404}"#;
 
-/// Status, body, may have happened, worth retrying, category.
+/// Status, body, may have happened, is retryable, category.
 type Classified = (u16, &'static str, bool, bool, &'static str);
 
 const CLIENT_ERRORS: &[Classified] = &[
@@ -316,7 +316,7 @@ fn a_token_and_an_account_are_told_apart() {
     assert!(unauthorised.is_unauthorized() && !unauthorised.is_account_not_normal());
     let overdue = create(400, r#"{"code":"Account.Overdue","message":"m"}"#).unwrap_err();
     assert!(overdue.is_account_not_normal() && !overdue.is_unauthorized());
-    // Also with the status that otherwise speaks of the token.
+    // Also with the status that otherwise concerns the token.
     let frozen = create(403, r#"{"code":"AccountStatus.Abnormal","message":"m"}"#).unwrap_err();
     assert!(frozen.is_account_not_normal() && !frozen.is_unauthorized());
     let full = create(403, r#"{"code":"QuotaExceeded.Instance","message":"m"}"#).unwrap_err();
@@ -338,7 +338,7 @@ fn display_names_operation_and_path_and_repeats_no_secret() {
         "create (POST /instance/create) was refused with 400 Bad.Password: [redacted] is bad xxx"
     ));
     assert!(text.len() < 300, "{text}");
-    // Another password than the one that was sent, and not in the message.
+    // This password differs from the one that was sent, and is not in the message.
     let body = json!({"code": "Canary7pass!word", "message": "is bad"}).to_string();
     let text = create(400, &body).unwrap_err().to_string();
     assert_eq!(
@@ -351,7 +351,7 @@ fn display_names_operation_and_path_and_repeats_no_secret() {
     );
 }
 
-/// The words of an error of this operation.
+/// The text of the error of this operation.
 fn told(operation: Operation, status: u16, body: &str) -> String {
     on(operation, status, body).unwrap_err().to_string()
 }
@@ -374,7 +374,8 @@ fn what_is_made_again_by_itself_says_so() {
     };
     let words = not_sent.to_string();
     assert!(words.ends_with("; it is tried again by itself"), "{words}");
-    // Nobody makes these again: a read may be a command's, a refusal is final, and what may have happened is looked for first.
+    // The operator does not repeat these: a command may have made a read, a refusal is final, and before a call with an unknown
+    // outcome is repeated, the operator looks for its effect.
     let account = r#"{"code":"Account.Overdue","message":"m"}"#;
     for (operation, status, body) in [
         (Operation::Keys, 429, busy),

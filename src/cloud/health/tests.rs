@@ -33,7 +33,7 @@ fn refused(operation: Operation, status: u16, code: &str) -> Error {
     error(operation, fault)
 }
 
-/// One that counts how often it casts doubt on the service.
+/// A tracker, and a counter of its doubts about the service.
 fn counting() -> (Health, Arc<AtomicUsize>) {
     let (health, doubts) = (Health::default(), Arc::<AtomicUsize>::default());
     let counted = doubts.clone();
@@ -53,7 +53,7 @@ async fn the_first_call_that_fails_casts_doubt_and_the_next_that_is_answered_tak
     }
     assert_eq!(health.trouble().unwrap().since, began, "it does not move");
     assert_eq!(doubts.load(Ordering::SeqCst), 1);
-    // A refusal that can be read is an answer.
+    // A readable refusal is an answer.
     let busy = refused(Operation::Stop, 409, "Busy");
     health.heard(Operation::Stop, Instant::now(), Some(&busy));
     assert_eq!(health.trouble(), None);
@@ -69,7 +69,7 @@ async fn a_call_that_waits_casts_doubt_long_before_its_deadline() {
     let watched = async {
         tokio::time::sleep(times::DOUBTED_UNANSWERED_AFTER - S).await;
         assert_eq!(health.trouble(), None);
-        // Others are answered meanwhile: only since then nobody is.
+        // Other calls are answered meanwhile: the trouble begins only after them.
         health.heard(Operation::Task, began, None);
         tokio::time::sleep(2 * S).await;
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Against real sockets: services with certificates of their own, a proxy, names that mean this machine.
+//! Tests over real sockets: services with their own certificates, a proxy, names that resolve to this machine.
 
 use super::*;
 use crate::cloud::{CallPriority, Client, Limits, Paths, RateLimiter, ServerId, TlsPem};
@@ -46,7 +46,7 @@ impl Authority {
         (params.signed_by(&key, &self.issuer).unwrap(), key)
     }
 
-    /// Of a server on loopback; with `clients`, one that wants a certificate of that authority.
+    /// The TLS configuration of a server on loopback; with `clients`, it requires a client certificate of that authority.
     fn server(&self, clients: Option<&Self>) -> Arc<ServerConfig> {
         let (certificate, key) = self.issue("127.0.0.1");
         let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
@@ -139,7 +139,7 @@ async fn head(stream: &mut (impl AsyncRead + Unpin)) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// A proxy that opens tunnels, and keeps what it was told in the clear.
+/// A proxy that opens tunnels, and records the unencrypted requests that it gets.
 async fn tunnels() -> (SocketAddr, Seen) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (address, seen) = (listener.local_addr().unwrap(), Seen::default());
@@ -188,7 +188,7 @@ fn guarded(allowed: &[&str]) -> Http {
 }
 
 impl Http {
-    /// The same with names that mean what the test says.
+    /// The same connections with a different resolver.
     fn resolving(self, lookup: Lookup) -> Self {
         let Way::Network(network) = &self.way else {
             unreachable!("it was made with a network");
@@ -281,7 +281,8 @@ async fn a_proxy_that_is_none_is_refused_without_its_words() {
     }
 }
 
-/// Who names endpoints names the proxies too: one before an allowed endpoint could read, or divert, what goes there.
+/// A user who restricts endpoints restricts proxies, too: a proxy in front of an allowed endpoint could read or redirect its
+/// traffic.
 #[tokio::test]
 async fn a_proxy_is_used_only_if_the_allowed_endpoints_name_it_too() {
     let (own, (address, seen)) = (Authority::new(), tunnels().await);
@@ -292,7 +293,7 @@ async fn a_proxy_is_used_only_if_the_allowed_endpoints_name_it_too() {
         let http = Http::new(patterns.into()).unwrap();
         by(&http, own.tls(), Some(proxy.clone()))
     };
-    // By its scheme, its host and its port.
+    // Scheme, host and port must all match.
     let (by_tls, elsewhere) = (proxy.replace("http:", "https:"), "http://127.0.0.1:1");
     for patterns in [
         &[endpoint.as_str()][..],
@@ -303,7 +304,7 @@ async fn a_proxy_is_used_only_if_the_allowed_endpoints_name_it_too() {
         assert!(matches!(error, BuildError::ProxyNotAllowed), "{error}");
     }
     assert_eq!((seen.connections(), asked.connections()), (0, 0));
-    // A name is not even looked up.
+    // A name is not even resolved.
     let lookup: Lookup = Arc::new(|name| panic!("{name} is looked up"));
     let named = guarded(&[&endpoint]).resolving(lookup);
     let named = by(
@@ -321,7 +322,7 @@ async fn a_proxy_is_used_only_if_the_allowed_endpoints_name_it_too() {
     assert_eq!((seen.connections(), asked.connections()), (1, 1));
 }
 
-/// A name, an address and a proxy that mean this machine, and a listener that nobody reaches.
+/// A name, an address and a proxy that all lead to this machine, and a listener that no request reaches.
 #[tokio::test]
 async fn nothing_is_sent_to_this_machine_unless_an_allowed_endpoint_names_it() {
     let (address, seen) = service(None).await;
@@ -338,7 +339,7 @@ async fn nothing_is_sent_to_this_machine_unless_an_allowed_endpoint_names_it() {
         let told = probe(&http, &endpoint).await.unwrap_err();
         assert!(told.contains("no request goes"), "{endpoint}: {told}");
     }
-    // Likewise where the proxy is on this machine.
+    // Likewise for a proxy on this machine.
     for proxy in [
         format!("http://127.0.0.1:{port}"),
         format!("http://localhost:{port}"),
@@ -356,7 +357,7 @@ async fn nothing_is_sent_to_this_machine_unless_an_allowed_endpoint_names_it() {
     assert_eq!(seen.connections(), 2);
 }
 
-/// A name that means something else by the next connection is resolved and judged anew.
+/// A name that resolves to another address for the next connection is resolved and checked again.
 #[tokio::test]
 async fn every_connection_is_judged_anew() {
     let (address, seen) = service(None).await;

@@ -1,21 +1,21 @@
-//! The arithmetic of a rate with a burst: the generic cell rate algorithm, whose whole state is one instant.
+//! The arithmetic of a rate with a burst: the generic cell rate algorithm, whose entire state is one instant.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Lets one request pass in each period in the long run, and a burst of them after a pause.
+/// Lets one request pass per period in the long run, and a burst after an idle period.
 #[derive(Debug)]
 pub(super) struct Bucket {
     period: Duration,
     /// How far ahead of the rate the requests of a burst may be.
     ahead: Duration,
-    /// When the rate alone would let the next request pass.
+    /// When the next request may pass by the rate alone.
     due: Instant,
 }
 
 impl Bucket {
-    /// With a full burst, of at least one.
+    /// A bucket with a full burst, which is at least one.
     pub(super) fn new(period: Duration, burst: u32) -> Self {
         Self {
             period,
@@ -24,8 +24,8 @@ impl Bucket {
         }
     }
 
-    /// The same at another pace, from now on. No request waits longer than one new period because of the former pace, and none may
-    /// go earlier: a pace that changes often lets no more requests pass.
+    /// The same bucket at another pace, from now on. The former pace delays no request longer than one new period, and no
+    /// request may go earlier: frequent changes of the pace let no more requests pass.
     pub(super) fn repaced(&self, period: Duration, burst: u32, now: Instant) -> Self {
         Self {
             due: self.due.min(now + period),
@@ -33,15 +33,15 @@ impl Bucket {
         }
     }
 
-    /// The next request waits for a whole period.
+    /// Makes the next request wait for a whole period.
     pub(super) fn drain(&mut self, now: Instant) {
         self.due = now + self.ahead + self.period;
     }
 
-    /// Takes one request's place.
+    /// Takes the slot of one request.
     ///
     /// # Errors
-    /// When there will be one, if nobody else takes it before.
+    /// The time at which a slot is free, unless another request takes it before.
     pub(super) fn take(&mut self, now: Instant) -> Result<(), Instant> {
         let early = self.due.saturating_duration_since(now);
         if early > self.ahead {
@@ -58,7 +58,7 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// How many pass at this instant.
+    /// The number of requests that pass at this instant.
     fn pass(bucket: &mut Bucket, now: Instant) -> usize {
         (0..100).take_while(|_| bucket.take(now).is_ok()).count()
     }

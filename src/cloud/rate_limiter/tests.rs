@@ -76,7 +76,7 @@ async fn one_that_asks_whether_the_service_answers_goes_beside_those_that_wait_f
     let start = Instant::now();
     let probe = limiter.pass_beside(CallPriority::Urgent).await;
     assert_eq!(start.elapsed(), times::PROBE_WAITS_IN_LINE);
-    // Within the rate, and no longer than a pause lasts.
+    // Still within the rate, and not during a pause.
     limiter.hold_off(Duration::from_secs(20));
     let another = limiter.pass_beside(CallPriority::Urgent).await;
     assert!(start.elapsed() >= Duration::from_secs(20));
@@ -115,7 +115,7 @@ async fn no_more_than_allowed_are_in_flight() {
 async fn a_waiter_that_goes_away_loses_nothing() {
     let limiter = RateLimiter::new(limits(1000.0, 1000, 1));
     let held = limiter.pass(CallPriority::Urgent).await;
-    // One that never got its turn, and one that is woken and goes away before it takes it.
+    // One waiter that never got a permit, and one that is woken and goes away before it takes the permit.
     for release_first in [false, true] {
         let waiter = tokio::spawn({
             let limiter = limiter.clone();
@@ -161,7 +161,7 @@ async fn refusals_in_a_row_double_the_pause_and_an_answer_ends_that() {
     for expected in [1, 2, 4, 8, 16, 32, 60, 60] {
         let start = Instant::now();
         limiter.refused(None);
-        // One that was on its way already does not double it again.
+        // A request that was already in flight does not double the pause again.
         limiter.refused(None);
         drop(limiter.pass(CallPriority::Urgent).await);
         assert_eq!(start.elapsed().as_secs(), expected);
@@ -173,7 +173,7 @@ async fn refusals_in_a_row_double_the_pause_and_an_answer_ends_that() {
     assert_eq!(start.elapsed().as_secs(), 3);
 }
 
-/// A service that allows so many requests per second, and a burst.
+/// A service that allows this rate and burst.
 struct Service {
     per_second: f64,
     burst: f64,
@@ -199,7 +199,7 @@ impl Service {
         takes
     }
 
-    /// Asks without end for so long: how many are taken, and when each other one is refused.
+    /// Sends requests without pause for this time. Returns how many are accepted, and when the others are refused.
     async fn ask(&mut self, limiter: &RateLimiter, time: Duration) -> (usize, Vec<Instant>) {
         let (start, mut taken, mut refused) = (Instant::now(), 0, Vec::new());
         while start.elapsed() < time {
@@ -219,7 +219,7 @@ impl Service {
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// The service allows four a second, we were told twenty.
+/// The service allows four per second; the configured limit is twenty.
 #[tokio::test(start_paused = true)]
 async fn a_service_that_allows_less_than_we_were_told_refuses_few() {
     let limiter = RateLimiter::new(limits(20.0, 20, 8));
@@ -227,7 +227,7 @@ async fn a_service_that_allows_less_than_we_were_told_refuses_few() {
     let (taken, refused) = service.ask(&limiter, Duration::from_secs(300)).await;
     let refused = refused.len();
     assert!(refused * 50 < taken, "{refused} refused, {taken} taken");
-    // Two thirds of what it allows.
+    // Two thirds of the rate that it allows.
     assert!(taken > 800, "{taken} taken");
 }
 
@@ -280,7 +280,7 @@ async fn a_passing_squeeze_is_forgotten() {
         start.elapsed()
     };
     tokio::time::sleep(Duration::from_secs(100)).await;
-    // Four fifths of the rate, and all of it once the refusal is long ago.
+    // Four fifths of the rate, and the full rate once the refusal is long ago.
     let soon = fifty().await;
     assert!(soon <= Duration::from_millis(6_300), "{soon:?}");
     tokio::time::sleep(times::REFUSED_RATE_REMEMBERED).await;
@@ -390,9 +390,9 @@ async fn each_wait_is_told_with_its_priority() {
             heard.lock().unwrap().push((priority, wait.as_secs()));
         }));
     drop(limiter.pass(CallPriority::Urgent).await);
-    // Of a clone too: all are one.
+    // Also for a clone, since all clones share one state.
     drop(limiter.clone().pass(CallPriority::Resync).await);
-    // Whoever gives up has not waited until the end.
+    // A waiter that gives up is not reported.
     let given_up =
         tokio::time::timeout(Duration::from_millis(1), limiter.pass(CallPriority::Urgent));
     assert!(given_up.await.is_err());

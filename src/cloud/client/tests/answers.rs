@@ -1,4 +1,4 @@
-//! What is made of an answer: which is taken, and which is none.
+//! Which answers are accepted, and as what.
 
 use super::*;
 use crate::cloud::TaskState;

@@ -1,5 +1,5 @@
-//! Services that answer with anything, of any size, at any pace, for ever: the call ends, with a message that names what was too
-//! much.
+//! Services that answer with any data, of any size, at any pace, without end: the call ends, and the error names the exceeded
+//! limit.
 
 use super::*;
 use futures::FutureExt;
@@ -7,12 +7,12 @@ use tokio::task::JoinHandle;
 
 const HEAD: &str = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
 
-/// A chunk of this body.
+/// A chunk with this text.
 fn chunk(text: &str) -> Vec<u8> {
     format!("{:x}\r\n{text}\r\n", text.len()).into_bytes()
 }
 
-/// A service that begins a body so, and goes on like this for ever.
+/// A service whose answer begins with one text and then repeats the other without end.
 async fn endless(begins: &str, goes_on: &str) -> Client {
     let head = format!("{HEAD}{}", String::from_utf8(chunk(begins)).unwrap());
     let server = Scripted::new(Act::Pour(head, chunk(goes_on))).await;
@@ -46,7 +46,7 @@ fn says(error: &Error, category: &str, words: &str) {
 async fn a_body_that_never_ends_is_given_up_at_its_bound_which_the_message_names() {
     let long = "x".repeat(5_000);
     let row = r#"{"ecsResourceUUID":"ecs-1"},"#;
-    // How the body begins, how it goes on, and what is said of it: of a page and of a detail.
+    // The begin of the body, its repeated part, and the expected error of a page and of a detail.
     for (begins, goes_on, of_page, of_detail) in [
         ("{", " \r\n\t ", "larger than 512 KiB", "larger than 16 KiB"),
         (
@@ -128,9 +128,9 @@ async fn a_head_that_never_ends_is_given_up() {
         (status.to_owned(), field.as_str()),
         (format!("{status}x: "), "x"),
         (status.to_owned(), "x: y\r\n"),
-        // What a chunk says beside its length.
+        // An endless chunk extension.
         (format!("{HEAD}5;"), "x=y;"),
-        // The fields after the last chunk.
+        // Endless trailer fields after the last chunk.
         (format!("{HEAD}0\r\n"), field.as_str()),
     ] {
         let goes_on = goes_on.repeat(100).into_bytes();
@@ -196,7 +196,7 @@ async fn numbers_and_texts_of_any_size_are_no_panic() {
     ] {
         let body = format!(r#"{{"instance":{{"ecsResourceUUID":"ecs-1","x":{value}}}}}"#);
         let server = Scripted::answering("200 OK", &body).await;
-        // Either is well, as long as it ends.
+        // The test only requires that the call ends.
         let _ = client(&server.endpoint)
             .detail(CallPriority::Urgent, &id())
             .await;
@@ -213,7 +213,7 @@ async fn numbers_and_texts_of_any_size_are_no_panic() {
 
 #[tokio::test]
 async fn a_compressed_body_is_not_unpacked() {
-    // Unpacked, these twenty bytes would be an empty text.
+    // Decompressed, these bytes would be an empty text.
     let packed = "\u{1f}\u{8b}\u{8}";
     let head = format!(
         "HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: {}\r\n\r\n{packed}",
@@ -238,7 +238,7 @@ async fn a_refusal_that_never_ends_is_one_without_a_reason() {
     }
 }
 
-/// Silent answers take the room that one client may have.
+/// Starts calls that get no answer, until they hold all the room that one client may have.
 async fn with_silent_calls(client: &Client, server: &Scripted) -> Vec<JoinHandle<Error>> {
     let mut calls = Vec::new();
     while calls.len() < 60 {
@@ -270,11 +270,11 @@ async fn a_call_that_finds_no_room_for_its_answer_was_not_sent() {
             other => panic!("{other}: {error}"),
         }
     }
-    // How many of them come too late depends on how fast the others connect.
+    // How many calls time out without room depends on how fast the others connect.
     assert!((1..60).contains(&not_sent), "{not_sent} of 60");
 }
 
-/// So that nothing stands between an intent that is on record and its call.
+/// Nothing may come between a recorded intent and its call.
 #[tokio::test]
 async fn what_changes_something_waits_for_room_before_it_has_leave() {
     let server = Scripted::new(Act::Stall).await;

@@ -1,11 +1,12 @@
-//! Identifiers and places go where they belong in a request, whatever they look like: they come from users and from the service.
+//! Identifiers and places end up in the right part of a request, regardless of their characters: they come from users and from
+//! the service.
 
 use super::*;
 use crate::cloud::Lost;
 use proptest::prelude::*;
 use url::Url;
 
-/// The URLs and bodies of every call that names something, with this text for each name.
+/// The URLs and bodies of every call that takes a name, with this text as each name.
 fn sent(text: &str) -> Vec<(Url, String)> {
     let sent: Arc<Mutex<Vec<(Url, String)>>> = Arc::default();
     let seen = sent.clone();

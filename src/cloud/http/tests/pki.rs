@@ -1,4 +1,4 @@
-//! Certificates as the command `openssl` makes them. A service shows them, and the Account trusts some of them.
+//! Certificates made by the command `openssl`. A service presents them, and the Account trusts some of them.
 
 use super::*;
 use crate::runtime::tls::certificates;
@@ -13,7 +13,7 @@ const P256: &str = "ec -pkeyopt ec_paramgen_curve:P-256";
 const P384: &str = "ec -pkeyopt ec_paramgen_curve:P-384";
 const P521: &str = "ec -pkeyopt ec_paramgen_curve:P-521";
 
-/// A folder in which openssl makes keys and certificates.
+/// A folder for the keys and certificates of openssl.
 struct Pki(TempDir);
 
 impl Pki {
@@ -50,7 +50,7 @@ impl Pki {
         ));
     }
 
-    /// A service that shows NAME.pem.
+    /// A service that presents NAME.pem.
     fn server(&self, name: &str) -> Arc<ServerConfig> {
         let chain = certificates(&self.read(&format!("{name}.pem"))).unwrap();
         let key = self.read(&format!("{name}.key"));
@@ -65,7 +65,7 @@ impl Pki {
         Arc::new(config)
     }
 
-    /// The outcome of a request to a service that shows NAME.pem, for an Account that trusts this bundle.
+    /// The result of a request to a service that presents NAME.pem, for an Account that trusts this bundle.
     async fn probe(&self, name: &str, bundle: &str) -> Result<(), String> {
         let (address, _) = service(Some(self.server(name))).await;
         let trusting = by(&open(), tls(Some(bundle), None), None);
@@ -85,7 +85,7 @@ async fn a_self_signed_certificate_of_openssl_is_trusted_where_the_bundle_holds_
         let words = "put it into spec.tls.caBundle";
         assert!(refused.as_ref().unwrap_err().contains(words), "{refused:?}");
     }
-    // A trusted certificate still has to be for this name, and in its time.
+    // A trusted certificate must still be valid for this name, and now.
     pki.self_signed("elsewhere", P256, "-addext subjectAltName=IP:127.0.0.2");
     pki.self_signed("nameless", P256, "");
     for (name, words) in [
@@ -95,7 +95,7 @@ async fn a_self_signed_certificate_of_openssl_is_trusted_where_the_bundle_holds_
         let refused = pki.probe(name, &pki.read(&format!("{name}.pem"))).await;
         assert!(refused.as_ref().unwrap_err().contains(words), "{refused:?}");
     }
-    // Its purpose counts too, whether or not it is one of an authority, which openssl makes unless it is asked for another one.
+    // Its purpose must match as well, whether or not it is a CA certificate, which is openssl's default.
     for ca in ["TRUE", "FALSE"] {
         for (usage, is_for_servers) in [
             ("clientAuth", false),
@@ -147,7 +147,7 @@ async fn an_authority_with_p521_is_trusted_with_each_hash_function() {
             Ok(()),
             "{hash}"
         );
-        // Of the same name, with another key.
+        // An authority with the same name and another key.
         let namesake = Pki::new();
         namesake.self_signed("root", P521, hash);
         let refused = pki.probe("leaf", &namesake.read("root.pem")).await;
@@ -156,7 +156,7 @@ async fn an_authority_with_p521_is_trusted_with_each_hash_function() {
     }
 }
 
-/// rustls does not sign with P-521, so the service is openssl's.
+/// The service is openssl's, since rustls does not sign with P-521.
 #[tokio::test]
 async fn a_service_with_a_key_on_p521_ends_its_handshake() {
     let pki = Pki::new();
@@ -180,7 +180,7 @@ async fn a_service_with_a_key_on_p521_ends_its_handshake() {
     let answered = probe(&trusting, &format!("https://{address}")).await;
     server.kill().unwrap();
     server.wait().unwrap();
-    // Its page about the handshake is no answer of a cloud service.
+    // openssl's page about the handshake is not an answer of a cloud service.
     let told = answered.unwrap_err();
     assert!(told.contains("answer"), "{told}");
 }
@@ -255,7 +255,7 @@ async fn a_certificate_that_cannot_be_verified_is_refused_with_its_flaw_and_the_
         let refused = pki.probe("leaf", &pki.read("root.pem")).await.unwrap_err();
         assert!(refused.contains(words), "{words}: {refused}");
     }
-    // The issuer of a certificate between is none.
+    // The issuer of the intermediate certificate is not an authority.
     pki.self_signed("root", P256, "");
     pki.issued("between", "root", no_authority, copied);
     pki.issued("leaf", "between", HERE, copied);
