@@ -7,7 +7,7 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Where the cloud-server management service is, and who we are there.
+/// An account at a cloud-server management service: the endpoint and the credentials.
 ///
 /// An Instance uses the Account named in its `accountRef`, or the one called `default`, of its own namespace only: no
 /// credential crosses a namespace.
@@ -63,83 +63,86 @@ use serde::{Deserialize, Serialize};
     "!has(self.tls) || !isURL(self.endpoint) || url(self.endpoint).getScheme() == 'https'"
 ).message("spec.tls needs an https endpoint: with http there is no TLS"))]
 pub struct AccountSpec {
-    /// Base address of the service (the specification's {base_url}), without a query. With http
-    /// the token goes in the clear, and the condition InsecureEndpoint says so. Internal addresses (loopback, link-local,
-    /// metadata services) are refused, however they are reached, unless the operator's --allowed-endpoint names the host.
+    /// Base URL of the service (the specification's {base_url}), without a query. With http, the token is sent unencrypted, and
+    /// the condition InsecureEndpoint reports that. Internal addresses (loopback, link-local, metadata services) are refused,
+    /// even if a name resolves to one, unless the operator's --allowed-endpoint names the host.
     #[schemars(length(min = 1, max = 2048))]
     #[x_kube(validation = Rule::new(
         "isURL(self) && url(self).getScheme() in ['http', 'https'] && url(self).getQuery().size() == 0 && !self.contains('@')"
     ).message("endpoint must be an http or https URL without user name and query, for example https://cloud.example/api"))]
     pub endpoint: String,
 
-    /// The Secret, in this namespace, that holds the token of the header x-open-token. It must consent to that: by its type
-    /// cloudserver.dev/token or its label cloudserver.dev/use: token. Where it has the annotation cloudserver.dev/endpoint, the
-    /// token goes to the endpoints that stand there (URLs, separated by white space) and what lies below them, and nowhere else;
-    /// a proxy must stand there as well.
-    /// Two namespaces whose Accounts have the same token are one trust domain: see imports.
+    /// The Secret, in this namespace, that contains the token for the header x-open-token. It must consent to this use: by its
+    /// type cloudserver.dev/token or its label cloudserver.dev/use: token. If it has the annotation cloudserver.dev/endpoint,
+    /// the token is sent only to the endpoints in that annotation (URLs, separated by white space) and the paths below them; a
+    /// proxy must be listed there as well. Two namespaces whose Accounts have the same token are one trust domain: see imports.
     pub token_secret_ref: SecretKeyRef,
 
-    /// How connections do TLS, where the system's authorities and no client certificate will not do.
+    /// TLS settings for connections to the service. By default, the system's authorities are trusted and no client certificate
+    /// is sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<TlsSettings>,
 
-    /// The proxy that connections go through. Without it they are direct, whatever the operator's environment says.
+    /// The proxy for connections to the service. Without it, connections are direct, regardless of the operator's environment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy: Option<ProxySettings>,
 
-    /// Limits on our requests, for all Accounts with this endpoint and token together (of one shard, where there are shards).
+    /// Limits on the operator's requests, shared by all Accounts with this endpoint and token (per shard, if the operator is
+    /// sharded).
     #[serde(default)]
     pub requests: RequestLimits,
 
-    /// Seconds after which a create without a clear answer is believed not to happen any more: longer than the longest
-    /// late execution at the service and the latest appearance of a new server in its listing.
+    /// Settling time: seconds after which the operator assumes that a create with an unknown outcome will not take effect any
+    /// more. It must be longer than the latest possible execution at the service plus the delay until a new server appears in
+    /// its listing.
     #[serde(default = "default_settle_seconds")]
     #[schemars(range(min = 1, max = 3600))]
     pub settle_seconds: i32,
 
-    /// Content of the field password when an Instance logs in by key: Omit leaves the field out; Empty sends an empty
-    /// string; Random sends a random password that the operator keeps nowhere, for a service that requires one with a key.
+    /// Content of the field password if an Instance logs in by key: Omit omits the field; Empty sends an empty string; Random
+    /// sends a random password that the operator does not keep, for a service that requires one with a key.
     #[serde(default)]
     pub key_login_password: KeyLoginPassword,
 
-    /// How many special characters the service allows in a login password: ExactlyOne, as the specification says, or AtLeastOne,
-    /// as some editions of the service's documentation say; the backtick is one of them then. Another password is not sent.
+    /// How many special characters the service allows in a login password: ExactlyOne, as in the specification, or AtLeastOne,
+    /// as in some editions of the service's documentation, which also count the backtick as one. The operator does not send a
+    /// password that breaks this rule.
     #[serde(default)]
     pub password_special_characters: PasswordSpecialCharacters,
 
-    /// The time zone in which the service writes its times, as a distance from UTC such as +08:00. status.expireTime of an
+    /// The time zone of the times that the service reports, as an offset from UTC, for example +08:00. status.expireTime of an
     /// Instance depends on it.
     #[serde(default = "default_utc_offset")]
     #[schemars(regex(pattern = r"^[+-](0[0-9]|1[0-4]):[0-5][0-9]$"))]
     pub utc_offset: String,
 
-    /// The most Instances of this Account that may have a server at the same time, or be about to have one. Further ones
-    /// wait, and go on when one of those is gone. An import counts as one and is never held up. Nothing is released because
-    /// of it. Without it there is no limit; 0 buys nothing.
+    /// The maximum number of Instances of this Account that have a server or are about to get one. Further Instances wait until
+    /// one of those is gone. An import counts as one, but never waits. The limit never causes a release. Without it, there is
+    /// no limit; 0 buys nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 100_000))]
     pub max_instances: Option<i32>,
 
-    /// Whether Instances of this Account may take over servers that exist (spec.import). Two namespaces whose Accounts have the
-    /// same token are one trust domain: with Allowed, whoever may create Instances in this namespace may take over every
-    /// server of that token which no Instance has, in whatever namespace it is meant to be, and release it. What was imported
-    /// before stays with its Instance, whatever stands here.
+    /// Whether Instances of this Account may import existing servers (spec.import). Two namespaces whose Accounts have the same
+    /// token are one trust domain: with Allowed, every user who may create Instances in this namespace can import any server of
+    /// that token that no Instance owns, even if it is meant for another namespace, and release it. A change does not affect
+    /// servers that were already imported.
     #[serde(default)]
     pub imports: Imports,
 
-    /// How fast servers may be bought: what makes Instances without end must not buy servers without end. Deleting is never
-    /// slowed. Without it there is no limit.
+    /// How fast servers may be bought, so that a runaway process that creates Instances does not buy servers without limit.
+    /// Deletions are never delayed. Without it, there is no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub create_rate: Option<CreateRate>,
 
-    /// Paths of the service, relative to the endpoint, where they differ from the specification or from what is known
-    /// of the paths that it leaves open.
+    /// Paths of the service, relative to the endpoint. Set those that differ from the specification or, if the specification
+    /// leaves them open, from the defaults.
     #[serde(default, skip_serializing_if = "is_default")]
     pub paths: PathOverrides,
 
-    /// Parts of error codes by which the service says that there is no such instance or task, besides status 404
-    /// (field note 20: its words for it are not specified). Case does not matter. Without one that fits, a server that is
-    /// gone is never told as missing, and its Instance cannot be deleted.
+    /// Parts of the error codes by which the service reports that an instance or task does not exist, in addition to status 404
+    /// (field note 20: the codes are not specified). Case does not matter. If none matches the service's code, the operator
+    /// never reports a released server as missing, and its Instance cannot be deleted.
     #[serde(
         default = "default_missing_codes",
         skip_serializing_if = "is_default_missing_codes"
@@ -153,7 +156,7 @@ fn is_default(paths: &PathOverrides) -> bool {
     *paths == PathOverrides::default()
 }
 
-/// Parts of the codes that the service is known to use for what does not exist.
+/// Parts of the codes that the service is known to use for things that do not exist.
 pub fn default_missing_codes() -> Vec<String> {
     ["NotFound", "NotExist"].map(str::to_owned).to_vec()
 }
@@ -162,7 +165,8 @@ fn is_default_missing_codes(codes: &Vec<String>) -> bool {
     *codes == default_missing_codes()
 }
 
-/// The time zone of the service, as far as it is known (field note 27). Too far east only means that a warning comes early.
+/// The time zone of the service, as far as it is known (field note 27). An offset too far east only makes a warning appear
+/// early.
 pub fn default_utc_offset() -> String {
     "+08:00".to_owned()
 }
@@ -171,27 +175,28 @@ fn default_settle_seconds() -> i32 {
     180
 }
 
-/// How many requests the operator may send to the service (field note 13: the service's own limits are unknown).
+/// Limits on the operator's requests to the service (field note 13: the service's own limits are unknown).
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct RequestLimits {
-    /// Requests per second, in the long run.
+    /// Requests per second in the long run.
     #[serde(default = "default_per_second")]
     #[schemars(range(min = 1, max = 1000))]
     pub per_second: i32,
-    /// Requests in any 60 seconds, besides perSecond. Without it there is no such limit.
+    /// Requests in any 60 seconds, in addition to perSecond. Without it, there is no such limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 2, max = 60_000))]
     pub per_minute: Option<i32>,
-    /// Requests in any 3600 seconds, besides perSecond. Without it there is no such limit.
+    /// Requests in any 3600 seconds, in addition to perSecond. Without it, there is no such limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 2, max = 3_600_000))]
     pub per_hour: Option<i32>,
-    /// Requests that may go out at once after a quiet time. At most half of perMinute and perHour go at once, whatever is set here.
+    /// Requests that may be sent at once after an idle period. At most half of perMinute and perHour are sent at once,
+    /// regardless of this value.
     #[serde(default = "default_burst")]
     #[schemars(range(min = 1, max = 1000))]
     pub burst: i32,
-    /// Requests under way at the same time.
+    /// Concurrent requests.
     #[serde(default = "default_concurrent")]
     #[schemars(range(min = 1, max = 100))]
     pub concurrent: i32,
@@ -223,21 +228,21 @@ impl Default for RequestLimits {
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct CreateRate {
-    /// Creates in any 60 seconds, for all Instances of this Account together. Those that the service refused do not count.
+    /// Creates in any 60 seconds, for all Instances of this Account together. Creates that the service refused do not count.
     #[schemars(range(min = 1, max = 10_000))]
     pub per_minute: i32,
 }
 
-/// Content of the field `password` of a create or reinstall with key login: the specification shows both fields and does
-/// not say which of them may be missing; clients of the service send both (field note 29).
+/// Content of the field `password` of a create or reinstall with key login. The specification shows both fields and does not
+/// define which of them is optional; clients of the service send both (field note 29).
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum KeyLoginPassword {
-    /// The field is left out.
+    /// The field is omitted.
     #[default]
     Omit,
     /// The field is an empty string.
     Empty,
-    /// The field is a random password, another one for each call. The operator keeps it nowhere.
+    /// The field is a random password, a different one for each call. The operator does not keep it.
     Random,
 }
 
@@ -251,13 +256,13 @@ pub enum PasswordSpecialCharacters {
     AtLeastOne,
 }
 
-/// Whether servers that exist may be taken over.
+/// Whether Instances may import existing servers.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Imports {
-    /// They may not: spec.import of an Instance does nothing but say so.
+    /// They may not: an Instance with spec.import only reports that imports are denied.
     #[default]
     Denied,
-    /// They may, if no Instance has them.
+    /// They may import servers that no Instance owns.
     Allowed,
 }
 

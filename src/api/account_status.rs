@@ -1,50 +1,51 @@
-//! What the operator tells of an Account.
+//! The status of an Account.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What the operator has seen of the account. Written when something changes, counts at most once in 30 seconds; to say when
-/// zones were last listed, at most once in five minutes.
+/// The observed state of the account. Written if something changes: counts at most once in 30 seconds, the time of the last
+/// listing at most once in five minutes.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("default" = super::conditions::unwritten()))]
 pub struct AccountStatus {
-    /// Generation of the spec that the conditions speak of; -1 until the operator has looked.
+    /// Generation of the spec that the conditions refer to; -1 until the operator has observed the Account.
     #[serde(default = "minus_one")]
     pub observed_generation: i64,
-    /// What is used of spec.maxInstances and spec.createRate, and who waits for more.
+    /// The usage of spec.maxInstances and spec.createRate, and the Instances that wait for more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<LimitsStatus>,
-    /// Servers in the zones that Instances name, as far as those could be listed: what all zones add up to.
+    /// Number of servers in the zones that Instances name, as far as these could be listed: the sum over all zones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub servers: Option<i64>,
-    /// Servers among them that no Instance owns.
+    /// Number of those servers that no Instance owns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unowned_servers: Option<i64>,
-    /// How many of the zones could be listed, of how many: 1/2 where one of two fails. What servers and unownedServers cover;
-    /// a zone that fails counts as it was listed last, and not at all if it never was.
+    /// Number of zones that could be listed, and of all zones: 1/2 if one of two fails. servers and unownedServers cover these
+    /// zones. A zone that fails counts as it was last listed, and not at all if it never was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub listed_zones: Option<String>,
-    /// Servers by place, in every zone that Instances name or named until lately. Zones fail one by one. Of more than 100 zones
-    /// those that fail are kept first; listedZones, servers and unownedServers count all of them.
+    /// Servers by zone, for every zone that Instances name or recently named. Each zone can fail independently. If there are
+    /// more than 100 zones, failing ones take precedence; listedZones, servers and unownedServers count all zones.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 100))]
     pub inventory: Vec<PlaceInventory>,
-    /// The first 20 servers that no Instance owns, by region, zone and identifier: bought by hand or by another cluster.
-    /// unownedServers counts all of them. Each with what an Instance needs that is to import it, and the command that makes it.
+    /// The first 20 servers that no Instance owns, sorted by region, zone and identifier: bought by hand or by another cluster.
+    /// unownedServers counts all of them. Each entry has the values that an Instance needs to import the server, and the
+    /// command that prints its manifest.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 20))]
     pub unowned: Vec<UnownedServer>,
-    /// When the values that stand here were first seen.
+    /// When the current values were first observed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_observed_time: Option<Time>,
-    /// Since when the service has not answered, while that is so; it stays the same while retries fail. The condition Ready says
-    /// what was seen.
+    /// Since when the service has not answered, while that is the case; unchanged while retries fail. The condition Ready has
+    /// the details.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unreachable_since: Option<Time>,
-    /// Ready: the service answers and takes the token.
+    /// Ready: the service answers and accepts the token.
     #[serde(
         default,
         skip_serializing_if = "Vec::is_empty",
@@ -55,20 +56,21 @@ pub struct AccountStatus {
     pub conditions: Vec<Condition>,
 }
 
-/// What is used of an Account's limits, and who waits. Instances that wait are served in the order in which they were created.
+/// The usage of an Account's limits, and the Instances that wait. They proceed in the order of their creation.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct LimitsStatus {
-    /// Instances that have a server or are about to have one, and how many may (spec.maxInstances). What is on record counts:
-    /// also where it is not known whether a create was carried out, and where the server was adopted or imported.
+    /// Number of Instances that have a server or are about to get one, and the maximum (spec.maxInstances). Every purchase
+    /// record counts, including those of creates with an unknown outcome and of adopted or imported servers.
     pub instances: LimitUse,
-    /// Creates sent in the last minute that the service did not refuse, and how many may be (spec.createRate.perMinute). One
-    /// whose outcome is not known counts. A new process begins at 0. Left out without that limit.
+    /// Number of creates in the last minute that the service did not refuse, and the maximum (spec.createRate.perMinute). A
+    /// create with an unknown outcome counts. A new operator process begins at 0. Absent without this limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub creates_per_minute: Option<LimitUse>,
-    /// Instances that wait for one of the two; while the Account cannot be used, and right after that, as it was before.
+    /// Number of Instances that wait for one of the two limits. While the Account cannot be used, and right after that, the
+    /// previous number.
     pub waiting: i64,
-    /// The first ten of them, in the order in which they are served.
+    /// The first ten of them, in the order in which they will proceed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 10))]
     pub next: Vec<WaitingInstance>,
@@ -78,9 +80,9 @@ pub struct LimitsStatus {
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct LimitUse {
-    /// How many there are.
+    /// The current number.
     pub used: i64,
-    /// How many there may be; left out where there is no limit.
+    /// The maximum; absent if there is no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowed: Option<i64>,
 }
@@ -91,11 +93,11 @@ pub struct LimitUse {
 pub struct WaitingInstance {
     /// Its name.
     pub name: String,
-    /// What for: AccountLimitReached or CreateRateReached, as in its condition Ready.
+    /// The limit that it waits for: AccountLimitReached or CreateRateReached, as in its condition Ready.
     pub reason: String,
 }
 
-/// The servers of one place.
+/// The servers of one zone.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct PlaceInventory {
@@ -103,27 +105,27 @@ pub struct PlaceInventory {
     pub region: String,
     /// Zone code.
     pub zone: String,
-    /// Servers that the service lists there; left out until it was listed for the first time.
+    /// Number of servers that the service lists there; absent until the zone was listed for the first time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub servers: Option<i64>,
-    /// Those among them that belong to an Instance.
+    /// Number of those servers that belong to an Instance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owned: Option<i64>,
-    /// Those among them that no Instance owns.
+    /// Number of those servers that no Instance owns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unowned: Option<i64>,
-    /// Instances with something in flight there, when it was counted.
+    /// Number of Instances with an operation in flight there when the servers were counted.
     pub in_flight: i64,
-    /// When the zone was last listed to its end, for all Instances in it: how old what their status shows may be. Written with
-    /// other changes, and by itself once it is five minutes newer than what stands here; zones are listed every minute, and every
-    /// five where only servers of Instances that are gone are looked for.
+    /// When the zone was last listed completely for all Instances in it, which bounds the age of the values in their status.
+    /// Written with other changes, or on its own once it is five minutes newer than the written value. Zones are listed every
+    /// minute, and every five minutes if the operator only looks for servers of deleted Instances.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_listed_time: Option<Time>,
-    /// Since when the zone cannot be listed, where that is so; message says why. It stays the same while retries fail. Where the
-    /// service does not answer at all, the condition Ready says so.
+    /// Since when the zone cannot be listed, while that is the case; message has the reason. Unchanged while retries fail. If
+    /// the service does not answer at all, the condition Ready reports that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failing_since: Option<Time>,
-    /// What is wrong with it.
+    /// The reason why the zone cannot be listed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub message: Option<String>,
@@ -133,21 +135,21 @@ pub struct PlaceInventory {
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct UnownedServer {
-    /// ecsResourceUUID.
+    /// The service's ecsResourceUUID.
     pub id: String,
-    /// instanceName, if the listing tells it.
+    /// The service's instanceName, if the listing reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Region code.
     pub region: String,
     /// Zone code.
     pub zone: String,
-    /// imageResourceUUID, if the listing tells it.
+    /// The service's imageResourceUUID, if the listing reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
-    /// The command that prints the manifest of an Instance which takes the server over, ready for kubectl apply: package and
-    /// security group, which the listing does not tell, are looked up by it. Left out where spec.imports is Denied, and where
-    /// the identifier is none that a shell takes as it stands.
+    /// The command that prints the manifest of an Instance that imports the server, ready for kubectl apply. It looks up
+    /// package and security group, which the listing does not report. Absent if spec.imports is Denied, or if the identifier
+    /// would need quoting in a shell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub import: Option<String>,

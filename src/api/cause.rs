@@ -2,30 +2,30 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
 
-/// Why an operation was begun.
+/// The reason why an operation was begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Cause {
     /// The spec was applied or edited.
     Spec,
-    /// The Secret with the password was changed.
+    /// The Secret with the password was edited.
     Secret,
-    /// A generated password was old enough.
+    /// A generated password reached its maximum age.
     Rotation,
-    /// Somebody else started or stopped the server.
+    /// The server was started or stopped externally.
     Drift,
-    /// Somebody else released the server, and spec.onExternalDeletion is Recreate.
+    /// The server was released externally, and spec.onExternalDeletion is Recreate.
     ExternalDeletion,
-    /// A server was found by its name, and is the one of this Instance.
+    /// A server was found by its name, which identifies it as the server of this Instance.
     Adoption,
-    /// The server that spec.import names was taken over.
+    /// The server that spec.import names was imported.
     Import,
 }
 
 impl Cause {
-    /// Reads a cause. One that only a newer version knows is as none: neither a record nor a status is unreadable because of it.
+    /// Reads a cause. An unknown cause, written by a newer version, reads as none, so that the record or status stays readable.
     ///
     /// # Errors
-    /// It is no JSON.
+    /// The value is not JSON.
     pub fn read<'de, D: Deserializer<'de>>(source: D) -> Result<Option<Self>, D::Error> {
         let value = serde_json::Value::deserialize(source)?;
         Ok(Self::deserialize(value).ok())

@@ -112,7 +112,8 @@ mod tests {
         ListedTypes::take(&mut all)
     }
 
-    /// What becomes of an object with these conditions where a status with those was to be written.
+    /// The resulting object if the list in the apiserver is `stands`, the list that was read is `read`, and a status with the
+    /// conditions `own` is written.
     fn written(
         stands: &[(&str, &str)],
         read: &[(&str, &str)],

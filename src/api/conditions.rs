@@ -1,6 +1,6 @@
-//! Conditions, as kstatus and people read them: `Ready` always, and `Reconciling`, `Stalled` and `Drifted` only while
-//! they are true (design section 7). Every reason has a meaning and a remedy, from which `docs/conditions.md` and `docs/reasons/`
-//! are made.
+//! Conditions for kstatus and for people: `Ready` is always present; `Reconciling`, `Stalled` and `Drifted` only while they are
+//! true (design section 7). Every reason has a meaning and a remedy, from which `docs/conditions.md` and `docs/reasons/` are
+//! generated.
 
 use super::printable;
 use jiff::Timestamp;
@@ -8,28 +8,29 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use serde::{Deserialize as _, Deserializer};
 use serde_json::{Value, json};
 
-/// The desired state is reached, also when that state is Stopped.
+/// The desired state is reached, including the desired state Stopped.
 pub const READY: &str = "Ready";
-/// Something is being done, or waited for.
+/// An operation or a wait is in progress.
 pub const RECONCILING: &str = "Reconciling";
-/// Somebody has to mend something: nothing shows that waiting helps. Most of it is tried again all the same, slowly.
+/// Human action is needed; waiting is not expected to help. The operator keeps retrying most operations at a slow pace.
 pub const STALLED: &str = "Stalled";
 /// The server differs from the spec in a way that only a human may resolve.
 pub const DRIFTED: &str = "Drifted";
 
-/// What status tells of the server was confirmed lately; false where the server could not be looked at for five minutes, or where
-/// there is nobody to ask.
+/// The operator recently confirmed what status shows of the server. False if the server could not be observed for five minutes,
+/// or if no Account is available to observe it with.
 pub const SYNCED: &str = "Synced";
 
-/// The service expires the server within a week, or has expired it. A warning: the server may run all the same.
+/// The service will expire the server within a week, or has expired it. A warning: the server may still run.
 pub const EXPIRING: &str = "Expiring";
 
-/// The operator may do what it must not, on an Account: nothing is kept from working by it.
+/// On an Account: the operator has permissions that it must not have. This does not block any work.
 pub const UNSAFE_RIGHTS: &str = "UnsafeRights";
-/// The Account's token goes over the network in the clear. A warning: it says nothing of whether the Account can be used.
+/// The Account's token is sent over the network unencrypted. A warning, independent of whether the Account is usable.
 pub const INSECURE_ENDPOINT: &str = "InsecureEndpoint";
 
-/// Every type above: the operator writes and removes conditions of these types. One of another type is another controller's.
+/// Every type above. The operator writes and removes conditions of these types; conditions of all other types belong to other
+/// controllers.
 pub const OWN_TYPES: [&str; 8] = [
     READY,
     RECONCILING,
@@ -41,12 +42,12 @@ pub const OWN_TYPES: [&str; 8] = [
     INSECURE_ENDPOINT,
 ];
 
-/// Longest message of a condition, in characters: the service's words are cut to this.
+/// Longest message of a condition, in characters. Messages of the service are truncated to this length.
 const MESSAGE_MAX: usize = 1024;
 
 macro_rules! reasons {
     ($($variant:ident: $meaning:literal, $remedy:literal;)*) => {
-        /// Why a condition has its status. The names are a public interface.
+        /// The reason for a condition's status. The names are a public interface.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Reason {
             $(#[doc = $meaning] $variant,)*
@@ -56,24 +57,24 @@ macro_rules! reasons {
             /// Every reason, in the order of the documentation.
             pub const ALL: &[Self] = &[$(Self::$variant,)*];
 
-            /// The word that stands in a condition.
+            /// The name that appears in a condition.
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => stringify!($variant),)* }
             }
 
-            /// What it says about the world.
+            /// The meaning of the reason.
             pub const fn meaning(self) -> &'static str {
                 match self { $(Self::$variant => $meaning,)* }
             }
 
-            /// The first sentence of its meaning, without the full stop.
+            /// The first sentence of the meaning, without the full stop.
             pub fn gist(self) -> &'static str {
                 let meaning = self.meaning();
                 let first = meaning.split_once(". ").map_or(meaning, |(first, _)| first);
                 first.trim_end_matches('.')
             }
 
-            /// What a person can do about it.
+            /// The actions that a user can take.
             pub const fn remedy(self) -> &'static str {
                 match self { $(Self::$variant => $remedy,)* }
             }
@@ -318,7 +319,7 @@ reasons! {
         "Have a cluster administrator apply deploy/shared, whose policy (Kubernetes 1.30 or newer) forbids it, or remove the roles that allow it. The condition clears within a minute.";
 }
 
-/// The schema's default of a status: what the apiserver shows until the operator has written one. It costs no write.
+/// The schema's default status, which the apiserver shows until the operator has written one. It costs no write.
 pub fn unwritten() -> Value {
     json!({
         "observedGeneration": -1,
@@ -332,7 +333,7 @@ pub fn unwritten() -> Value {
     })
 }
 
-/// Reads a list of conditions: the default alone reads as none.
+/// Reads a list of conditions. The default status reads as an empty list.
 pub(super) fn written<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Condition>, D::Error> {
     let mut all = Vec::<Condition>::deserialize(from)?;
     if matches!(&all[..], [only] if only.type_ == READY && only.reason == Reason::Pending.as_str())
@@ -342,19 +343,19 @@ pub(super) fn written<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Conditio
     Ok(all)
 }
 
-/// What ought to be mended and keeps nothing from working: a condition of its own, which stands only while it is true.
+/// A problem that should be fixed but does not block any work. It has its own condition, which exists only while it is true.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
     /// Type of the condition.
     pub type_: &'static str,
-    /// Why.
+    /// The reason of the condition.
     pub reason: Reason,
     /// A sentence for people, as in [`Readiness`].
     pub message: String,
 }
 
 impl Warning {
-    /// The condition that says it. The transition time is kept from `former` where it stood there.
+    /// The condition for this warning. It keeps the transition time of `former` if the condition was already there.
     pub fn to_condition(&self, former: &[Condition], generation: i64, now: Timestamp) -> Condition {
         condition(
             (self.type_, "True"),
@@ -367,17 +368,17 @@ impl Warning {
     }
 }
 
-/// Whether what status tells was confirmed lately.
+/// Whether the operator recently confirmed what status shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Synced {
-    /// It was.
+    /// Confirmed.
     Yes,
-    /// It was not, for this reason, with a sentence for people.
+    /// Not confirmed, with the reason and a sentence for people.
     No(Reason, String),
 }
 
 impl Synced {
-    /// The condition that says it. The transition time is kept from `former` where it stood there.
+    /// The condition for this value. It keeps the transition time of `former` if the status is the same.
     pub fn to_condition(&self, former: &[Condition], generation: i64, now: Timestamp) -> Condition {
         let (status, reason, message) = match self {
             Self::Yes => (
@@ -391,38 +392,38 @@ impl Synced {
     }
 }
 
-/// What is to stand in the conditions.
+/// The content of the conditions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Readiness {
-    /// How things stand.
+    /// The overall state.
     pub state: State,
-    /// Why.
+    /// The reason of the conditions.
     pub reason: Reason,
-    /// A sentence for people: names the thing and what to do; no clocks, counters or request ids.
+    /// A sentence for people. It names the object and the remedy, without clocks, counters or request ids.
     pub message: String,
 }
 
-/// How an object stands.
+/// The overall state of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// Ready=True.
     Ready,
-    /// Ready=False, Reconciling=True: waiting helps.
+    /// Ready=False, Reconciling=True: waiting is expected to help.
     Reconciling,
-    /// Ready=False, Stalled=True: somebody has to mend something.
+    /// Ready=False, Stalled=True: human action is needed.
     Stalled,
-    /// Ready=False, Stalled=True, Drifted=True: only a human may resolve it.
+    /// Ready=False, Stalled=True, Drifted=True: only a human may resolve the difference.
     Drifted,
 }
 
 impl Reason {
-    /// The reason of this name.
+    /// The reason with this name.
     pub fn of(name: &str) -> Option<Self> {
         let mut all = Self::ALL.iter().copied();
         all.find(|reason| reason.as_str() == name)
     }
 
-    /// Whether the service said no to a call, and will for a while: it may be asked again, but not in seconds.
+    /// Whether the service refused a call and is expected to keep refusing it: a retry makes sense, but not within seconds.
     pub fn is_lasting_refusal(self) -> bool {
         matches!(
             self,
@@ -445,7 +446,7 @@ impl Readiness {
         }
     }
 
-    /// Something is being done or waited for.
+    /// An operation or a wait is in progress.
     pub fn reconciling(reason: Reason, message: impl Into<String>) -> Self {
         Self {
             state: State::Reconciling,
@@ -454,7 +455,7 @@ impl Readiness {
         }
     }
 
-    /// Somebody has to mend something.
+    /// Human action is needed.
     pub fn stalled(reason: Reason, message: impl Into<String>) -> Self {
         Self {
             state: State::Stalled,
@@ -463,7 +464,7 @@ impl Readiness {
         }
     }
 
-    /// The server differs from the spec and only a human may resolve it.
+    /// The server differs from the spec in a way that only a human may resolve.
     pub fn drifted(reason: Reason, message: impl Into<String>) -> Self {
         Self {
             state: State::Drifted,
@@ -472,8 +473,8 @@ impl Readiness {
         }
     }
 
-    /// The conditions that say it: the message in Ready, the first sentence of the reason's meaning in the others. Transition
-    /// times are kept from `former` where the status value is the same.
+    /// The conditions for this state, with the message in Ready and the first sentence of the reason's meaning in the others. A
+    /// transition time of `former` is kept if the status value is the same.
     pub fn to_conditions(
         &self,
         former: &[Condition],
@@ -489,7 +490,7 @@ impl Readiness {
         wanted
             .iter()
             .map(|&what| {
-                // The message stands once; whoever reads one of the others alone is told enough to go by.
+                // Only Ready carries the message. The other conditions contain enough for a reader who sees one of them alone.
                 let message = match what.0 {
                     READY => self.message.clone(),
                     _ => format!("{}; see condition {READY}", self.reason.gist()),

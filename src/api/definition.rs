@@ -1,4 +1,4 @@
-//! The definitions of the two kinds as they are installed.
+//! The definitions of the two kinds, as installed.
 
 use super::{Account, Instance};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -8,7 +8,7 @@ use serde_json::Value;
 /// The CustomResourceDefinitions of Account and Instance.
 ///
 /// # Errors
-/// A derived definition is not one, which no input can bring about.
+/// A derived definition is malformed, which no input can cause.
 pub fn definitions() -> serde_json::Result<Vec<CustomResourceDefinition>> {
     let derived = [Account::crd(), Instance::crd()];
     let installed = derived.into_iter().map(|definition| {
@@ -19,13 +19,14 @@ pub fn definitions() -> serde_json::Result<Vec<CustomResourceDefinition>> {
     installed.collect()
 }
 
-/// Changes two things of what the types derive, in every schema of a definition.
+/// Changes two properties of the derived schemas, in every schema of a definition.
 ///
-/// No field is nullable. In a create, an update and a read from etcd, the apiserver drops a null of such a field before it applies
-/// defaults and rules, so that an explicit null means the same as an absent field. In a server-side apply it refuses the null and
-/// names the field. A null of a nullable field is stored: a rule that compares two objects finds a difference.
+/// No field is nullable. In a create, an update and a read from etcd, the apiserver drops a null of such a field before it
+/// applies defaults and rules, so that an explicit null means the same as an absent field. In a server-side apply it refuses
+/// the null and names the field. A null of a nullable field would be stored, and a rule that compares two objects would find a
+/// difference.
 ///
-/// No description is broken within a paragraph: clients break lines at their own width.
+/// No description has line breaks within a paragraph, since clients wrap lines at their own width.
 fn revise(part: &mut Value) {
     match part {
         Value::Object(fields) => {

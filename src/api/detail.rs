@@ -1,11 +1,12 @@
-//! `status.detail`: the instance object as the service serves it, with a schema for the fields of the specification.
+//! `status.detail`: the instance object in the form that the service reports, with a schema for the fields of the
+//! specification.
 
 use Shape::{Disks, Flag, List, Number, Text, Whole};
 use schemars::{Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
-/// The values that a known field takes. The apiserver refuses a whole status for one field with a value of another type, so
-/// [`fitting`] leaves those out.
+/// The type of a known field. The apiserver refuses a whole status if one field has a value of another type, so [`fitting`]
+/// removes such values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shape {
     Text,
@@ -18,7 +19,7 @@ enum Shape {
     List,
 }
 
-/// A known field: its name, the values that it takes, its description.
+/// A known field: its name, its type, its description.
 type Field = (&'static str, Shape, &'static str);
 
 /// The fields of section 2.3 of the specification.
@@ -163,7 +164,7 @@ fn object(fields: &[Field]) -> Value {
     json!({"type": "object", "properties": properties, "x-kubernetes-preserve-unknown-fields": true})
 }
 
-/// The detail without the values of known fields that the schema refuses or the apiserver drops, nulls among them.
+/// The detail without those values of known fields that the schema refuses or the apiserver drops, nulls included.
 pub fn fitting(detail: &Map<String, Value>) -> Map<String, Value> {
     fit_object(INSTANCE, detail)
 }
@@ -180,12 +181,12 @@ fn fit_object(fields: &[Field], object: &Map<String, Value>) -> Map<String, Valu
     fitted.collect()
 }
 
-/// Whether status keeps this value of a field of a server: a known field keeps values of its type alone.
+/// Whether status keeps this value of a server's field: a known field keeps only values of its type.
 pub fn keeps(field: &str, value: &Value) -> bool {
     is_kept(INSTANCE, field, value)
 }
 
-/// The same for a field of a data disk.
+/// Whether status keeps this value of a data disk's field.
 pub fn keeps_of_a_disk(field: &str, value: &Value) -> bool {
     is_kept(DISK, field, value)
 }
@@ -223,9 +224,9 @@ fn fit(shape: Shape, value: &Value) -> Option<Value> {
     has_shape(shape, value).then_some(fitted)
 }
 
-/// A whole number as the apiserver gives it back: 2.0 comes back as 2.
+/// A whole number as the apiserver returns it: 2.0 becomes 2.
 fn whole(value: &Value) -> Option<Value> {
-    /// A larger float may not name one integer.
+    /// Above this, a float may not represent a single integer.
     const EXACT: f64 = 9_007_199_254_740_992.0;
     let float = value
         .as_f64()

@@ -1,8 +1,8 @@
 use kube::KubeSchema;
 use serde::{Deserialize, Serialize};
 
-/// A server of the service that was not bought for an Instance: by its identifier, or by a filter of which all that is set has to
-/// fit exactly one server of spec.region and spec.zone.
+/// An existing server that was not bought for an Instance: selected by its identifier, or by a filter whose fields must
+/// together match exactly one server of spec.region and spec.zone.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[x_kube(validation = Rule::new("has(self.id) != (has(self.name) || has(self.address))")
     .message("set either import.id or a filter (name, address or both) in import, not both and not neither"))]
@@ -11,7 +11,7 @@ pub struct Import {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub id: Option<String>,
-    /// The server's name at the service (instanceName), exactly.
+    /// The server's exact name at the service (instanceName).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub name: Option<String>,
@@ -25,7 +25,7 @@ pub struct Import {
 }
 
 impl Import {
-    /// The server in words, as messages name it.
+    /// The server as messages describe it.
     pub fn words(&self) -> String {
         let parts = [
             ("", &self.id),

@@ -19,8 +19,8 @@ use serde_json::{Map, Value};
 
 /// A cloud server of the management service.
 ///
-/// What the service cannot change after creation is immutable once a server exists (`status.id` is set), so that a
-/// typing error can be mended as long as nothing was bought: these rules stand on the object's root, which sees spec and
+/// Fields that the service cannot change after creation become immutable once a server exists (`status.id` is set), so that a
+/// typing error can be fixed until a server is bought. These rules are on the object's root, which has access to spec and
 /// status. `package` is a reserved word of CEL and is written `__package__`.
 #[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[kube(
@@ -89,13 +89,13 @@ pub struct InstanceSpec {
     #[serde(default)]
     pub account_ref: AccountRef,
 
-    /// Region code, for example ru-moscow-1, or the name that the service's region list shows for it. What consists of
-    /// lower-case letters, digits and hyphens is taken for a code. Cannot be changed once a server exists.
+    /// Region code, for example ru-moscow-1, or the name of the region in the service's region list. A value of lower-case
+    /// letters, digits and hyphens counts as a code. Cannot be changed once a server exists.
     #[schemars(length(min = 1, max = 63))]
     pub region: String,
 
-    /// Zone code within the region, for example ru-moscow-1-a, or its name in the service's region list. What consists
-    /// of lower-case letters, digits and hyphens is taken for a code. Cannot be changed once a server exists.
+    /// Zone code within the region, for example ru-moscow-1-a, or the name of the zone in the service's region list. A value of
+    /// lower-case letters, digits and hyphens counts as a code. Cannot be changed once a server exists.
     #[schemars(length(min = 1, max = 63))]
     pub zone: String,
 
@@ -103,78 +103,81 @@ pub struct InstanceSpec {
     /// server exists.
     pub package: PackageRef,
 
-    /// The image that the server is installed with. Another one reinstalls the server, which erases its disk.
+    /// The image that is installed on the server. A change reinstalls the server, which erases its disk.
     pub image: ImageRef,
 
-    /// The security group of the server. Left out: the create names none, and a service that requires one refuses it. Cannot
-    /// be set, changed or removed once a server exists.
+    /// The security group of the server. If absent, the create names none, and a service that requires one refuses the create.
+    /// Cannot be set, changed or removed once a server exists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub firewall: Option<FirewallRef>,
 
-    /// How to log in to the server: exactly one of a password, a key pair, and a password that the operator makes.
+    /// The login of the server: exactly one of a password, a key pair, and a password that the operator generates.
     pub login: Login,
 
-    /// A Secret that the operator keeps for clients of the server: `host`, `port`, `username`, and `password` or `sshKeyId`.
-    /// It holds what is in force: another password stands in it once the server has it.
+    /// A Secret that the operator keeps up to date for clients of the server: `host`, `port`, `username`, and `password` or
+    /// `sshKeyId`. It contains the values that are in effect: a new password appears in it once the server has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connection_secret: Option<ConnectionSecretRef>,
 
-    /// A server that exists already, to be taken over; nothing is bought. From then on it is as any other, and is released with
+    /// An existing server to import; nothing is bought. Afterwards the server is managed like any other, and is released with
     /// its Instance. Cannot be changed once a server exists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub import: Option<Import>,
 
-    /// Whether the server is to run, to be stopped, or to be left as it is found.
+    /// The desired power state: running, stopped, or left as it is.
     #[serde(default)]
     pub power_state: PowerState,
 
-    /// A request to restart the server once: a new token restarts it.
+    /// A request to restart the server once: a new token triggers a restart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restart: Option<Restart>,
 
-    /// A request to reinstall the server once, with the image and login that stand here: a new token erases its disk.
+    /// A request to reinstall the server once, with the current image and login of the spec: a new token triggers the
+    /// reinstall, which erases the disk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reinstall: Option<Reinstall>,
 
     /// When a change of image or login may erase the disk: Automatic (at once), OnRequest (with a new spec.reinstall.token that
-    /// names the image) or Never. What waits is told in the conditions.
+    /// names the image) or Never. The conditions report changes that wait.
     #[serde(default)]
     pub reinstall_policy: ReinstallPolicy,
 
-    /// What becomes of the server when this Instance is deleted: Release, or Retain, which leaves it at the service, where it
-    /// goes on being billed.
+    /// The fate of the server when this Instance is deleted: Release, or Retain, which leaves the server at the service, where
+    /// it is still billed.
     #[serde(default)]
     pub deletion_policy: DeletionPolicy,
 
-    /// While true, deleting this Instance is refused, where the policy of deploy/ is installed; and where it is deleted all the
-    /// same, nothing is released.
+    /// While true, the policy of deploy/, if installed, refuses the deletion of this Instance. If the Instance is deleted
+    /// anyway, the server is not released.
     #[serde(default)]
     pub deletion_protection: bool,
 
-    /// Manage, or Observe: the server is looked at, and no call is made that changes anything; deletion leaves it alone.
+    /// Manage, or Observe: the operator only observes the server and makes no call that changes anything; a deletion leaves the
+    /// server alone.
     #[serde(default)]
     pub management_policy: ManagementPolicy,
 
-    /// While it stands, nothing is begun: no call that changes anything, no release, and no write but status, receipts, and
-    /// the settling of a password change that is over. What is in flight is followed to its end. A deletion waits.
+    /// While set, the operator begins nothing: no call that changes anything, no release, and no write except status, receipts,
+    /// and the final Secret write of a completed password change. Operations in flight are followed to their end. A deletion
+    /// waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause: Option<Pause>,
 
-    /// How the server is stopped where powerState wants it stopped.
+    /// How the server is stopped if powerState is Stopped.
     #[serde(default)]
     pub stop_policy: StopPolicy,
 
-    /// What follows when somebody else released the server: Fail tells it, Recreate buys another one.
+    /// The reaction to a server that was released externally: Fail reports it, Recreate buys another server.
     #[serde(default)]
     pub on_external_deletion: OnExternalDeletion,
 
-    /// How often, over the life of this Instance, a server that somebody else released is bought anew.
+    /// How often, over the life of this Instance, an externally released server is replaced by a new one.
     #[serde(default = "default_recreate_limit")]
     #[schemars(range(min = 0, max = 100))]
     pub recreate_limit: i32,
 
-    /// How often the server's detail is read anew, from 1m to 24h. Left out: every 10m, and only where the service's listing
-    /// tells too little.
+    /// How often the server's detail is read again, from 1m to 24h. If absent: every 10m, and only if the service's listing
+    /// does not report enough.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16))]
     #[x_kube(validation = Rule::new(
@@ -182,7 +185,7 @@ pub struct InstanceSpec {
     ).message("spec.resyncPeriod must be a duration from 1m to 24h, for example 10m or 1h30m"))]
     pub resync_period: Option<String>,
 
-    /// A request to look at everything now: a new token has the server's detail and the listing read anew once.
+    /// A request to observe everything now: a new token triggers one read of the server's detail and of the listing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reconcile: Option<Reconcile>,
 }
@@ -203,11 +206,11 @@ fn default_recreate_limit() -> i32 {
 /// A request to reinstall once.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 pub struct Reinstall {
-    /// Any text; each change of it reinstalls the server once, which erases its disk, as far as reinstallPolicy allows it.
+    /// Any text. Each change reinstalls the server once, which erases its disk, if reinstallPolicy allows it.
     #[schemars(length(min = 1, max = 253))]
     pub token: String,
-    /// The image that is acknowledged by this token. Where it is set, and always with reinstallPolicy OnRequest, the token
-    /// reinstalls nothing unless this is the identifier of the wanted image (spec.image.id, or status.resolved.image.id).
+    /// The image that this token confirms. If it is set, and always with reinstallPolicy OnRequest, the token has an effect
+    /// only if this is the identifier of the desired image (spec.image.id or status.resolved.image.id).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub image: Option<String>,
@@ -216,7 +219,7 @@ pub struct Reinstall {
 /// A request to restart once.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 pub struct Restart {
-    /// Any text; each change of it restarts the server once.
+    /// Any text. Each change restarts the server once.
     #[schemars(length(min = 1, max = 253))]
     pub token: String,
 }
@@ -239,46 +242,47 @@ impl Default for AccountRef {
     }
 }
 
-/// How to log in to the server (as root on Linux, as Administrator on Windows).
+/// The login of the server (as root on Linux, as Administrator on Windows).
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new(
     "[has(self.passwordSecretRef), has(self.sshKey), has(self.generate)].exists_one(is_set, is_set)"
 ).message("set exactly one of login.passwordSecretRef, login.sshKey and login.generate"))]
 pub struct Login {
-    /// The Secret, in this namespace, that holds the password: 8 to 30 characters with at least one of A-Z, one of a-z,
-    /// one digit, and exactly one of ( ) ~ ! @ # $ * - + = { } [ ] : ; , . ? / (several, where passwordSpecialCharacters of the
-    /// Account is AtLeastOne). Another one in it is set on the server. The operator keeps no copy: with connectionSecret the one in force can be read until the service has set the new one.
+    /// The Secret, in this namespace, that contains the password: 8 to 30 characters with at least one of A-Z, one of a-z, one
+    /// digit, and exactly one of ( ) ~ ! @ # $ * - + = { } [ ] : ; , . ? / (several, if passwordSpecialCharacters of the
+    /// Account is AtLeastOne). If the password in it changes, the operator sets the new one on the server. The operator keeps
+    /// no copy; with connectionSecret, the password in effect can be read until the service has set the new one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password_secret_ref: Option<SecretKeyRef>,
-    /// A key pair of the service. Another one reinstalls the server, which erases its disk; so does a change between key and
+    /// A key pair of the service. A change reinstalls the server, which erases its disk; so does a change between key and
     /// password.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ssh_key: Option<SshKeyRef>,
-    /// A password that the operator makes and keeps in a Secret of its own, under the key `password`. It needs the right to
-    /// write Secrets, which deploy/secret-writer gives.
+    /// A password that the operator generates and keeps in its own Secret, under the key `password`. This requires the
+    /// permission to write Secrets, which deploy/secret-writer grants.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generate: Option<GeneratedLogin>,
 }
 
-/// Whether the server is to run.
+/// The desired power state.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PowerState {
-    /// The server is to run.
+    /// The server runs.
     #[default]
     Running,
-    /// The server is to be stopped.
+    /// The server is stopped.
     Stopped,
-    /// The server's power state is nobody's business.
+    /// The operator does not manage the power state.
     Unmanaged,
 }
 
-/// What the operator has seen of the server, and what it is doing about it.
+/// The observed state of the server, and the current operation.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("default" = super::conditions::unwritten()))]
 pub struct InstanceStatus {
-    /// Generation of the spec that the conditions speak of; -1 until the operator has looked.
+    /// Generation of the spec that the conditions refer to; -1 until the operator has observed the Instance.
     #[serde(default = "minus_one")]
     pub observed_generation: i64,
 
@@ -291,62 +295,63 @@ pub struct InstanceStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub addresses: Option<Addresses>,
 
-    /// What the selectors of the spec were found to mean, once a server exists: looked up again only when the selector
-    /// itself changes, so that a new image of the same name never reinstalls a server.
+    /// The identifiers that the selectors of the spec were resolved to, once a server exists. A selector is resolved again only
+    /// if the selector itself changes, so that a new image of the same name never reinstalls a server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolved: Option<Resolved>,
 
-    /// The packageCode of the server: the one that spec.package names, or was found to mean once a server exists.
+    /// The packageCode of the server: the one that spec.package names or, once a server exists, the one that the filter was
+    /// resolved to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub package: Option<String>,
 
-    /// What was last asked of the service, and taken. Where it is missing, what the spec says counts as applied.
+    /// The values that the service last accepted. If absent, the values of the spec count as applied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied: Option<Applied>,
 
-    /// The operation that is in flight at the service, or the newest one where that did not end well.
+    /// The operation in flight at the service, or the last one if it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation: Option<Operation>,
 
-    /// Number of the newest operation that was announced.
+    /// Number of the last announced operation.
     #[serde(default)]
     #[schemars(range(min = 0, max = 1_000_000_000))]
     pub attempt: i64,
 
-    /// The image of a reinstall that did not end well, and that no other one has followed: where the server shows it, that is
-    /// no installation.
+    /// The image of a failed reinstall that no other reinstall has followed. If the server shows this image, it does not count
+    /// as installed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub unfinished_image: Option<String>,
 
-    /// The operations that ended, newest first.
+    /// The completed operations, newest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8))]
     pub history: Vec<HistoryEntry>,
 
-    /// The spec.reconcile.token that was carried out last.
+    /// The last spec.reconcile.token that was carried out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub last_reconcile_token: Option<String>,
 
-    /// The whole instance object as the service serves it (specification section 2.3), under its own field names. Memory
-    /// and disk sizes are GiB, bandwidth Mbit/s and freeFlow GB, as far as is known. Fields that the specification does not name
-    /// stand here as well. A field that it names is left out while the service shows null or another type.
+    /// The whole instance object as the service reports it (specification section 2.3), under the service's field names. As far
+    /// as known, memory and disk sizes are in GiB, bandwidth in Mbit/s and freeFlow in GB. Fields that are not in the
+    /// specification are included. A field of the specification is omitted while the service shows null or another type for it.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     #[schemars(schema_with = "super::detail::schema")]
     pub detail: Map<String, Value>,
 
-    /// The time until which the server is paid in advance, where the service shows one (expireTime, with the time zone of
-    /// spec.utcOffset of the Account). The condition Expiring warns of it a week ahead.
+    /// The time until which the server is paid in advance, if the service shows one (expireTime, in the time zone of
+    /// spec.utcOffset of the Account). The condition Expiring warns a week ahead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expire_time: Option<Time>,
 
-    /// When the values that stand here were first seen.
+    /// When the current values were first observed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_observed_time: Option<Time>,
 
-    /// Ready; once the server was seen, Synced; and, only while true, Reconciling, Stalled, Drifted and Expiring.
+    /// Ready; once the server was observed, Synced; and, only while true, Reconciling, Stalled, Drifted and Expiring.
     #[serde(
         default,
         skip_serializing_if = "Vec::is_empty",
@@ -380,14 +385,14 @@ impl Default for InstanceStatus {
 }
 
 impl InstanceStatus {
-    /// How the recorded create ended, where it did not end well or its server was let go.
+    /// The end of the recorded create, if it failed or its server is gone and will be replaced.
     pub fn end_of(&self, record: &PurchaseRecord) -> Option<&OperationEnd> {
         let shown = self.operation.as_ref()?;
         let is_it = shown.verb == Verb::Create && shown.attempt == i64::from(record.attempt);
         shown.end.as_ref().filter(|_| is_it)
     }
 
-    /// Whether it says that the recorded create is done: that its server is there, and what was applied to it.
+    /// Whether status shows that the recorded create is complete: the server exists, and its applied values are known.
     pub fn says_create_is_done(&self, record: &PurchaseRecord) -> bool {
         self.applied.is_some() && self.id.is_some() && self.id == record.id
     }
@@ -396,31 +401,31 @@ impl InstanceStatus {
 /// Addresses of the server.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Addresses {
-    /// publicIpAddress of the service.
+    /// The service's publicIpAddress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub public: Option<String>,
-    /// internalIpAddress of the service.
+    /// The service's internalIpAddress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub internal: Option<String>,
 }
 
-/// An operation that ended.
+/// A completed operation.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct HistoryEntry {
-    /// What was done.
+    /// The operation.
     pub verb: Verb,
     /// Number of the attempt.
     pub attempt: i64,
-    /// Whether it was done.
+    /// Whether it succeeded.
     pub succeeded: bool,
-    /// Why it was not.
+    /// The reason why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<EndReason>,
-    /// What the service said about it.
+    /// The service's message about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// Why it was begun.
+    /// The reason why it was begun.
     #[serde(
         default,
         deserialize_with = "Cause::read",
@@ -430,20 +435,20 @@ pub struct HistoryEntry {
     /// Generation of the spec that it was begun for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generation: Option<i64>,
-    /// Name, key, UID and resourceVersion of the Secret whose password it was to bring.
+    /// Name, key, UID and resourceVersion of the Secret with the password that the operation was to set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password_secret: Option<String>,
-    /// The server's power was cut, or may have been: its operating system was not asked to stop.
+    /// The server's power was cut, or may have been: its operating system was not asked to shut down.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub power_cut: bool,
     /// When the operation was recorded.
     pub started_at: Time,
-    /// When its end was seen.
+    /// When its end was observed.
     pub finished_at: Time,
 }
 
 impl InstanceSpec {
-    /// The Secret and the key in it that hold the login password, given or generated.
+    /// The Secret and its key that contain the login password, given or generated.
     pub fn login_secret(&self, instance: &str) -> Option<SecretKeyRef> {
         if let Some(generate) = &self.login.generate {
             let name = generate.secret_name.clone();
@@ -457,7 +462,7 @@ impl InstanceSpec {
 }
 
 impl Instance {
-    /// Names of the Secrets, in its own namespace, whose change is new for this Instance.
+    /// Names of the Secrets, in the Instance's namespace, whose changes concern this Instance.
     pub fn secrets(&self) -> impl Iterator<Item = String> {
         let login = self.spec.login_secret(&self.name_any());
         let connection = self.spec.connection_secret.as_ref();

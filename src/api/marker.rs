@@ -15,11 +15,11 @@ static BASE32: LazyLock<Encoding> = LazyLock::new(|| {
     spec.encoding().unwrap_or(data_encoding::BASE32_NOPAD)
 });
 
-/// What tells a server of ours from all others at the service: the tail of its name, derived from the UID of the
-/// Instance it was bought for (design section 4, rule 1).
+/// Identifies a server of the operator among all others at the service: the end of its name, derived from the UID of the
+/// Instance for which it was bought (design section 4, rule 1).
 ///
-/// Thirteen characters of lower-case base32. The same UID always gives the same marker, so a restarted operator finds a
-/// server whose receipt was lost.
+/// Thirteen characters of lower-case base32. The same UID always gives the same marker, so a restarted operator finds a server
+/// whose receipt was lost.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Marker(Arc<str>);
@@ -32,8 +32,8 @@ impl Marker {
         Self(encoded.into())
     }
 
-    /// The marker that a server's name ends with, if it has the shape of one: a hyphen and thirteen characters of
-    /// lower-case base32. A name that a user chose may not have this shape (a rule of the CRD).
+    /// The marker at the end of a server's name, if the end has the shape of one: a hyphen and thirteen characters of
+    /// lower-case base32. A rule of the CRD prevents users from choosing a name of this shape.
     pub fn in_name(name: &str) -> Option<Self> {
         let (_, tail) = name.rsplit_once('-')?;
         let fits =
@@ -65,7 +65,8 @@ mod tests {
 
     #[test]
     fn a_marker_is_stable_across_releases() {
-        // A changed derivation would make every server of a running fleet a stranger: this value may never change.
+        // This value must never change: with another derivation, the operator would not recognize any server of an existing
+        // fleet.
         assert_eq!(
             Marker::of_uid("11111111-2222-3333-4444-555555555555").as_str(),
             "mzx7ntfklm6ap"

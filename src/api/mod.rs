@@ -1,4 +1,4 @@
-//! The two kinds as users write and read them, and the words that go with them. Nothing here talks to anyone.
+//! The two kinds as users write and read them, and the types that belong to them. This module makes no calls.
 
 #[expect(
     clippy::duplicated_attributes,

@@ -1,71 +1,72 @@
-//! Names under which the operator is known to Kubernetes and to the service. They are a public interface: users'
-//! automation, RBAC rules and GitOps ignore-lists depend on them (design section 9).
+//! Names by which Kubernetes and the service know the operator. They are a public interface: users' automation, RBAC rules and
+//! GitOps ignore-lists depend on them (design section 9).
 
 use super::Marker;
 
 /// API group of both kinds.
 pub const GROUP: &str = "cloudserver.dev";
 
-/// Finalizer on an Instance: the object stays until its server is confirmed released.
+/// Finalizer on an Instance: the object stays until the release of its server is confirmed.
 pub const FINALIZER: &str = "cloudserver.dev/release";
 
-/// Annotation that holds the [`PurchaseRecord`](super::PurchaseRecord): the durable record of what was bought for an Instance.
+/// Annotation that contains the [`PurchaseRecord`](super::PurchaseRecord): the durable record of the purchase for an Instance.
 pub const BINDING: &str = "cloudserver.dev/binding";
 
-/// Label of every object that the operator makes.
+/// Label of every object that the operator creates.
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 
-/// Label of the Secrets that the operator writes: what the Secret is for.
+/// Label of the Secrets that the operator writes: the purpose of the Secret.
 pub const SECRET_ROLE: &str = "cloudserver.dev/secret";
 
-/// Label of the Secrets that the operator writes: the marker of the Instance. By it the operator recognizes a Secret that a backup
-/// has brought back without its owner.
+/// Label of the Secrets that the operator writes: the marker of the Instance. By this label the operator recognizes a Secret
+/// that was restored from a backup without its owner reference.
 pub const SECRET_MARKER: &str = "cloudserver.dev/marker";
 
-/// Annotation of a generated login Secret: when its newest password was made or came into force. The next one is due by it.
+/// Annotation of a generated login Secret: when its newest password was generated or came into effect. The next rotation is due
+/// relative to this time.
 pub const ROTATED_AT: &str = "cloudserver.dev/rotated-at";
 
-/// Annotation of a generated login Secret: the resourceVersion of it that the operator's newest write was made from, where
-/// that write changed nothing about the password that the server has.
+/// Annotation of a generated login Secret: the resourceVersion on which the operator's last write was based, if that write did
+/// not change the password that the server has.
 pub const SETTLED_FROM: &str = "cloudserver.dev/settled-from";
 
-/// Label by which a Secret consents to what it is used for: `token` or `client-certificate`.
+/// Label by which a Secret consents to its use: `token` or `client-certificate`.
 pub const USE: &str = "cloudserver.dev/use";
 
 /// Type of a Secret that consents to its use as a token without the label.
 pub const TOKEN: &str = "cloudserver.dev/token";
 
-/// Annotation of a Secret that consents: the endpoints that it is for, separated by white space. It is used towards no others.
+/// Annotation of a Secret that consents: the endpoints for which it may be used, separated by white space.
 pub const ENDPOINT: &str = "cloudserver.dev/endpoint";
 
-/// Type of the Secrets, in the operator's own namespace, that hold copies of tokens.
+/// Type of the Secrets, in the operator's own namespace, that contain copies of tokens.
 pub const TOKEN_COPY: &str = "cloudserver.dev/token-copy";
 
-/// What kubectl notes on an object that it applies from the client's side: the manifest.
+/// Annotation in which kubectl stores the manifest of a client-side apply.
 pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// Type of the Secret, in the operator's own namespace, that holds the key of the credentials in records.
+/// Type of the Secret, in the operator's own namespace, that contains the key for the credentials in records.
 pub const CREDENTIAL_KEY: &str = "cloudserver.dev/credential-key";
 
-/// Field manager of every write, and the name of the program in logs and the user agent.
+/// Field manager of every write, and the program's name in logs and in the user agent.
 pub const MANAGER: &str = "cloud-server-operator";
 
-/// Annotation of the Lease of a shard: the process that asks for it, since it has fewer.
+/// Annotation of the Lease of a shard: the process that requests the shard because it has fewer.
 pub const WANTED_BY: &str = "cloudserver.dev/wanted-by";
 
 /// Reporting controller of every Event.
 pub const REPORTING_CONTROLLER: &str = "cloudserver.dev/operator";
 
-/// The Account that an Instance uses when it names none.
+/// The Account of an Instance that names none.
 pub const DEFAULT_ACCOUNT: &str = "default";
 
-/// Longest server name the service takes (specification section 8).
+/// Longest server name that the service accepts (specification section 8).
 pub const INSTANCE_NAME_MAX: usize = 64;
 
-/// The server's name at the service: the object's name, as far as it fits, and the marker (design section 9).
+/// The server's name at the service: as much of the object's name as fits, and the marker (design section 9).
 ///
-/// Dots of a Kubernetes name become hyphens, since the service allows only letters, digits and hyphens. The attempt is
-/// not part of it: a server is recognised by its marker whichever attempt made it.
+/// Dots of a Kubernetes name become hyphens, since the service allows only letters, digits and hyphens. The attempt is not part
+/// of the name: every attempt makes servers with the same marker.
 pub fn server_name(object_name: &str, marker: &Marker) -> String {
     let room = INSTANCE_NAME_MAX - 1 - marker.as_str().len();
     let prefix: String = object_name

@@ -4,110 +4,111 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The newest operation on the server, whole: `status.operation`.
+/// The newest operation on the server, complete: `status.operation`.
 ///
-/// Its intent, its receipt and its end are one write of status each. Of a create the record tells
-/// ([`PurchaseRecord`](super::PurchaseRecord)); here it is shown while it lasts, and its bad end.
+/// Its intent, its receipt and its end are one write of status each. A create is recorded in the
+/// [`PurchaseRecord`](super::PurchaseRecord); this field only shows it while it is in flight or if it failed.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct Operation {
-    /// What is being done.
+    /// The operation.
     pub verb: Verb,
     /// Number of the attempt; strictly increasing over the life of the Instance.
     #[schemars(range(min = 0, max = 1_000_000_000))]
     pub attempt: i64,
-    /// A random word of the reconcile that announced it: the announcement is that one's, whatever became of its acknowledgement.
+    /// A random value of the reconcile that announced the operation. It shows that the announcement is its own, even if the
+    /// write of it got no answer.
     #[serde(default)]
     pub nonce: String,
-    /// Generation of the spec that it was announced for.
+    /// Generation of the spec for which the operation was announced.
     #[serde(default)]
     pub generation: i64,
-    /// Why it is done.
+    /// The reason for the operation.
     #[serde(
         default,
         deserialize_with = "Cause::read",
         skip_serializing_if = "Option::is_none"
     )]
     pub cause: Option<Cause>,
-    /// It cuts the server's power: a stop that does not ask the operating system.
+    /// The operation cuts the server's power: the operating system is not asked to shut down.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub power_cut: bool,
-    /// What the server is to be afterwards.
+    /// The state that the operation will give the server.
     #[serde(default)]
     pub target: Applied,
-    /// The password that it brings waits in a Secret of the operator, beside the one that whoever names the same Secret and
-    /// key by passwordSecretRef gets: the version in target says nothing about that one. Or the server was found or taken over,
-    /// and which password it has is not known.
+    /// The password of the operation is under a separate key for pending passwords in a Secret of the operator. An Instance
+    /// that names the same Secret and key by passwordSecretRef gets a different password, to which the version in target does
+    /// not refer. Also set if the server was adopted or imported and its password is not known.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub waiting_password: bool,
-    /// What the server showed when it was announced.
+    /// The state of the server when the operation was announced.
     #[serde(default)]
     pub before: Before,
-    /// The service took the call. Always present: what is written on the ground of an intent alone must not replace its receipt.
+    /// The service accepted the call. Always present, so that a write based on the intent alone cannot replace the receipt.
     #[serde(default)]
     pub accepted: bool,
-    /// The service's asyncTaskUUID, where its answer named one.
+    /// The service's asyncTaskUUID, if its answer contained one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_id: Option<String>,
-    /// When it was announced.
+    /// When the operation was announced.
     pub started_at: Time,
-    /// How it ended, where it did not end well; it is asked for again in its time. Without it the operation is under way.
+    /// The failure of the operation, if it failed; it is requested again later. Without it, the operation is in flight.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<OperationEnd>,
 }
 
-/// The end of an operation that was not done.
+/// The end of a failed operation.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct OperationEnd {
-    /// Why it was not done.
+    /// The reason for the failure.
     pub reason: EndReason,
-    /// What the service said about it.
+    /// The service's message about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// How often in a row it ended like that.
+    /// Number of consecutive failures of this kind.
     #[serde(default)]
     #[schemars(with = "i64", range(min = 0, max = 1_000_000_000))]
     pub times: u32,
-    /// When its end was seen.
+    /// When the end was observed.
     pub finished_at: Time,
 }
 
-/// What a server showed before an operation: its effect is told by the difference.
+/// The state that a server showed before an operation. The difference shows the effect of the operation.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct Before {
-    /// Its imageResourceUUID, if it showed one.
+    /// Its imageResourceUUID, if the server showed one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
-    /// Whether it was running.
+    /// Whether the server was running.
     #[serde(default)]
     pub running: bool,
 }
 
-/// What was last asked of the service for a server, and taken: the spec is compared with this, not with the last look, so
-/// that a drift which somebody else caused erases nothing.
+/// The values that the service last accepted for a server. The spec is compared with these and not with the last observation,
+/// so that an external change erases nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Applied {
-    /// imageResourceUUID of the installation.
+    /// imageResourceUUID of the installed image.
     #[serde(default)]
     pub image: String,
-    /// sshKeyUUID, when the server logs in by key.
+    /// sshKeyUUID, if the server logs in by key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// Name, key, UID and resourceVersion of the Secret whose password the server has, when it logs in by password.
+    /// Name, key, UID and resourceVersion of the Secret with the server's password, if the server logs in by password.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password_secret: Option<String>,
     /// The token of the last restart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restart: Option<String>,
-    /// The token of the last reinstall that was asked for by one.
+    /// The token of the last reinstall that a token requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reinstall: Option<String>,
 }
 
-/// An operation of the service that is announced before it is called.
+/// An operation of the service that is announced before its call.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -129,7 +130,7 @@ pub enum Verb {
 }
 
 impl Verb {
-    /// All of them.
+    /// All verbs.
     pub const ALL: [Self; 7] = [
         Self::Create,
         Self::Release,
@@ -140,7 +141,7 @@ impl Verb {
         Self::Restart,
     ];
 
-    /// The label of metrics: the words that calls to the service are counted by.
+    /// The label in metrics, which is also used to count calls to the service.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Create => "create",
@@ -153,7 +154,7 @@ impl Verb {
         }
     }
 
-    /// Whether its request carries a password or a key.
+    /// Whether its request contains a password or a key.
     pub fn bears_login(self) -> bool {
         matches!(self, Self::Create | Self::Reinstall | Self::ModifyPassword)
     }
@@ -174,23 +175,23 @@ impl fmt::Display for Verb {
 }
 
 impl Operation {
-    /// Whether it is not known to have ended.
+    /// Whether the operation is not known to have ended.
     pub fn is_open(&self) -> bool {
         self.end.is_none()
     }
 }
 
-/// Why an operation was not done.
+/// The reason why an operation failed.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndReason {
-    /// The service took it, and it failed.
+    /// The service accepted it, and its task failed.
     Failed,
-    /// The service did not want it.
+    /// The service refused it.
     Refused,
-    /// It is not known whether it was carried out, and the server does not show it.
+    /// Its outcome is unknown, and the server does not show its effect.
     AnswerLost,
-    /// Nothing was done yet, and the spec or a Secret asked for something else.
+    /// Nothing was done yet, and the spec or a Secret now requests something else.
     Superseded,
-    /// Somebody else released the server, and another one is to take its place.
+    /// The server was released externally and will be replaced.
     ServerGone,
 }

@@ -1,8 +1,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Paths of the service that differ from the defaults: those of the specification, and where it leaves them open, those
-/// of the field notes. A path is absolute and is appended to the endpoint.
+/// Paths of the service that differ from the defaults. The defaults come from the specification or, if it leaves a path open,
+/// from the field notes. A path is absolute and is appended to the endpoint.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PathOverrides {

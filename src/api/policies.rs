@@ -1,4 +1,4 @@
-//! What the operator may do by itself with a server, as users set it in an Instance's spec.
+//! The policies in an Instance's spec: which actions the operator may take on a server.
 
 use jiff::{SignedDuration, Timestamp};
 use kube::KubeSchema;
@@ -14,50 +14,51 @@ pub enum ReinstallPolicy {
     Automatic,
     /// A reinstall starts only with a new spec.reinstall.token whose spec.reinstall.image is spec.image.id.
     OnRequest,
-    /// Nothing ever reinstalls the server.
+    /// The operator never reinstalls the server.
     Never,
 }
 
-/// What becomes of the server when its Instance is deleted.
+/// The fate of the server when its Instance is deleted.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DeletionPolicy {
     /// The server is released.
     #[default]
     Release,
-    /// The server is left at the service, where it goes on being billed.
+    /// The server is left at the service, where it is still billed.
     Retain,
 }
 
 /// Whether the operator changes anything at the service.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ManagementPolicy {
-    /// The server is bought, kept as the spec describes it, and released.
+    /// The operator buys the server, keeps it as the spec describes, and releases it.
     #[default]
     Manage,
-    /// The server is looked at. No call is made that changes anything.
+    /// The operator only observes the server and makes no call that changes anything.
     Observe,
 }
 
-/// When a server's power is cut instead of asking its operating system to stop.
+/// When a server's power is cut instead of asking its operating system to shut down.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ForceStop {
-    /// The operating system is asked, and nothing else. But before a reinstall, which erases the disk anyway, the power is
-    /// cut after 30 seconds whatever stands here.
+    /// The operating system is asked to shut down, and the power is not cut. The exception is a stop before a reinstall, which
+    /// erases the disk anyway: there, the power is cut after 30 seconds with every policy.
     #[default]
     Never,
-    /// The power is cut when the server is not stopped within gracePeriodSeconds after the stop was taken, or the stop failed.
+    /// The power is cut if the server is not stopped within gracePeriodSeconds after the service accepted the stop, or if the
+    /// stop failed.
     AfterGracePeriod,
     /// The power is cut at once.
     Always,
 }
 
-/// What follows when somebody else released the server.
+/// The reaction to a server that was released externally.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnExternalDeletion {
-    /// It is told, and nothing is bought.
+    /// The operator reports it and buys nothing.
     #[default]
     Fail,
-    /// Another server is bought once the old one is proven gone, as often as spec.recreateLimit allows.
+    /// The operator buys another server once the old one is proven gone, at most spec.recreateLimit times.
     Recreate,
 }
 
@@ -68,7 +69,8 @@ pub struct StopPolicy {
     /// When the power is cut.
     #[serde(default)]
     pub force: ForceStop,
-    /// Seconds that the operating system has to stop, with AfterGracePeriod. A restart of the operator may begin them anew.
+    /// Seconds that the operating system has to shut down, with AfterGracePeriod. A restart of the operator may start them
+    /// again.
     #[serde(default = "default_grace_period_seconds")]
     #[schemars(range(min = 1, max = 3600))]
     pub grace_period_seconds: i32,
@@ -88,17 +90,18 @@ impl Default for StopPolicy {
 }
 
 impl StopPolicy {
-    /// How long a stop that was taken has, before the power is cut; none where it never is.
+    /// How long an accepted stop may take before the power is cut; none if it is never cut.
     pub fn grace(&self) -> Option<Duration> {
         let seconds = u64::try_from(self.grace_period_seconds).unwrap_or(1);
         (self.force == ForceStop::AfterGracePeriod).then(|| Duration::from_secs(seconds.max(1)))
     }
 }
 
-/// A pause: nothing is begun while it lasts.
+/// A pause: the operator begins nothing while it lasts.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pause {
-    /// When it ends by itself, for example 2026-12-24T18:00:00Z. Left out: when it is taken out of the spec.
+    /// When the pause ends automatically, for example 2026-12-24T18:00:00Z. If absent, the pause lasts until it is removed from
+    /// the spec.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 40))]
     #[x_kube(validation = Rule::new(
@@ -107,10 +110,10 @@ pub struct Pause {
     pub until: Option<String>,
 }
 
-/// How long a pause still lasts.
+/// The remaining time of a pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lasts {
-    /// Until it is taken out of the spec.
+    /// Until it is removed from the spec.
     Open,
     /// For this time.
     For(Duration),
@@ -119,8 +122,8 @@ pub enum Lasts {
 }
 
 impl Pause {
-    /// How long it lasts from now on. A time that cannot be read (a day that the month does not have) ends nothing: the pause
-    /// holds until somebody mends it.
+    /// The remaining time of the pause. An invalid time (such as a day that the month does not have) does not end the pause: it
+    /// lasts until a user fixes the time.
     pub fn lasts(&self, now: Timestamp) -> Lasts {
         let Some(until) = &self.until else {
             return Lasts::Open;
@@ -135,10 +138,10 @@ impl Pause {
     }
 }
 
-/// A request to look at everything now.
+/// A request to observe everything now.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 pub struct Reconcile {
-    /// Any text; each change of it has the server's detail and the listing of its zone read anew once, after which it stands in
+    /// Any text. Each change triggers one read of the server's detail and of its zone's listing; the token then appears in
     /// status.lastReconcileToken.
     #[schemars(length(min = 1, max = 253))]
     pub token: String,
@@ -147,7 +150,7 @@ pub struct Reconcile {
 /// Shortest and longest resync period.
 const RESYNC: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(24 * 3600));
 
-/// The resync period that a spec names. What is no duration, or none that the rule of the field lets pass, is none.
+/// The resync period of a spec; none if the text is not a duration or violates the rule of the field.
 pub fn resync_period(text: &str) -> Option<Duration> {
     let period = text.parse::<SignedDuration>().ok()?;
     let period = Duration::try_from(period).ok()?;

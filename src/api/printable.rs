@@ -1,8 +1,8 @@
 use std::borrow::Cow;
 
-/// Characters that show nothing and change how what stands beside them is read: they turn its direction around, hide in the
-/// middle of a name, or join and part letters. Unicode's format characters and those that it wants to be ignored, but for the
-/// few that have a shape of their own.
+/// Invisible characters that change how the adjacent text is read: they reverse its direction, hide in the middle of a name, or
+/// join and separate letters. The list contains Unicode's format characters and default-ignorable code points, except the few
+/// that have a visible shape.
 const HIDDEN: [(char, char); 21] = [
     ('\u{ad}', '\u{ad}'),
     ('\u{34f}', '\u{34f}'),
@@ -27,14 +27,14 @@ const HIDDEN: [(char, char); 21] = [
     ('\u{fffe}', '\u{ffff}'),
 ];
 
-/// A number of things, in words: `1 server`, `2 servers`.
+/// A count with its noun: `1 server`, `2 servers`.
 pub fn counted(count: usize, thing: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{count} {thing}{plural}")
 }
 
-/// A text as people may be shown it, whoever wrote it: on one line, without anything that steers a terminal and without
-/// characters that are not seen. Data stays as it is; this is for messages, tables and lines.
+/// A text of any origin in a form that is safe to show: on one line, without control of a terminal and without invisible
+/// characters. For messages, tables and lines; data stays unchanged.
 pub fn printable(text: &str) -> Cow<'_, str> {
     if !text.chars().any(|c| is_break(c) || is_hidden(c)) {
         return Cow::Borrowed(text);
@@ -43,14 +43,14 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     shown.map(|c| if is_break(c) { ' ' } else { c }).collect()
 }
 
-/// What ends a line or steers a terminal.
+/// Whether the character ends a line or controls a terminal.
 fn is_break(c: char) -> bool {
     c.is_control() || matches!(c, '\u{2028}' | '\u{2029}')
 }
 
-/// What is not seen.
+/// Whether the character is invisible.
 pub fn is_hidden(c: char) -> bool {
-    // Most texts have no character beyond these.
+    // Most texts are pure ASCII.
     !c.is_ascii() && HIDDEN.iter().any(|(from, to)| (*from..=*to).contains(&c))
 }
 
@@ -75,7 +75,7 @@ mod tests {
     }
 
     proptest! {
-        /// By Unicode's own properties, and not by the table above.
+        /// Uses Unicode's own properties, independently of the table above.
         #[test]
         fn nothing_stays_that_unicode_calls_a_control_a_format_or_ignorable(
             text in r"([\p{Cc}\p{Zl}\p{Zp}\p{Bidi_Control}\p{Default_Ignorable_Code_Point}]|[\p{Cf}--\p{Prepended_Concatenation_Mark}]|[a-zа-я]){0,24}",

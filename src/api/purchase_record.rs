@@ -6,14 +6,14 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// The durable record of what was bought for an Instance: the annotation [`BINDING`](super::names::BINDING), as JSON.
+/// The durable record of the purchase for an Instance: the annotation [`BINDING`](super::names::BINDING), as JSON.
 ///
-/// It must survive the loss of status, hence an annotation (design section 4, rule 2). Written by compare-and-swap as
-/// the intent, and conditionally on that very intent as the receipt.
+/// It must survive the loss of status, so it is an annotation (design section 4, rule 2). The intent is written by
+/// compare-and-swap; the receipt is written only if exactly this intent is still there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PurchaseRecord {
-    /// UID of the cluster's namespace kube-system: a backup that is restored in another cluster binds nothing there.
+    /// UID of the cluster's namespace kube-system. A backup that is restored in another cluster is not valid there.
     pub cluster: String,
     /// Namespace of the object for which it was written.
     pub namespace: String,
@@ -25,65 +25,67 @@ pub struct PurchaseRecord {
     pub marker: Marker,
     /// Number of the newest attempt; strictly increasing.
     pub attempt: u32,
-    /// A random word of the reconcile that wrote the newest intent: an intent whose acknowledgement was lost is ours only if
-    /// it bears our word.
+    /// A random value of the reconcile that wrote the newest intent. If the write of an intent got no answer, the intent is
+    /// ours only if it contains our value.
     pub nonce: String,
     /// The server's identifier, once it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// The name of a server that was taken over instead of bought, as it was then: it bears no marker, and is told by its
+    /// The name of an imported server at the time of the import. Such a server has no marker, and is identified by its
     /// identifier and this name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imported: Option<String>,
     /// The task of the newest attempt, once it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<String>,
-    /// When the newest attempt was announced; shown to people, decides nothing.
+    /// When the newest attempt was announced. For display only.
     pub started_at: Timestamp,
-    /// Generation of the spec that it was made from.
+    /// Generation of the spec for which the newest attempt was made.
     pub generation: i64,
-    /// Why it was made; shown to people, decides nothing.
+    /// Why the newest attempt was made. For display only.
     #[serde(
         default,
         deserialize_with = "Cause::read",
         skip_serializing_if = "Option::is_none"
     )]
     pub cause: Option<Cause>,
-    /// What the server was asked for with.
+    /// The values with which the server was requested.
     #[serde(default)]
     pub target: Applied,
-    /// Its password waits in a Secret of the operator, beside the one that whoever names the same Secret and key by
-    /// passwordSecretRef gets: the version in `target` says nothing about that one. Or the server was found or taken
-    /// over, and which password it has is not known.
+    /// The server's password is under a separate key for pending passwords in a Secret of the operator. An Instance that names
+    /// the same Secret and key by passwordSecretRef gets a different password, to which the version in `target` does not refer.
+    /// Also set if the server was adopted or imported and its password is not known.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub waiting_password: bool,
-    /// The package that was asked for: the service does not tell it later.
+    /// The requested package: the service does not report it later.
     pub package: String,
-    /// The security group that the create named: the service does not report it later. None where the create named none;
-    /// empty where a server was adopted before the name in the spec was resolved.
+    /// The security group that the create named: the service does not report it later. None if the create named none; empty if
+    /// a server was adopted before the name in the spec was resolved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub firewall: Option<String>,
-    /// What the selectors of the spec meant when it was bought: should status be lost, nothing is looked up anew.
+    /// The identifiers that the selectors of the spec were resolved to for the purchase. If status is lost, they are not
+    /// resolved again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolved: Option<Resolved>,
-    /// Every place (region/zone), the newest last, in which an attempt was made: where a server with our marker may be.
+    /// Every zone (region/zone) in which an attempt was made, the newest last: a server with our marker may exist in any of
+    /// them.
     pub places: Vec<String>,
-    /// Attempts that ended without a receipt of our own request: a server of theirs may still turn up.
+    /// Number of attempts that ended without a receipt: a server of theirs may still appear.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub lost: u32,
-    /// Creates in a row whose task failed.
+    /// Number of consecutive creates whose task failed.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub failed: u32,
-    /// What the service said when it refused the newest attempt: nothing was bought by it, and no call is made under it any more.
+    /// The service's refusal of the newest attempt: that attempt bought nothing, and no further call is made for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<Refusal>,
-    /// Servers that were bought in the place of one that somebody else had released.
+    /// Number of servers that were bought to replace an externally released one.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub recreated: u32,
-    /// The Account of the newest attempt: where its server is, whatever the spec says by now.
+    /// The Account of the newest attempt. Its server belongs to this Account, even if the spec now names another.
     pub account: String,
-    /// That Account's endpoint and token under a key that stands in no annotation: as long as it stands, an answer of the
-    /// service is known to come from the account that bought the server, and a guess at the token is confirmed by nothing.
+    /// An HMAC of that Account's endpoint and token. While it is unchanged, answers of the service come from the account that
+    /// bought the server. The key of the HMAC is in no annotation, so that the value cannot be used to confirm a guessed token.
     pub credential: String,
 }
 
@@ -95,57 +97,57 @@ fn is_zero(n: &u32) -> bool {
     *n == 0
 }
 
-/// No attempt, and no count of attempts, comes near this: one a second would take thirty years. A larger one was not counted but
-/// written by somebody, and nothing could be counted on from it for long.
+/// No attempt number and no count of attempts comes near this limit: at one per second it would take thirty years. A larger
+/// number was not counted but edited in, and would soon leave no room to count on.
 const MOST: u32 = 1_000_000_000;
 
-/// A number of an attempt that somebody tells of, if there can be such an attempt.
+/// An attempt number from an external source, if it is plausible.
 pub fn attempt_number(told: i64) -> Option<u32> {
     let number = u32::try_from(told).ok();
     number.filter(|number| *number <= MOST)
 }
 
-/// What the service said to a create that it refused.
+/// The service's refusal of a create.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Refusal {
-    /// What it means, as in the condition Ready.
+    /// The reason, as in the condition Ready.
     pub reason: String,
-    /// In the service's words.
+    /// The service's message.
     pub message: String,
 }
 
-/// Whom a record speaks for (design section 4, rule 2).
+/// The object for which a record is valid (design section 4, rule 2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Speaks {
-    /// For this very object.
+    /// Exactly this object.
     Own,
-    /// For this object, which was restored from a backup: another UID, the same cluster, namespace and name.
+    /// This object, which was restored from a backup: another UID, the same cluster, namespace and name.
     Restored,
-    /// For some other object: a copied manifest. It binds nothing here.
+    /// Another object: the annotation was copied with a manifest, and is not valid here.
     Other,
 }
 
-/// Why an annotation is not a record.
+/// The reason why an annotation is not a record.
 #[derive(Debug, Error)]
 pub enum BindingError {
-    /// Not the JSON that we write.
+    /// The annotation is not JSON of the record's shape.
     #[error(
         "annotation {annotation} cannot be read ({reason}): restore it, or remove it, and the server is found by its name",
         annotation = super::names::BINDING
     )]
     Malformed {
-        /// What the decoder said, without the content.
+        /// The error of the decoder, without the content.
         reason: String,
     },
-    /// The marker is not the one of the UID.
+    /// The marker does not belong to the UID.
     #[error(
         "annotation {annotation} has a marker that does not belong to its uid: restore it, or remove it, and the server is found \
          by its name",
         annotation = super::names::BINDING
     )]
     Forged,
-    /// A number in it is none that was counted.
+    /// A number is implausibly large.
     #[error(
         "annotation {annotation} says {field} {number}, and nobody has counted beyond {MOST}: restore the annotation \
          from a backup, or remove it while the Instance is not being deleted: the record is then rebuilt",
@@ -154,17 +156,17 @@ pub enum BindingError {
     Uncounted {
         /// The field.
         field: &'static str,
-        /// What it says.
+        /// Its value.
         number: u32,
     },
 }
 
 impl PurchaseRecord {
-    /// Reads the annotation's text.
+    /// Parses the text of the annotation.
     ///
     /// # Errors
-    /// The text is not JSON of this shape, its marker is not the one of its uid, or it counts further than anybody can have
-    /// counted (somebody edited it).
+    /// The text is not JSON of this shape, its marker does not belong to its uid, or a number in it is so large that it must
+    /// have been edited.
     pub fn parse(text: &str) -> Result<Self, BindingError> {
         let record: Self = serde_json::from_str(text).map_err(|e| BindingError::Malformed {
             reason: e.to_string(),
@@ -184,19 +186,20 @@ impl PurchaseRecord {
         }
     }
 
-    /// Whether the `test` of a JSON patch can tell that a record, which anybody may have edited, stands as it is: the apiserver
-    /// escapes some characters in its own JSON, and compares the escaped forms. What we write has none of them.
+    /// Whether the `test` of a JSON patch can match the text of a record, which users may have edited. The apiserver escapes
+    /// some characters in its own JSON, and compares the escaped forms. Records that the operator writes contain none of these
+    /// characters.
     pub fn is_testable(text: &str) -> bool {
         text.chars()
             .all(|c| !matches!(c, '&' | '<' | '>' | '\u{2028}' | '\u{2029}'))
     }
 
-    /// The annotation's text: JSON in plain ASCII, with `&`, `<` and `>` escaped.
+    /// The text of the annotation: JSON in plain ASCII, with `&`, `<` and `>` escaped.
     ///
-    /// The apiserver escapes these in its own JSON, and the `test` of a JSON patch compares the escaped forms: an unescaped
-    /// one in an identifier of the service would make every conditional write of the record fail.
+    /// The apiserver escapes these characters in its own JSON, and the `test` of a JSON patch compares the escaped forms. One
+    /// unescaped character in an identifier of the service would make every conditional write of the record fail.
     pub fn to_text(&self) -> String {
-        // A struct of strings and numbers always has a JSON form.
+        // Serialization cannot fail for a struct of strings and numbers.
         let text = serde_json::to_string(self).unwrap_or_default();
         let mut plain = String::with_capacity(text.len());
         let mut units = [0; 2];
@@ -212,12 +215,12 @@ impl PurchaseRecord {
         plain
     }
 
-    /// Whether the service has refused every attempt: whoever believes the record has nothing to look for.
+    /// Whether the service refused every attempt, so that no server of this record can exist.
     pub fn bought_nothing(&self) -> bool {
         self.refused.is_some() && self.id.is_none() && self.lost == 0 && self.failed == 0
     }
 
-    /// Whether it speaks for the object with this UID, namespace and name in this cluster.
+    /// Whether the record is valid for the object with this UID, namespace and name in this cluster.
     pub fn speaks_for(&self, cluster: &str, namespace: &str, name: &str, uid: &str) -> Speaks {
         if self.uid == uid {
             Speaks::Own

@@ -1,17 +1,17 @@
-//! How a spec names things of the service: by the identifier that the service gave them, or by what they are.
+//! References of a spec to things of the service: by the service's identifier, or by a selector of properties.
 //!
-//! Each reference has exactly one way at a time (rules of the schema). What a selector means is looked up once and
-//! pinned in `status.resolved`, with the selector that it was looked up for.
+//! Rules of the schema require exactly one of the two. A selector is resolved once, and the result is kept in `status.resolved`
+//! together with the selector.
 
 use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A package of the service: by its code, or the smallest that is at least as large as the filter says.
+/// A package of the service: by its code, or the smallest one that is at least as large as the filter requires.
 ///
-/// The service tells no prices, so "smallest" is an order of its own: by cpu, memory, systemDisk, dataDisk, the charge
-/// mode's name, the bandwidth or free traffic that comes with it, and code.
+/// The service reports no prices, so "smallest" is defined by this order: cpu, memory, systemDisk, dataDisk, the charge mode's
+/// name, the included bandwidth or free traffic, and code.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new(
@@ -22,38 +22,38 @@ pub struct PackageRef {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub code: Option<String>,
-    /// At least so many CPUs.
+    /// Minimum number of CPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 100_000))]
     pub cpu: Option<i32>,
-    /// At least so much memory, in GiB.
+    /// Minimum memory, in GiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1_000_000))]
     pub memory: Option<i32>,
-    /// At least so large a system disk, in GiB.
+    /// Minimum size of the system disk, in GiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 10_000_000))]
     pub system_disk: Option<i32>,
-    /// At least so large a data disk, in GiB. Without it, a package without a data disk comes first.
+    /// Minimum size of the data disk, in GiB. Without it, packages without a data disk are preferred.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 10_000_000))]
     pub data_disk: Option<i32>,
-    /// How traffic is paid.
+    /// How traffic is charged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub charge_mode: Option<ChargeMode>,
 }
 
-/// How the traffic of a package is paid (the service's publicIpChargeMode).
+/// How the traffic of a package is charged (the service's publicIpChargeMode).
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChargeMode {
-    /// By what is sent, with some of it free.
+    /// By the amount that is sent, with a free allowance.
     PayByTraffic,
-    /// By the bandwidth that is reserved.
+    /// By the reserved bandwidth.
     PayByBandwidth,
 }
 
-/// An image of the service: by its identifier, or by what it is called. A selector has to fit exactly one image of the
-/// region; which one that is stays the same until the selector itself changes, whatever images the service adds.
+/// An image of the service: by its identifier, or by its name and distribution. A selector must match exactly one image of the
+/// region. The match is kept until the selector itself changes, even if the service adds images.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[x_kube(validation = Rule::new(
     "has(self.id) ? !(has(self.name) || has(self.distribution) || has(self.type)) : (has(self.name) || has(self.distribution))"
@@ -63,11 +63,11 @@ pub struct ImageRef {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub id: Option<String>,
-    /// The service's imageName, exactly.
+    /// The service's imageName; must match exactly.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub name: Option<String>,
-    /// The service's osDistroVersion, exactly.
+    /// The service's osDistroVersion; must match exactly.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub distribution: Option<String>,
@@ -76,19 +76,19 @@ pub struct ImageRef {
     pub kind: Option<ImageKind>,
 }
 
-/// Who made an image (the service's imageType).
+/// The origin of an image (the service's imageType).
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ImageKind {
-    /// The service: an operating system.
+    /// An operating system of the service.
     System,
-    /// The account itself.
+    /// An image that the account made.
     #[serde(rename = "Self")]
     Own,
-    /// The service: an operating system with an application.
+    /// An operating system of the service with an application.
     Application,
 }
 
-/// A security group of the service: by its identifier, or by its name where only one of the region has it.
+/// A security group of the service: by its identifier, or by its name if it is unique in the region.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[x_kube(validation = Rule::new("has(self.id) != has(self.name)")
     .message("set exactly one of spec.firewall.id and spec.firewall.name"))]
@@ -97,13 +97,13 @@ pub struct FirewallRef {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub id: Option<String>,
-    /// The service's firewallName, exactly.
+    /// The service's firewallName; must match exactly.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub name: Option<String>,
 }
 
-/// A key pair of the service: by its identifier, or by its name where only one of the account has it.
+/// A key pair of the service: by its identifier, or by its name if it is unique in the account.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[x_kube(validation = Rule::new("has(self.id) != has(self.name)")
     .message("set exactly one of login.sshKey.id and login.sshKey.name"))]
@@ -112,24 +112,24 @@ pub struct SshKeyRef {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub id: Option<String>,
-    /// The service's sshKeyName, exactly.
+    /// The service's sshKeyName; must match exactly.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub name: Option<String>,
 }
 
-/// What a selector was found to mean.
+/// The result of resolving a selector.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
 pub struct ResolvedReference {
-    /// What the service calls it.
+    /// The service's identifier.
     #[schemars(length(max = 253))]
     pub id: String,
-    /// The selector that it was looked up for: another one is looked up anew.
+    /// The selector that was resolved. If the selector of the spec differs, it is resolved again.
     #[schemars(length(max = 2048))]
     pub from: String,
 }
 
-/// What the selectors of a spec were found to mean. References by identifier or code do not stand here.
+/// The identifiers that the selectors of a spec were resolved to. References by identifier or code are not included.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct Resolved {
@@ -154,14 +154,14 @@ pub struct Resolved {
 }
 
 impl Resolved {
-    /// Itself, unless there is nothing in it.
+    /// `self`, unless it is empty.
     pub fn if_any(self) -> Option<Self> {
         (self != Self::default()).then_some(self)
     }
 }
 
-/// The parts of a selector, each with its field, as one text: the same selector is always the same text, and names are
-/// quoted, so that no name can look like another part.
+/// The parts of a selector, each with its field, as one text. Equal selectors give equal texts, and names are quoted, so that
+/// no name can look like another part.
 struct Parts(Vec<String>);
 
 impl Parts {
@@ -182,7 +182,7 @@ fn quoted(text: Option<&String>) -> Option<String> {
     text.map(|text| format!("{text:?}"))
 }
 
-/// The selector of what is named by identifier or by name; none where the identifier is given.
+/// The selector of a reference by name; none if the identifier is given.
 fn by_name(id: Option<&String>, name: Option<&String>) -> Option<String> {
     let parts = [("name", quoted(name))];
     id.is_none().then(|| Parts::of(parts).to_string())
@@ -197,7 +197,7 @@ impl PackageRef {
         }
     }
 
-    /// The filter in words; none where the code is given.
+    /// The filter as text; none if the code is given.
     pub fn selector(&self) -> Option<String> {
         let number = |value: Option<i32>| value.map(|value| value.to_string());
         let mode = self.charge_mode.map(|mode| mode.as_str().to_owned());
@@ -213,7 +213,7 @@ impl PackageRef {
 }
 
 impl ChargeMode {
-    /// The service's word for it.
+    /// The service's name for it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::PayByTraffic => "PayByTraffic",
@@ -231,7 +231,7 @@ impl ImageRef {
         }
     }
 
-    /// The selector in words; none where the identifier is given.
+    /// The selector as text; none if the identifier is given.
     pub fn selector(&self) -> Option<String> {
         let parts = [
             ("name", quoted(self.name.as_ref())),
@@ -241,7 +241,7 @@ impl ImageRef {
         self.id.is_none().then(|| Parts::of(parts).to_string())
     }
 
-    /// Whether an image with these properties is one that the selector means. What is not known of it fits nothing.
+    /// Whether the selector matches an image with these properties. An unknown property does not match.
     pub fn fits(&self, name: Option<&str>, distribution: Option<&str>, kind: Option<&str>) -> bool {
         let is = |wanted: Option<&str>, found: Option<&str>| {
             wanted.is_none_or(|wanted| found == Some(wanted))
@@ -254,7 +254,7 @@ impl ImageRef {
 }
 
 impl ImageKind {
-    /// The service's word for it.
+    /// The service's name for it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::System => "System",
@@ -273,7 +273,7 @@ impl FirewallRef {
         }
     }
 
-    /// The selector in words; none where the identifier is given.
+    /// The selector as text; none if the identifier is given.
     pub fn selector(&self) -> Option<String> {
         by_name(self.id.as_ref(), self.name.as_ref())
     }
@@ -288,14 +288,14 @@ impl SshKeyRef {
         }
     }
 
-    /// The selector in words; none where the identifier is given.
+    /// The selector as text; none if the identifier is given.
     pub fn selector(&self) -> Option<String> {
         by_name(self.id.as_ref(), self.name.as_ref())
     }
 }
 
-/// Whether a region or zone is given by its code: codes are lower-case letters, digits, hyphens, dots and underscores
-/// (field note 19), so that nothing has to be looked up for them. Everything else is a name, or a code of another shape.
+/// Whether a region or zone is given by its code: codes consist of lower-case letters, digits, hyphens, dots and underscores
+/// (field note 19) and need no look-up. Everything else is a name, or a code of an unusual shape.
 pub fn is_code(text: &str) -> bool {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-._".contains(c);
     text.chars().all(plain)

@@ -1,4 +1,4 @@
-//! The Secrets that the operator writes for an Instance: a login that it makes itself, and what a client needs to connect.
+//! The Secrets that the operator writes for an Instance: a generated login, and the data that a client needs to connect.
 
 use super::valid::{KEY_MESSAGE, KEY_RULE, NAME_MESSAGE, NAME_RULE};
 use kube::KubeSchema;
@@ -6,23 +6,23 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The key of a generated login Secret that holds the password to log in with. Another one that somebody puts there is set
-/// on the server.
+/// The key of a generated login Secret that contains the current password. If a user changes it, the operator sets the new
+/// password on the server.
 pub const PASSWORD: &str = "password";
 
-/// A password that the operator makes.
+/// A password that the operator generates.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct GeneratedLogin {
-    /// Name of the Secret that the operator makes in this namespace; the Instance's name and `-login` where it is left
-    /// out. An Instance whose name is longer than 247 characters has to set it. One that exists and does not belong to this
-    /// Instance is neither used nor changed.
+    /// Name of the Secret that the operator creates in this namespace. Default: the Instance's name and `-login`. An Instance
+    /// whose name is longer than 247 characters must set it. An existing Secret that does not belong to this Instance is
+    /// neither used nor changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     #[x_kube(validation = Rule::new(NAME_RULE).message(NAME_MESSAGE))]
     pub secret_name: Option<String>,
-    /// How old a password may become before the operator makes a new one and sets it on the server: hours, minutes and
-    /// seconds, for example 720h; at least 1h. Left out: never.
+    /// Maximum age of a password before the operator generates a new one and sets it on the server: hours, minutes and seconds,
+    /// for example 720h; at least 1h. If absent: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 24))]
     #[x_kube(validation = Rule::new(
@@ -34,15 +34,15 @@ pub struct GeneratedLogin {
     pub template: Option<SecretTemplate>,
 }
 
-/// Rule of the schema for the keys of a [`SecretTemplate`]: by labels and annotations of these names the operator recognizes
-/// Secrets, and Secrets consent to their use.
+/// Rule of the schema for the keys of a [`SecretTemplate`]. The excluded labels and annotations are those by which the operator
+/// recognizes Secrets and by which Secrets consent to their use.
 const TEMPLATE_RULE: &str =
     "self.all(key, !key.startsWith('cloudserver.dev/') && key != 'app.kubernetes.io/managed-by')";
-/// The schema's message where [`TEMPLATE_RULE`] does not hold.
+/// The schema's message for a violation of [`TEMPLATE_RULE`].
 const TEMPLATE_MESSAGE: &str = "must not name app.kubernetes.io/managed-by or a key that begins with cloudserver.dev/: the operator alone writes those";
 
-/// Labels and annotations of a Secret that the operator writes. The operator adds and changes those that are named here. All
-/// others on the Secret stay, and so do those that are taken out of here.
+/// Labels and annotations of a Secret that the operator writes. The operator adds and updates those that are listed here. All
+/// others on the Secret stay, including those that are removed from this list.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 pub struct SecretTemplate {
     /// Labels of the Secret.
@@ -58,7 +58,7 @@ pub struct SecretTemplate {
 }
 
 impl SecretTemplate {
-    /// Whether labels and annotations of a Secret have all that is named here.
+    /// Whether the labels and annotations of a Secret include all of the template's.
     pub fn is_met(
         &self,
         labels: &BTreeMap<String, String>,
@@ -72,10 +72,10 @@ impl SecretTemplate {
     }
 }
 
-/// The Secret that tells a client how to connect.
+/// The Secret with the data that a client needs to connect.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 pub struct ConnectionSecretRef {
-    /// Name of the Secret that the operator keeps in this namespace. One that exists and does not belong to this Instance
+    /// Name of the Secret that the operator writes in this namespace. An existing Secret that does not belong to this Instance
     /// is not changed.
     #[schemars(length(min = 1, max = 253))]
     #[x_kube(validation = Rule::new(NAME_RULE).message(NAME_MESSAGE))]
@@ -86,7 +86,7 @@ pub struct ConnectionSecretRef {
 }
 
 impl GeneratedLogin {
-    /// How old a password may become; none where it is never replaced, or where what stands there is no duration.
+    /// Maximum age of a password; none if it is never replaced, or if the text is not a duration.
     pub fn rotates_every(&self) -> Option<Duration> {
         self.rotate_every.as_deref().and_then(duration)
     }

@@ -1,5 +1,5 @@
-//! What Kubernetes takes for a name. The client library puts names into paths as they are, so one that is none must not
-//! come that far: it could be a path of its own.
+//! The rules of Kubernetes for names. The client library inserts names into paths unchanged, so invalid ones must be refused
+//! before that: a name could contain a path.
 
 use thiserror::Error;
 
@@ -11,23 +11,23 @@ const LONGEST_LABEL: usize = 63;
 /// Rule of the schema for the name of a Secret, a ConfigMap or an Account: [`object_name`] in CEL.
 pub const NAME_RULE: &str =
     "self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')";
-/// What the schema says where [`NAME_RULE`] does not hold.
+/// The schema's message for a violation of [`NAME_RULE`].
 pub const NAME_MESSAGE: &str = "must be a name that Kubernetes takes: lower case letters, digits, '-' and '.', with a letter or \
      digit at the beginning, at the end and beside each '.'";
 /// Rule of the schema for a key of a Secret or a ConfigMap.
 pub const KEY_RULE: &str =
     "self.matches('^[-._a-zA-Z0-9]+$') && self != '.' && !self.startsWith('..')";
-/// What the schema says where [`KEY_RULE`] does not hold.
+/// The schema's message for a violation of [`KEY_RULE`].
 pub const KEY_MESSAGE: &str = "must be a key that a Secret can have: letters, digits, '-', '_' and '.', and not '.' alone or '..' at the beginning";
 
-/// A text that is no name.
+/// A text that is not a valid name.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{0:?} is no name that Kubernetes takes (lower case letters, digits, '-' and '.')")]
 pub struct NoName(String);
 
 impl NoName {
     fn of(text: &str) -> Self {
-        // Enough to see which one it is.
+        // Enough to recognize the text.
         Self(text.chars().take(64).collect())
     }
 }
@@ -35,7 +35,7 @@ impl NoName {
 /// Checks the name of an object: a DNS subdomain.
 ///
 /// # Errors
-/// It is none.
+/// The text is not a valid name.
 pub fn object_name(text: &str) -> Result<(), NoName> {
     let is_name = text.len() <= LONGEST_NAME && text.split('.').all(is_label);
     if is_name {
@@ -48,7 +48,7 @@ pub fn object_name(text: &str) -> Result<(), NoName> {
 /// Checks the name of a namespace: a DNS label.
 ///
 /// # Errors
-/// It is none.
+/// The text is not a valid name.
 pub fn namespace(text: &str) -> Result<(), NoName> {
     let is_name = text.len() <= LONGEST_LABEL && is_label(text);
     if is_name {
