@@ -1,4 +1,4 @@
-//! Who may read metrics, where that is asked: the apiserver says who the caller is and whether it lets him get `/metrics`.
+//! Optional authorization for metrics: the apiserver identifies the caller and decides whether the caller may get `/metrics`.
 
 use super::kubernetes::call;
 use super::times;
@@ -14,37 +14,37 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-/// Answers that are remembered. Scrapers are a handful; more are somebody's guesses.
+/// Cached answers. A cluster has a handful of scrapers; more entries are guessed tokens.
 const REMEMBERED: usize = 256;
-/// Questions to the apiserver at the same time: whoever asks with many tokens waits for himself.
+/// Concurrent requests to the apiserver: a caller that tries many tokens delays only its own requests.
 const QUESTIONS: usize = 4;
 
-/// What the apiserver said.
+/// The apiserver's decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Access {
     Allowed,
-    /// The token is nobody's.
+    /// The token belongs to no user.
     Unknown,
-    /// Its owner may not.
+    /// The token's owner lacks the permission.
     Forbidden,
-    /// The apiserver did not say.
+    /// The apiserver did not answer.
     Untold,
 }
 
-/// Asks the apiserver, and remembers for a while. Cheap to clone.
+/// Requests decisions from the apiserver and caches them for a while. Cheap to clone.
 #[derive(Clone)]
 pub struct MetricsAuthorizer(Arc<Inner>);
 
 struct Inner {
     client: Client,
     questions: Semaphore,
-    /// By a digest of the token: tokens themselves are not kept.
+    /// By a digest of the token, so that tokens are not kept.
     answers: Mutex<HashMap<[u8; 32], (Instant, Access)>>,
 }
 
 impl MetricsAuthorizer {
-    /// Asks with this client, which has to be allowed to create TokenReviews and SubjectAccessReviews. Not the one whose writes
-    /// end with the term: a standby has metrics too, and a review changes nothing.
+    /// Uses this client, which must be allowed to create TokenReviews and SubjectAccessReviews. It must not be the client whose
+    /// writes end with the term: a standby serves metrics too, and a review changes nothing.
     pub fn new(client: Client) -> Self {
         Self(Arc::new(Inner {
             client,
@@ -62,7 +62,7 @@ impl MetricsAuthorizer {
         let Ok(_place) = self.0.questions.acquire().await else {
             return Access::Untold;
         };
-        // Somebody else may have asked the same while this one waited.
+        // Another request may have stored the answer meanwhile.
         if let Some(known) = self.known(&digest) {
             return known;
         }

@@ -1,15 +1,15 @@
-//! How long an object that failed waits before it is tried again.
+//! The wait before a failed object is retried.
 
 use super::chance;
 use super::times::{OBJECT_RETRY_FIRST, OBJECT_RETRY_MAX};
 use std::time::Duration;
 
-/// Half width of the jitter, as a part of the wait: objects that failed together come back apart.
+/// Half width of the jitter, as a fraction of the wait, so that objects that failed together are not retried together.
 const JITTER: f64 = 0.2;
 
-/// Counts failures in a row of one object.
+/// Counts consecutive failures of one object.
 ///
-/// | failures in a row | wait, ± 20 % |
+/// | consecutive failures | wait, ± 20 % |
 /// |---|---|
 /// | 1, 2, 3, 4 … | 1, 2, 4, 8 s … |
 /// | 10 and more | 300 s |
@@ -19,20 +19,20 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// Notes a failure and gives the wait before the next try.
+    /// Records a failure and returns the wait before the next retry.
     pub fn fail(&mut self) -> Duration {
         let wait = delay(self.failures, chance::share());
         self.failures = self.failures.saturating_add(1);
         wait
     }
 
-    /// Notes that the object is well.
+    /// Records a success.
     pub fn reset(&mut self) {
         self.failures = 0;
     }
 }
 
-/// The wait after this many earlier failures; `jitter` between -1 and 1 moves it within ± 20 %.
+/// The wait after this many earlier failures; `jitter` between -1 and 1 changes it by up to ± 20 %.
 pub fn delay(earlier: u32, jitter: f64) -> Duration {
     let plain = OBJECT_RETRY_FIRST
         .saturating_mul(1u32.checked_shl(earlier.min(16)).unwrap_or(u32::MAX))

@@ -1,5 +1,4 @@
-//! Everything that looks random, and the time of day, from one place, so that a run in virtual time can be repeated from its
-//! seed.
+//! The source of all random values and of the time of day, so that a run in virtual time can be repeated from its seed.
 
 use jiff::{SignedDuration, Timestamp};
 use rand::rngs::StdRng;
@@ -8,25 +7,25 @@ use std::cell::{Cell, RefCell};
 use std::sync::OnceLock;
 use tokio::time::Instant;
 
-/// The day of a thread that was given a seed: some day, in seconds of Unix time.
+/// The day on which a thread with a seed begins: an arbitrary one, in seconds of Unix time.
 pub const SEEDED_DAY: i64 = 1_700_000_000;
 
 thread_local! {
-    /// The generator of this thread, if somebody gave it a seed.
+    /// The generator of this thread, if the thread has a seed.
     static SEEDED: RefCell<Option<StdRng>> = const { RefCell::new(None) };
-    /// The first time of day that was asked for since then.
+    /// When the time of day was first read since then.
     static BEGAN: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
-/// From here on, everything on this thread that looks random follows from the seed. For runs that are to be repeated; what
-/// has to be unpredictable to others must not come from a thread that was given one.
+/// From here on, all random values on this thread follow from the seed. For runs that must be repeatable. Values that others
+/// must not be able to predict must not come from a thread with a seed.
 pub fn seed(seed: u64) {
     SEEDED.set(Some(StdRng::seed_from_u64(seed)));
     BEGAN.set(None);
 }
 
-/// The time of day in whole seconds, to show to people. On a thread that was given a seed it begins at the same time in every
-/// run, and goes on with the runtime's clock.
+/// The time of day in whole seconds, for display. On a thread with a seed it begins at the same time in every run and follows
+/// the runtime's clock.
 pub fn time_of_day() -> Timestamp {
     let is_seeded = SEEDED.with_borrow(Option::is_some);
     let second = if is_seeded {
@@ -39,7 +38,7 @@ pub fn time_of_day() -> Timestamp {
     Timestamp::from_second(second).unwrap_or_default()
 }
 
-/// An instant and its time of day: with it, each instant has a time of day that does not move, whenever it is told.
+/// An instant with its time of day. It gives each instant a fixed time of day, independent of when it is computed.
 #[derive(Clone, Copy, Debug)]
 pub struct Day {
     /// The instant.
@@ -49,7 +48,7 @@ pub struct Day {
 }
 
 impl Day {
-    /// The time of day of an instant, to show to people.
+    /// The time of day of an instant, for display.
     pub fn at(self, instant: Instant) -> Timestamp {
         let later = SignedDuration::try_from(instant.saturating_duration_since(self.instant));
         let sooner = SignedDuration::try_from(self.instant.saturating_duration_since(instant));
@@ -59,7 +58,7 @@ impl Day {
     }
 }
 
-/// The same day for as long as the process lives, or as the seed of this thread holds.
+/// A day that stays the same for the life of the process, or while this thread keeps its seed.
 pub fn day() -> Day {
     static STARTED: OnceLock<Day> = OnceLock::new();
     if SEEDED.with_borrow(Option::is_some) {
@@ -76,12 +75,12 @@ pub fn day() -> Day {
     })
 }
 
-/// A word that nobody else has drawn.
+/// A random value that is unique in practice.
 pub fn word() -> u64 {
     draw(|rng| rng.random())
 }
 
-/// A share between -1 and 1.
+/// A random number between -1 and 1.
 pub fn share() -> f64 {
     draw(|rng| rng.random_range(-1.0..=1.0))
 }

@@ -1,4 +1,4 @@
-//! Events: what a user would want to know, told once. An Event that fails is never an error of ours.
+//! Events: facts that a user would want to know, each published once. A failure to publish is never an error of the operator.
 
 use super::times;
 use crate::api::names::REPORTING_CONTROLLER;
@@ -14,44 +14,45 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::time::Instant;
 
-/// How often the same Event of the same object is told at most within [`times::EVENT_REPEATED_AFTER`], where others come in
-/// between: a flapping cause costs a few writes.
+/// How often the same Event of the same object is published at most within [`times::EVENT_REPEATED_AFTER`] if others come in
+/// between, so that a flapping cause costs only a few writes.
 const OFTEN: u32 = 5;
-/// Entries after which old ones are dropped, once in the time after which they are old: looking for some at each Event would cost
-/// more the more there are.
+/// Above this number of entries, old ones are dropped, at most once per [`times::EVENT_REPEATED_AFTER`]: a search at each Event
+/// would cost more the more entries there are.
 const REMEMBERED: usize = 4096;
 
-/// Longest name of an Event: that of any object.
+/// Longest name of an Event, as of any object.
 const NAME_MAX: usize = 253;
 
 /// Publishes Events.
 #[derive(Clone)]
 pub struct Events {
     client: Client,
-    /// Names this process.
+    /// The name of this process.
     instance: String,
     told: Arc<Mutex<Told>>,
 }
 
-/// What was told lately.
+/// Recently published Events.
 #[derive(Default)]
 struct Told {
-    /// When old ones were dropped last.
+    /// When old entries were last dropped.
     swept: Option<Instant>,
-    /// Since when, and how often, by object and words.
+    /// The time of the first publication and the count, by object and text.
     often: HashMap<Digest, (Instant, u32)>,
-    /// The last one of each object.
+    /// The last Event of each object.
     last: HashMap<Digest, Digest>,
     hasher: RandomState,
 }
 
-/// Of an object's UID, or of that, reason and note: the words themselves of thousands of objects are much to keep.
+/// The hash of an object's UID, or of UID, reason and note: the texts themselves would take much memory for thousands of
+/// objects.
 type Digest = u64;
 
-/// What happened.
+/// The content of an Event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventNote {
-    /// Whether somebody should look.
+    /// Whether it is of type Warning.
     pub warning: bool,
     /// A constant in CamelCase.
     pub reason: &'static str,
@@ -60,7 +61,7 @@ pub struct EventNote {
 }
 
 impl EventNote {
-    /// Something as it should be.
+    /// An Event of type Normal.
     pub fn normal(reason: &'static str, note: impl Into<String>) -> Self {
         Self {
             warning: false,
@@ -69,7 +70,7 @@ impl EventNote {
         }
     }
 
-    /// Something that somebody should look at.
+    /// An Event of type Warning, for a problem that a user should look at.
     pub fn warning(reason: &'static str, note: impl Into<String>) -> Self {
         Self {
             warning: true,
@@ -80,7 +81,7 @@ impl EventNote {
 }
 
 impl Events {
-    /// Events under our reporting controller; `instance` names this process.
+    /// Publishes under the operator's reporting controller; `instance` is the name of this process.
     pub fn new(client: Client, instance: Option<String>) -> Self {
         Self {
             client,
@@ -89,7 +90,7 @@ impl Events {
         }
     }
 
-    /// Tells it, unless the same was told lately.
+    /// Publishes the Event, unless the same one was published recently.
     pub async fn publish(&self, about: &ObjectReference, event: &EventNote) {
         if !self.is_new(about, event) {
             return;
@@ -110,8 +111,8 @@ impl Events {
         }
     }
 
-    /// The Event as the apiserver stores it. The Recorder of the client library names it after the object without a look at the
-    /// length, so that an object with a long name would have no Events.
+    /// The Event in the form that the apiserver stores. The Recorder of the client library derives its name from the object's
+    /// without a length check, so that an object with a long name would have no Events.
     fn event(&self, about: &ObjectReference, event: &EventNote, now: Timestamp) -> Event {
         let object = about.name.as_deref().unwrap_or(REPORTING_CONTROLLER);
         Event {
@@ -140,7 +141,7 @@ impl Events {
 }
 
 impl Told {
-    /// Whether this is new: UID of the object, reason and note.
+    /// Whether the Event is new, identified by UID of the object, reason and note.
     fn is_new(&mut self, words: (&str, &str, &str), now: Instant) -> bool {
         let (object, words) = (self.hasher.hash_one(words.0), self.hasher.hash_one(words));
         let is_old = |since: Instant| now.duration_since(since) >= times::EVENT_REPEATED_AFTER;
@@ -166,11 +167,11 @@ impl Told {
     }
 }
 
-/// The name of an Event about an object: as much of the object's name as fits, and the time, as client-go does it.
+/// The name of an Event about an object: as much of the object's name as fits, and the time, as in client-go.
 fn name_of(object: &str, now: Timestamp) -> String {
     let time = format!("{:x}", now.as_nanosecond());
     let fits: String = object.chars().take(NAME_MAX - 1 - time.len()).collect();
-    // A name ends with a letter or digit before the dot.
+    // Before the dot, a name must end with a letter or digit.
     format!("{}.{time}", fits.trim_end_matches(['-', '.']))
 }
 
@@ -229,7 +230,7 @@ mod tests {
                 assert!(told.is_new((&uid, "Starting", "note"), now));
             }
         }
-        // Of five minutes, and of as many since they were looked through.
+        // Entries of the last five minutes, and of at most another five minutes since the last sweep.
         assert!(told.often.len() <= 10 * 2_000, "{}", told.often.len());
         assert_eq!(told.last.len(), told.often.len());
     }

@@ -1,4 +1,4 @@
-//! What the machine leaves this process of memory: the limit of its control groups, and what it has of that.
+//! The memory available to this process: the limit of its control groups, and its usage.
 
 #[cfg(target_os = "linux")]
 use procfs::process::Process;
@@ -8,11 +8,11 @@ use std::io::ErrorKind;
 #[cfg(target_os = "linux")]
 use std::path::Path;
 
-/// The memory that the process may have, in bytes: the least that its control groups allow, its own and those above it. None
-/// where nobody set a limit, or the system knows none.
+/// The memory limit of the process, in bytes: the lowest limit of its control group and of those above it. None if no limit is
+/// set, or if the system has no limits.
 ///
 /// # Errors
-/// It cannot be read now.
+/// The limit cannot be read now.
 #[cfg(target_os = "linux")]
 pub fn memory_limit() -> Result<Option<u64>, Error> {
     let groups = Process::myself().and_then(|process| process.cgroups());
@@ -32,7 +32,7 @@ pub fn memory_limit() -> Result<Option<u64>, Error> {
     Ok(limits.into_iter().min())
 }
 
-/// The least limit of the groups from this one up to the root. A container often sees its own group as the root.
+/// The lowest limit of the groups from this one up to the root. A container often sees its own group as the root.
 #[cfg(target_os = "linux")]
 fn least(root: &Path, group: &str) -> Result<Option<u64>, Error> {
     let group = root.join(group.trim_start_matches('/'));
@@ -43,7 +43,7 @@ fn least(root: &Path, group: &str) -> Result<Option<u64>, Error> {
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
                 text => text?,
             };
-            // "max", and a number as large as the legacy kernel has, are no limit.
+            // "max" means no limit, and so does the huge number that the legacy kernel interface reports.
             let limit = text.trim().parse().ok().filter(|limit| *limit < 1 << 60);
             least = least.into_iter().chain(limit).min();
         }
@@ -51,14 +51,14 @@ fn least(root: &Path, group: &str) -> Result<Option<u64>, Error> {
     Ok(least)
 }
 
-/// What the process has of it, in bytes.
+/// The resident memory of the process, in bytes.
 #[cfg(target_os = "linux")]
 pub fn resident_memory() -> Option<u64> {
     let stat = Process::myself().ok()?.stat().ok()?;
     Some(stat.rss.saturating_mul(procfs::page_size()))
 }
 
-/// No other system is known to have one.
+/// No limit is known on other systems.
 ///
 /// # Errors
 /// None.
@@ -93,7 +93,7 @@ mod tests {
         assert_eq!(least(root, group).unwrap(), Some(128 << 20));
         fs::write(inner.join("memory.max"), "67108864\n").unwrap();
         assert_eq!(least(root, group).unwrap(), Some(64 << 20));
-        // A container that has a namespace of groups sees the path of the machine, and its own group at the root.
+        // A container with its own cgroup namespace sees the machine's path, but its own group at the root.
         fs::write(root.join("memory.max"), "33554432\n").unwrap();
         assert_eq!(least(root, "/elsewhere").unwrap(), Some(32 << 20));
     }

@@ -1,4 +1,4 @@
-//! Calls to the kube-apiserver, each under a deadline of its own, none repeated by a transport.
+//! Calls to the kube-apiserver. Each has its own deadline, and no transport repeats a call.
 
 use super::requests::{Malformed, well_formed};
 use super::times::{
@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use tokio::time::error::Elapsed;
 use tracing::Instrument;
 
-/// How the apiserver's audit log names us.
+/// The operator's name in the apiserver's audit log.
 const USER_AGENT: &str = concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION"));
 
 /// A failed call.
@@ -29,7 +29,7 @@ pub enum KubeError {
     /// The apiserver answered with a Status.
     #[error("{operation}: the apiserver refused: {} ({})", .status.message, .status.code)]
     Refused {
-        /// What was attempted.
+        /// The attempted operation.
         operation: &'static str,
         /// The apiserver's answer.
         status: Box<kube::core::Status>,
@@ -37,38 +37,38 @@ pub enum KubeError {
     /// No answer in time.
     #[error("{operation}: no answer from the apiserver within {} s", .deadline.as_secs_f32())]
     Timeout {
-        /// What was attempted.
+        /// The attempted operation.
         operation: &'static str,
-        /// How long it was waited for.
+        /// The deadline.
         deadline: Duration,
     },
-    /// Nothing was sent: another process may be the active one by now.
+    /// Nothing was sent, since another process may be the active one.
     #[error("{operation}: this process is not the active one")]
     NotActive {
-        /// What was attempted.
+        /// The attempted operation.
         operation: &'static str,
     },
-    /// Nothing was sent: a name that is none would have made it a request for something else.
+    /// Nothing was sent, since an invalid name would have changed the target of the request.
     #[error("{operation}: it was not sent: {why}")]
     Malformed {
-        /// What was attempted.
+        /// The attempted operation.
         operation: &'static str,
         /// The cause.
         why: String,
     },
-    /// What was to be written has no JSON form.
+    /// The object to be written has no JSON form.
     #[error("{operation}: it has no JSON form")]
     Unwritable {
-        /// What was attempted.
+        /// The attempted operation.
         operation: &'static str,
         /// The cause.
         #[source]
         source: serde_json::Error,
     },
-    /// The answer never came, or was not one.
+    /// The answer never arrived, or was malformed.
     #[error("{operation}: the apiserver could not be reached")]
     Transport {
-        /// What was attempted.
+        /// The attempted operation.
         operation: &'static str,
         /// The cause.
         #[source]
@@ -77,27 +77,27 @@ pub enum KubeError {
 }
 
 impl KubeError {
-    /// The object is not there (any more).
+    /// The object does not exist (any more).
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::Refused { status, .. } if status.code == 404 && !self.is_denied())
     }
 
-    /// A resourceVersion or UID was not the current one.
+    /// A resourceVersion or UID is out of date.
     pub fn is_conflict(&self) -> bool {
         matches!(self, Self::Refused { status, .. } if status.code == 409 && !self.is_denied())
     }
 
-    /// A precondition of a JSON patch did not hold: another object (409), or a `test` that failed (422).
+    /// A precondition of a JSON patch failed: the object changed (409), or a `test` failed (422).
     pub fn is_stale(&self) -> bool {
         matches!(self, Self::Refused { status, .. } if status.code == 409 || status.code == 422)
     }
 
-    /// The object is another one by now, which its event shows; no policy said so.
+    /// The object has changed, and the refusal did not come from a policy. A watch event will show the change.
     pub fn is_overtaken(&self) -> bool {
         self.is_stale() && !self.is_denied()
     }
 
-    /// The write may have been applied although no answer said so.
+    /// Whether the write may have been applied although its answer is missing or an error.
     pub fn may_have_happened(&self) -> bool {
         match self {
             Self::Refused { status, .. } => status.code >= 500,
@@ -106,8 +106,7 @@ impl KubeError {
         }
     }
 
-    /// The same error in words that hold none of these values, plain or in base64: an admission webhook may quote what was
-    /// to be written.
+    /// The same error without these values, plain or in base64: an admission webhook may quote the object to be written.
     #[must_use]
     pub fn hiding<'a>(mut self, values: impl IntoIterator<Item = &'a str>) -> Self {
         if let Self::Refused { status, .. } = &mut self {
@@ -121,7 +120,7 @@ impl KubeError {
         self
     }
 
-    /// Label of metrics: bounded, without names.
+    /// The label in metrics: from a bounded set, without names.
     pub fn category(&self) -> &'static str {
         match self {
             Self::Refused { status, .. } => match status.code {
@@ -142,10 +141,11 @@ impl KubeError {
     }
 }
 
-/// The deadline that a flag of a command sets for each call of its process.
+/// The deadline of each call of this process, if a flag of a command sets it.
 static DEADLINE: OnceLock<Duration> = OnceLock::new();
 
-/// Sets the deadline of each [`call`] of this process, and of the clients that are made from now on. Only the first value counts.
+/// Sets the deadline of each [`call`] of this process, and of the clients that are created from now on. Only the first value
+/// counts.
 pub fn set_deadline(deadline: Duration) {
     let _ = DEADLINE.set(deadline);
 }
@@ -154,7 +154,7 @@ fn deadline() -> Duration {
     *DEADLINE.get().unwrap_or(&KUBE_CALL_DEADLINE)
 }
 
-/// Waits for one call, at most [`KUBE_CALL_DEADLINE`] or what [`set_deadline`] set instead.
+/// Waits for one call, at most [`KUBE_CALL_DEADLINE`] or the deadline of [`set_deadline`].
 ///
 /// # Errors
 /// See [`KubeError`].
@@ -165,7 +165,7 @@ pub async fn call<T>(
     call_within(deadline(), operation, future).await
 }
 
-/// Waits for one call, at most so long.
+/// Waits for one call, at most for this time.
 ///
 /// # Errors
 /// See [`KubeError`].
@@ -209,7 +209,8 @@ fn told<T>(
     }
 }
 
-/// The client of this configuration. It retries nothing, since a repeated write is a decision of ours. An exec plugin runs here.
+/// The client of this configuration. It does not retry, since the operator itself decides whether to repeat a write. An exec
+/// plugin runs here.
 ///
 /// # Errors
 /// The configuration cannot be used.
@@ -227,13 +228,13 @@ pub fn client(mut config: Config) -> kube::Result<Client> {
     Ok(well_formed(builder.build()))
 }
 
-/// Why a write was not sent.
+/// The reason why a write was not sent.
 #[derive(Debug, Error)]
 #[error("this process is not the active one")]
 struct NotActive;
 
-/// The same client, but for what it refuses to send: any write while the term does not last. This is what makes a standby
-/// silent, and a process silent that was stopped past its term, wherever in a reconcile it stood.
+/// Wraps a client so that it refuses every write outside the term. A standby therefore writes nothing, and neither does a
+/// process that was stopped past the end of its term, wherever its reconciles continue.
 pub fn writes_within(client: Client, term: Term) -> Client {
     let namespace = client.default_namespace().to_owned();
     let service = tower::service_fn(move |request: http::Request<Body>| {
@@ -248,14 +249,14 @@ pub fn writes_within(client: Client, term: Term) -> Client {
     Client::new(service, namespace)
 }
 
-/// Why a watch was not begun.
+/// The reason why a watch was not begun.
 #[derive(Debug, Error)]
 #[error("no answer within {} s", KUBE_CALL_DEADLINE.as_secs())]
 struct NoAnswer;
 
-/// The same client, but each answer has to begin within [`KUBE_CALL_DEADLINE`]: for watches, whose streams have no end. Each
-/// request that was answered, or was not, is a sign of life of the watch. A watch that begins with what there is shows what there
-/// is now.
+/// Wraps a client so that each answer must begin within [`KUBE_CALL_DEADLINE`]. For watches, whose streams have no end. Each
+/// completed request, answered or not, counts as a heartbeat of the watch. A watch that begins with an initial list gets the
+/// current state.
 pub fn watching(client: Client, heartbeat: Heartbeat) -> Client {
     let namespace = client.default_namespace().to_owned();
     let next = Arc::new(Mutex::new(Instant::now()));
@@ -282,8 +283,8 @@ pub fn watching(client: Client, heartbeat: Heartbeat) -> Client {
     Client::new(service, namespace)
 }
 
-/// Has a watch that begins with what there is show what etcd has now, and gives it time to show all. `kube` asks for version 0,
-/// which an apiserver answers with what it had at some time, and gives it no more time than others.
+/// Makes a watch that begins with an initial list show the newest state of etcd, and gives the list time to complete. `kube`
+/// requests version 0, which an apiserver may answer with an older state, and sets the same timeout as for other watches.
 fn begin_with_newest(uri: &Uri) -> Result<Uri, http::Error> {
     let query = uri.query().unwrap_or_default();
     let parts: Vec<&str> = query.split('&').collect();
@@ -298,7 +299,7 @@ fn begin_with_newest(uri: &Uri) -> Result<Uri, http::Error> {
     Builder::from(uri.clone()).path_and_query(target).build()
 }
 
-/// How writes name us.
+/// The parameters of patches, which name the operator as field manager.
 pub fn patch_params() -> kube::api::PatchParams {
     kube::api::PatchParams {
         field_manager: Some(MANAGER.to_owned()),
@@ -306,10 +307,10 @@ pub fn patch_params() -> kube::api::PatchParams {
     }
 }
 
-/// A JSON patch from its operations.
+/// Makes a JSON patch from its operations.
 ///
 /// # Errors
-/// They are no JSON patch, which is a defect of the caller.
+/// They are not a JSON patch, which is a defect of the caller.
 pub fn json_patch(
     operation: &'static str,
     operations: serde_json::Value,
@@ -375,7 +376,7 @@ mod tests {
         let error = error.unwrap_err();
         assert!(matches!(error, KubeError::Timeout { .. }), "{error}");
         assert!(error.may_have_happened());
-        // What the runtime's clock rounds up.
+        // The runtime's clock rounds up.
         let took = began.elapsed();
         assert!(
             took >= KUBE_CALL_DEADLINE && took < KUBE_CALL_DEADLINE + Duration::from_millis(10)

@@ -1,5 +1,5 @@
-//! What any controller needs and nothing that knows what a cloud server is: watches, the queue, deadlines, backoff,
-//! health, metrics, Events, the term of leadership.
+//! Building blocks for any controller, independent of cloud servers: watches, the queue, deadlines, backoff, health, metrics,
+//! Events, the term of leadership.
 
 pub mod access;
 pub mod backoff;
@@ -37,7 +37,7 @@ pub use rights::Rights;
 pub use shard::Shard;
 pub use term::Term;
 
-/// An error and its causes, as one line. Some libraries put a cause into the words of the error too: it is said once.
+/// An error and its causes in one line. Some libraries repeat a cause in the text of the error; it appears only once here.
 pub fn chain(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |error| error.source());
     let mut line = error.to_string();

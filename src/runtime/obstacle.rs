@@ -2,25 +2,25 @@
 
 use super::KubeError;
 
-/// What refuses a write.
+/// The reason why a write is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Obstacle {
     /// A ResourceQuota of the namespace is used up.
     Quota,
     /// The namespace is being deleted.
     NamespaceEnds,
-    /// An admission webhook that the apiserver has to ask does not answer.
+    /// A required admission webhook does not answer.
     WebhookFails,
     /// An admission policy or webhook denied the write.
     Policy,
-    /// No role gives the right.
+    /// No role grants the permission.
     Right,
-    /// A rule of the apiserver itself, or words that this version does not know.
+    /// A rule of the apiserver itself, or a text that this version does not know.
     Other,
 }
 
 impl Obstacle {
-    /// Whether the same write may succeed later although nobody changes a right, a policy or the spec.
+    /// Whether the same write may succeed later without a change of a permission, a policy or the spec.
     pub fn passes_by_itself(self) -> bool {
         match self {
             Self::Quota | Self::NamespaceEnds | Self::WebhookFails => true,
@@ -28,7 +28,7 @@ impl Obstacle {
         }
     }
 
-    /// What to do so that a Secret is written; `right` says what gives the right to write it.
+    /// The remedy if a Secret cannot be written; `right` describes how to grant the permission to write it.
     pub fn remedy(self, right: &str) -> &str {
         match self {
             Self::Quota => {
@@ -46,7 +46,7 @@ impl Obstacle {
     }
 }
 
-/// Words of a denial by a ValidatingAdmissionPolicy, a MutatingAdmissionPolicy or a webhook. A webhook chooses the code.
+/// Texts of denials by a ValidatingAdmissionPolicy, a MutatingAdmissionPolicy or a webhook. A webhook chooses the status code.
 const DENIED: [&str; 2] = ["denied request", "denied the request"];
 
 impl KubeError {
@@ -73,20 +73,20 @@ impl KubeError {
         }
     }
 
-    /// The apiserver does not want this write: a permission, a policy or a rule stands in the way.
+    /// Whether the apiserver refuses this write because of a permission, a policy or a rule.
     pub fn is_refusal(&self) -> bool {
         let obstacle = self.obstacle();
         obstacle.is_some_and(|obstacle| obstacle != Obstacle::WebhookFails)
     }
 
-    /// An admission policy or webhook denied the write, whatever code came with the denial: a webhook may choose that of a
-    /// conflict, and a failed precondition of a JSON patch has the code of a policy.
+    /// Whether an admission policy or webhook denied the write. The status code does not show this: a webhook may use the code
+    /// of a conflict, and a failed precondition of a JSON patch has the code of a policy.
     pub fn is_denied(&self) -> bool {
         matches!(self, Self::Refused { status, .. } if DENIED.iter().any(|words| status.message.contains(words)))
     }
 
-    /// The caller lacks the right: no role gives it, or a policy takes it away. A namespace that is full, or that is being
-    /// deleted, refuses everybody with the same code.
+    /// Whether the caller lacks the permission: no role grants it, or a policy withholds it. A namespace that is full or being
+    /// deleted refuses every caller with the same code.
     pub fn is_want_of_right(&self) -> bool {
         match self.obstacle() {
             Some(Obstacle::Policy) => true,

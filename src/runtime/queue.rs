@@ -1,5 +1,5 @@
-//! The queue of one kind: at most one reconcile of an object at a time, a bounded number in all, handed out fairly, a deadline
-//! for each, and a panic that stays the matter of its object. [`schedule`] decides who is next; this is what runs it.
+//! The queue of one kind: at most one reconcile per object at a time, a bounded number in total, fair scheduling, a deadline
+//! for each reconcile, and isolation of panics to their object. [`schedule`] decides which object is next; this module runs it.
 
 pub mod schedule;
 
@@ -24,33 +24,34 @@ use tokio_util::task::AbortOnDropHandle;
 pub use super::times::{ADMISSION, RECONCILE_LIMIT};
 pub use schedule::{Flow, Priority};
 
-/// Asks for reconciles.
+/// Requests reconciles.
 #[derive(Clone)]
 pub struct Trigger {
     queue: mpsc::UnboundedSender<Request>,
     open: Arc<AtomicBool>,
 }
 
-/// An object that is to have a reconcile, and how urgently, if its state does not tell.
+/// An object to be reconciled, with its priority unless the object's state determines it.
 type Request = (ObjectKey, Option<Priority>);
 
 impl Trigger {
-    /// Lets requests through. Before, nobody takes them: whoever opens asks for a reconcile of every object after that.
+    /// Lets requests pass. Earlier requests are dropped, so the caller requests a reconcile of every object after opening.
     pub fn open(&self) {
         self.open.store(true, Ordering::SeqCst);
     }
 
-    /// Asks for a reconcile of this object, as urgent as its state is; several requests before it runs are one.
+    /// Requests a reconcile of this object, with the priority of its state. Several requests before the reconcile runs count as
+    /// one.
     pub fn wake(&self, key: &ObjectKey) {
         self.wake_as(key, None);
     }
 
-    /// The same, at least as urgent as this.
+    /// Requests a reconcile with at least this priority.
     pub fn wake_as(&self, key: &ObjectKey, priority: Option<Priority>) {
         if !self.open.load(Ordering::SeqCst) {
-            return; // a standby of weeks must not collect them
+            return; // a standby that runs for weeks must not accumulate them
         }
-        // A closed queue means that the shard is ending, or the process.
+        // A closed queue means that the shard or the process is shutting down.
         let _ = self.queue.unbounded_send((key.clone(), priority));
     }
 }
@@ -61,24 +62,24 @@ impl Debug for Trigger {
     }
 }
 
-/// The far end of a [`Trigger`].
+/// The receiver of a [`Trigger`].
 pub type Requests = mpsc::UnboundedReceiver<Request>;
 
-/// A queue that is not open yet, and its end. Requests for one object collapse in the schedule behind it, so its length is
-/// bounded by the number of changes between two of its polls.
+/// A queue that is not open yet, and its receiver. The schedule behind it merges requests for one object, so its length is
+/// bounded by the number of changes between two polls.
 pub fn channel() -> (Trigger, Requests) {
     let (queue, requests) = mpsc::unbounded();
     let open = Arc::default();
     (Trigger { queue, open }, requests)
 }
 
-/// How the reconciles of one kind are handed out.
+/// The scheduling rules of one kind.
 pub struct Rules<B> {
-    /// So many at the same time.
+    /// Maximum number of concurrent reconciles.
     pub places: usize,
-    /// So many of one flow.
+    /// Maximum number for one flow.
     pub bound: Box<dyn Fn(&Flow) -> usize + Send + Sync>,
-    /// Whose an object is, and how urgent it is by its state, as its brief tells.
+    /// The flow of an object, and its priority by its state, derived from its brief.
     pub describe: fn(&B) -> (Flow, Priority),
 }
 
@@ -96,9 +97,9 @@ enum Defect {
     Overrun,
 }
 
-/// Runs reconciles until cancelled, then lets the running ones end.
+/// Runs reconciles until cancelled, then waits for the running ones.
 ///
-/// Every reconcile gives the time of the next: a later event replaces it by an earlier one, never by none.
+/// Every reconcile returns the time until the next one. A later event can only make it earlier.
 pub async fn run<K, F>(
     store: Store<K>,
     mut requests: Requests,
@@ -128,7 +129,7 @@ pub async fn run<K, F>(
             metrics.waited(&kind, begun.priority, now - begun.since);
             match store.get(&begun.key) {
                 Some(object) => reconciles.push(guarded(begun.key, reconcile(object))),
-                // Asked for, and gone before its turn came: nothing to do, and whoever comes again asks again.
+                // Deleted before its reconcile began; a re-created object triggers its own request.
                 None => schedule.end(&begun.key, now, Duration::ZERO),
             }
         }
@@ -162,7 +163,7 @@ async fn until(due: Option<Instant>) {
     }
 }
 
-/// Counts what became of a reconcile; gives the time until the next.
+/// Counts the result of a reconcile; returns the time until the next one.
 fn told(
     metrics: &Metrics,
     kind: &str,
@@ -179,7 +180,7 @@ fn told(
     }
 }
 
-/// A reconcile in a task of its own, so that a panic or an overrun ends that reconcile and nothing else. With how long it took.
+/// Runs a reconcile in its own task, so that a panic or an overrun ends only this reconcile. Also returns its duration.
 async fn guarded(
     key: ObjectKey,
     reconcile: BoxFuture<'static, Duration>,

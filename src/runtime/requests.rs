@@ -1,6 +1,6 @@
-//! What a request to the apiserver may look like. The client library puts names and namespaces into paths as they are: one
-//! that is none (`../../victim/secrets/x`, `x?watch=true`) would ask for something else, with our rights, or with those of the
-//! user of a command. Here is the one place that every request passes, so that nobody can forget to look.
+//! Restricts the form of requests to the apiserver. The client library inserts names and namespaces into paths unchanged, so an
+//! invalid one (`../../victim/secrets/x`, `x?watch=true`) would request something else, with the operator's permissions or with
+//! those of a command's user. Every request passes through this check, so that no caller can forget it.
 
 use crate::api::valid;
 use http::{Method, Request};
@@ -8,8 +8,8 @@ use kube::Client;
 use kube::client::Body;
 use thiserror::Error;
 
-/// The kinds that are asked for, by the path of their version. The command `support` alone asks for a little more, and that by a
-/// client of its own ([`of_support`]): the operator's own client cannot be brought to it.
+/// The requested kinds, by the path of their version. Only the command `support` requests a little more, through a separate
+/// client ([`of_support`]); the operator's own client never does.
 const KINDS: [(&[&str], &[&str]); 6] = [
     (&["api", "v1"], &["namespaces", "secrets", "configmaps"]),
     (
@@ -41,14 +41,14 @@ const OF_LISTS: &[&str] = &[
 /// Parameters of a write.
 const OF_WRITES: &[&str] = &["fieldManager", "fieldValidation", "dryRun", "force"];
 
-/// Why a request was not sent.
+/// The reason why a request was not sent.
 #[derive(Debug, Error)]
 #[error("{path:?} is none of the operator's requests: a name in it is none that Kubernetes takes")]
 pub struct Malformed {
     path: String,
 }
 
-/// The same client, but for what it refuses to send: any request that is not formed like one of ours.
+/// Wraps a client so that it refuses every request whose form is not one of the operator's.
 pub fn well_formed(client: Client) -> Client {
     let namespace = client.default_namespace().to_owned();
     let service = tower::service_fn(move |request: Request<Body>| {
@@ -70,12 +70,12 @@ fn may_pass(request: &Request<Body>) -> bool {
     is_well_formed(method, uri) || (comes_from_support && is_of_support(method, uri))
 }
 
-/// A request comes from the command `support`.
+/// Marks a request of the command `support`.
 #[derive(Clone, Copy)]
 struct OfSupport;
 
-/// The client of the command `support`, made from a well-formed one: it may also ask for the apiserver's version, list
-/// Deployments and Pods of a namespace, and read a Pod's page of metrics.
+/// The client of the command `support`, made from a well-formed one. It may also read the apiserver's version, list Deployments
+/// and Pods of a namespace, and read the metrics page of a Pod.
 pub fn of_support(client: Client) -> Client {
     let namespace = client.default_namespace().to_owned();
     let service = tower::service_fn(move |mut request: Request<Body>| {
@@ -88,7 +88,7 @@ pub fn of_support(client: Client) -> Client {
     Client::new(service, namespace)
 }
 
-/// Whether a request may be one of ours.
+/// Whether a request has one of the operator's forms.
 fn is_well_formed(method: &Method, uri: &http::Uri) -> bool {
     let Some(path) = uri.path().strip_prefix('/') else {
         return false;
@@ -112,13 +112,13 @@ fn is_well_formed(method: &Method, uri: &http::Uri) -> bool {
                 _ => return false,
             }
         }
-        // Of all namespaces, or of none.
+        // In all namespaces, or of a cluster-scoped kind.
         [kind] => (kind, None),
         _ => return false,
     };
     let parameters = match (method, name) {
         (&Method::GET, None) => OF_LISTS,
-        // Not even the question mark.
+        // An empty query is refused, too.
         (&Method::GET, Some(_)) if uri.query().is_some() => return false,
         (&Method::GET | &Method::DELETE, Some(_)) => &[],
         (&Method::POST, None) | (&Method::PUT | &Method::PATCH, Some(_)) => OF_WRITES,
@@ -129,7 +129,8 @@ fn is_well_formed(method: &Method, uri: &http::Uri) -> bool {
         && has_only(uri.query().unwrap_or_default(), parameters)
 }
 
-/// Whether it reads what the command `support` reads beside: the version, the operator's Deployment and Pods, and their metrics.
+/// Whether the request is one of those that only the command `support` makes: the version, the operator's Deployment and Pods,
+/// and their metrics.
 fn is_of_support(method: &Method, uri: &http::Uri) -> bool {
     let is_namespace = |name: &str| valid::namespace(name).is_ok();
     let segments: Vec<&str> = uri.path().split('/').skip(1).collect();
@@ -156,7 +157,7 @@ fn is_of_support(method: &Method, uri: &http::Uri) -> bool {
     }
 }
 
-/// Whether it names a Pod and a port of it.
+/// Whether the text names a Pod and one of its ports.
 fn is_port_of_pod(text: &str) -> bool {
     let Some((pod, port)) = text.split_once(':') else {
         return false;
@@ -165,7 +166,7 @@ fn is_port_of_pod(text: &str) -> bool {
     valid::object_name(pod).is_ok() && is_number && port.parse::<u16>().is_ok()
 }
 
-/// Whether a query holds these parameters alone, each once, and each as the client library writes it.
+/// Whether a query contains only these parameters, each once and in the client library's notation.
 fn has_only(query: &str, known: &[&str]) -> bool {
     let mut met = Vec::new();
     query

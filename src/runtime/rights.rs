@@ -1,6 +1,6 @@
-//! What the operator must be refused, tried: Secrets are created for the sake of the answer alone (a dry run, which stores
-//! nothing), and the apiserver has to refuse each of them. A policy can be missing and a role can give more than was meant;
-//! nothing else would tell before somebody makes use of it. It takes no right to be refused.
+//! Tests that the operator lacks permissions that it must not have. It tries to create Secrets as a dry run, which stores
+//! nothing, and the apiserver must refuse each of them. A policy can be missing, and a role can grant more than intended;
+//! without this test, only an abuse would reveal that. The test itself needs no permission.
 
 use super::kubernetes::call;
 use super::{KubeError, Metrics, times};
@@ -15,19 +15,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// The namespace of the cluster itself that is tried.
+/// The tested namespace of the cluster itself.
 const SYSTEM: &str = "kube-system";
-/// Tried where all namespaces are watched: every cluster has it.
+/// Tested if all namespaces are watched, since every cluster has it.
 const ANY: &str = "default";
 
-/// What the operator must not be allowed.
+/// The permissions that the operator must not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Unsafe {
-    /// A token of a ServiceAccount, which outlives the operator's own.
+    /// Creating a token of a ServiceAccount, which would outlive the operator's own.
     ServiceAccountToken,
-    /// A Secret that belongs to no Instance.
+    /// Creating a Secret that belongs to no Instance.
     ForeignSecret,
-    /// A Secret in a namespace of the cluster itself, as if an Instance there had it.
+    /// Creating a Secret in a namespace of the cluster itself, as if it belonged to an Instance there.
     SystemSecret,
 }
 
@@ -38,7 +38,7 @@ impl Unsafe {
         Self::SystemSecret,
     ];
 
-    /// Label of metrics.
+    /// The label in metrics.
     pub fn label(self) -> &'static str {
         match self {
             Self::ServiceAccountToken => "service_account_token",
@@ -59,7 +59,7 @@ impl Unsafe {
         self != Self::SystemSecret || namespace == SYSTEM
     }
 
-    /// The Secret that must be refused. It would be of no use to anybody.
+    /// The Secret that must be refused. It would be useless even if it were created.
     fn secret(self) -> Value {
         let mut secret = json!({
             "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
@@ -90,12 +90,12 @@ impl Unsafe {
 /// Whether the apiserver allows a right in a namespace.
 type Answers = BTreeMap<(Unsafe, String), bool>;
 
-/// What was found out of the operator's own rights; cheap to clone.
+/// The test results; cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct Rights(Arc<Mutex<Answers>>);
 
 impl Rights {
-    /// What is allowed although it must not be, in words; none where nothing is known to be.
+    /// A text that lists the excessive permissions; none if there are no known ones.
     pub fn unsafe_words(&self) -> Option<String> {
         let found = self.found();
         let words: Vec<&str> = found.keys().map(|what| what.words()).collect();
@@ -109,7 +109,7 @@ impl Rights {
         })
     }
 
-    /// The condition that says so.
+    /// The condition for the excessive permissions.
     pub fn warning(&self) -> Option<Warning> {
         self.unsafe_words().map(|message| Warning {
             type_: UNSAFE_RIGHTS,
@@ -118,7 +118,7 @@ impl Rights {
         })
     }
 
-    /// What is allowed although it must not be, and in which namespaces.
+    /// The excessive permissions, with their namespaces.
     fn found(&self) -> BTreeMap<Unsafe, Vec<String>> {
         let mut found = BTreeMap::<Unsafe, Vec<String>>::new();
         for ((what, namespace), _) in self.known().iter().filter(|(_, is_allowed)| **is_allowed) {
@@ -127,7 +127,7 @@ impl Rights {
         found
     }
 
-    /// Takes in an answer. Tells whether it is another one than before.
+    /// Records a result. Returns whether it differs from the previous one.
     fn learn(&self, what: Unsafe, namespace: &str, is_allowed: bool) -> bool {
         let former = self
             .known()
@@ -135,7 +135,7 @@ impl Rights {
         former.unwrap_or_default() != is_allowed
     }
 
-    /// Whether something is allowed that is not known to be.
+    /// Whether a result shows an excessive permission that is not known yet.
     fn is_worse(&self, answers: &Answers) -> bool {
         let known = self.known();
         let mut allowed = answers.iter().filter(|(_, is_allowed)| **is_allowed);
@@ -147,21 +147,21 @@ impl Rights {
     }
 }
 
-/// Where and how the operator's rights are tried.
+/// The parameters of the test.
 pub struct Trial {
-    /// The apiserver, with the operator's own token.
+    /// A client with the operator's own token.
     pub client: Client,
-    /// The operator's own namespace and those that it watches; empty for all.
+    /// The operator's own namespace and the watched namespaces; empty for all.
     pub namespaces: Vec<String>,
-    /// Where the answers are kept.
+    /// Stores the results.
     pub rights: Rights,
-    /// Where they are told.
+    /// Reports the results as metrics.
     pub metrics: Metrics,
 }
 
 impl Trial {
-    /// Tries for the first time: to be awaited before anything is done, so that no right is made use of that is too wide. An
-    /// apiserver that does not answer keeps nobody waiting for long. Tells whether it came to its end.
+    /// Tests for the first time. The caller awaits this before the operator does anything, so that it never uses an excessive
+    /// permission. A silent apiserver delays it only briefly. Returns whether the test completed.
     pub async fn begin(&self) -> bool {
         let is_tried = tokio::time::timeout(times::RIGHTS_FIRST_CHECK_MAX, self.once())
             .await
@@ -172,7 +172,7 @@ impl Trial {
         is_tried
     }
 
-    /// Tries again for as long as the process acts: at once, where the first trial did not come to its end.
+    /// Repeats the test while the process is active. The first repetition is immediate if the first test did not complete.
     pub async fn go_on(self, is_tried: bool, stop: CancellationToken) {
         if !is_tried {
             self.once().await;
@@ -193,7 +193,7 @@ impl Trial {
     async fn once(&self) {
         let begun = Instant::now();
         let mut answers = self.ask().await;
-        // A policy that was applied a moment ago is not in force yet: a new finding counts only if it lasts.
+        // A policy that was just applied is not in force yet, so a new finding counts only if it persists.
         while self.rights.is_worse(&answers) && begun.elapsed() < times::POLICY_IN_FORCE_AFTER {
             tokio::time::sleep(times::POLICY_RECHECK).await;
             answers = self.ask().await;
@@ -216,7 +216,7 @@ impl Trial {
         }
     }
 
-    /// Whether the apiserver allows each right in each namespace. Without an answer, the former one counts.
+    /// Tests each permission in each namespace. Without an answer, the previous result counts.
     async fn ask(&self) -> Answers {
         let mut answers = Answers::new();
         for namespace in self.tried_in() {
@@ -245,7 +245,7 @@ impl Trial {
         namespaces
     }
 
-    /// Whether the apiserver would do it.
+    /// Whether the apiserver would create the Secret.
     async fn is_allowed(&self, what: Unsafe, namespace: &str) -> Result<bool, KubeError> {
         const WHAT: &str = "try what must be refused";
         let secret: Secret =
@@ -262,7 +262,7 @@ impl Trial {
     }
 }
 
-/// The namespaces in which an operator's rights are tried: its own, if it is known, and those that it watches.
+/// The namespaces for the test: the operator's own, if known, and the watched ones.
 pub fn namespaces(own: Option<String>, watched: &[Option<String>]) -> Vec<String> {
     let watched = watched
         .iter()
@@ -270,8 +270,8 @@ pub fn namespaces(own: Option<String>, watched: &[Option<String>]) -> Vec<String
     own.into_iter().chain(watched).collect()
 }
 
-/// What an answer says. Only a refusal for want of a right, or by a policy, is one: a namespace that is full or being deleted
-/// refuses everybody, and an apiserver that is busy has not been asked.
+/// Interprets an answer. Only a refusal because of a missing permission, or by a policy, proves anything: a namespace that is
+/// full or being deleted refuses every user, and a busy apiserver has not decided.
 fn judged<T>(answer: Result<T, KubeError>) -> Result<bool, KubeError> {
     match answer {
         Ok(_) => Ok(true),
@@ -323,7 +323,7 @@ mod tests {
         assert_eq!(judged(Ok(())).ok(), Some(true));
     }
 
-    /// An apiserver that stores everything for this time, then refuses it by a policy. Answers on a dry run.
+    /// An apiserver that accepts everything for this time, and then refuses by a policy. It answers dry runs.
     fn apiserver(allows_for: Duration) -> Client {
         let until = Instant::now() + allows_for;
         let service = tower::service_fn(move |_: Request<Body>| async move {

@@ -1,7 +1,7 @@
-//! HTTP to whoever comes: pages of a few lines, that cost no more than their bounds whatever is sent or left unsent.
+//! An HTTP server for small pages that limits its resources, regardless of what clients send.
 //!
-//! Nobody who only holds connections keeps others out: where there are as many as there may be, the oldest makes room. A probe
-//! comes, is answered and goes within milliseconds, and is the youngest meanwhile.
+//! Idle connections cannot exclude other clients: at the maximum number, the oldest connection is closed. A probe takes
+//! milliseconds and is the youngest connection meanwhile.
 
 use super::times;
 use super::tls::{certificates, provider};
@@ -28,14 +28,14 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-/// Probes of a kubelet and the scrapers of a cluster are a handful; each connection costs some 30 KiB.
+/// A kubelet's probes and the cluster's scrapers are a handful; each connection costs some 30 KiB.
 const CONNECTIONS: usize = 64;
-/// The head of a request with a ServiceAccount's token is some 2 KiB.
+/// The head of a request with a ServiceAccount token is some 2 KiB.
 const HEAD_BYTES: usize = 16 * 1024;
 /// Connections that wait for `accept`; the standard library uses the same number.
 const BACKLOG: u32 = 128;
 
-/// Serves until cancelled; gives the address it listens on, which matters when the port was 0.
+/// Serves until cancelled. Returns the address that it listens on, which is needed if the port was 0.
 ///
 /// # Errors
 /// The address cannot be bound.
@@ -57,8 +57,8 @@ pub(super) async fn serve(
     Ok(address)
 }
 
-/// `[::]` means every address of both families: a cluster may have only one of them. On a machine without IPv6 it means every
-/// IPv4 address.
+/// Binds the address. `[::]` means every address of both families, since a cluster may have only one of them. On a machine
+/// without IPv6 it means every IPv4 address.
 async fn bind(listen: SocketAddr) -> io::Result<TcpListener> {
     if listen.ip() != Ipv6Addr::UNSPECIFIED {
         return TcpListener::bind(listen).await;
@@ -80,7 +80,7 @@ fn bind_both(listen: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-/// The kernel has no IPv6, or the process may not use it.
+/// Whether the kernel has no IPv6, or the process may not use it.
 fn lacks_ipv6(error: &io::Error) -> bool {
     let code = error.raw_os_error();
     [Errno::AFNOSUPPORT, Errno::ADDRNOTAVAIL]
@@ -113,7 +113,7 @@ async fn accept(
             },
         }
     }
-    // What is being answered is answered; a probe that comes from here on is refused.
+    // Requests in progress are answered; new connections are refused from here on.
     drop(listener);
     let _ = timeout(times::LAST_ANSWER_DEADLINE, async {
         while connections.join_next().await.is_some() {}
@@ -140,7 +140,7 @@ async fn answer(stream: impl AsyncRead + AsyncWrite + Unpin, app: Router, head: 
         .max_buf_size(HEAD_BYTES)
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(app));
     let mut connection = pin!(connection);
-    // How it ends is the other side's matter.
+    // The result does not matter to the server.
     if timeout(times::CONNECTION_LIFE, connection.as_mut())
         .await
         .is_err()
@@ -150,7 +150,7 @@ async fn answer(stream: impl AsyncRead + AsyncWrite + Unpin, app: Router, head: 
     }
 }
 
-/// A certificate in files, which are read again when they change: Secrets that are mounted do.
+/// A certificate in files, which are read again when they change, as mounted Secrets do.
 #[derive(Clone)]
 pub struct Certificate(Arc<Files>);
 
@@ -168,10 +168,10 @@ struct Loaded {
 }
 
 impl Certificate {
-    /// Reads it.
+    /// Reads the files.
     ///
     /// # Errors
-    /// A file cannot be read, or the two are no certificate and key: in words that name the file.
+    /// A file cannot be read, or the two are not a certificate and its key. The text names the file.
     pub fn read(certificate: PathBuf, key: PathBuf) -> Result<Self, String> {
         let bytes = bytes(&certificate, &key)?;
         let loaded = Loaded {
@@ -186,7 +186,7 @@ impl Certificate {
         })))
     }
 
-    /// What a handshake is made with now.
+    /// The current configuration for handshakes.
     async fn config(&self) -> Option<Arc<ServerConfig>> {
         let loaded = {
             let mut loaded = self.lock();
@@ -194,7 +194,7 @@ impl Certificate {
             if !is_due {
                 return Some(loaded.config.clone());
             }
-            // Those who come meanwhile are served with what there is.
+            // Connections that arrive meanwhile get the current certificate.
             loaded.looked = Instant::now();
             loaded.clone()
         };

@@ -1,19 +1,19 @@
-//! Short strings that stand in many places, each once: identifiers of objects, of what is at the service, names of Accounts.
+//! Interns short strings that occur in many places: identifiers of objects and of things at the service, names of Accounts.
 
 use std::collections::HashSet;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
-/// Longer ones are seldom the same twice, and stand by themselves.
+/// Longer strings are seldom equal, and are not interned.
 const LONGEST: usize = 64;
-/// So many fresh ones at least come between two sweeps.
+/// At least this many new strings come between two sweeps.
 const FEWEST: usize = 64;
 
-/// The string, shared with all of this process that have the same and asked here for it.
+/// The string, shared with all other users of equal strings in this process.
 pub fn shared(text: &str) -> Arc<str> {
     all().share(text)
 }
 
-/// Those that nobody has any more go. To be called now and then, for a time in which no fresh ones come.
+/// Drops strings that are not in use any more. Call it now and then, for times without new strings.
 pub fn sweep() {
     all().sweep();
 }
@@ -26,7 +26,7 @@ fn all() -> MutexGuard<'static, Strings> {
 #[derive(Debug, Default)]
 struct Strings {
     all: HashSet<Arc<str>>,
-    /// How many fresh ones may come before those that nobody has are looked for.
+    /// How many new strings may come before the next sweep.
     room: usize,
 }
 

@@ -1,4 +1,4 @@
-//! TLS as the whole process does it: one provider, and certificates in PEM.
+//! The TLS settings of the whole process: one crypto provider, and certificates in PEM.
 
 mod p521;
 
@@ -7,7 +7,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::{Error, PemObject};
 use std::sync::{Arc, LazyLock};
 
-/// ring, and the signatures with P-521, which ring does not verify and the authorities of some organisations make.
+/// ring, extended by signatures with P-521: ring does not verify them, but the authorities of some organisations make them.
 static PROVIDER: LazyLock<Arc<CryptoProvider>> = LazyLock::new(|| {
     let mut provider = ring::default_provider();
     let known = provider.signature_verification_algorithms;
@@ -23,14 +23,14 @@ pub fn provider() -> Arc<CryptoProvider> {
     PROVIDER.clone()
 }
 
-/// Makes it the default for libraries that make connections of their own.
+/// Makes it the default for libraries that open their own connections.
 pub fn install_provider() {
     // An error means that a default is installed already.
     let _ = CryptoProvider::clone(&PROVIDER).install_default();
 }
 
-/// The certificates of a text in PEM. Files that were joined without a line break between them, files with a byte order mark
-/// and indented files are read too; the parser alone skips a certificate whose first line does not begin with its dashes.
+/// The certificates in a PEM text. Also reads files that were joined without a line break, files with a byte order mark, and
+/// indented files. The parser alone would skip a certificate whose first line does not begin with dashes.
 ///
 /// # Errors
 /// A part of the text is malformed.

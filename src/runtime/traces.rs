@@ -1,7 +1,7 @@
-//! Spans of what a reconcile does: one trace for each reconcile, with its calls to the service and to the apiserver.
+//! Spans of a reconcile: one trace for each reconcile, with its calls to the service and to the apiserver.
 //!
-//! Who collects them, the program says where it begins its log. Where nobody does, none of these is made. They hold the names of
-//! objects and of operations, and how a call ended: no text that came from outside, so no secret.
+//! The program configures the collector together with its log. Without a collector, no span is created. Spans contain names of
+//! objects and operations and the results of calls. They contain no external text, and so no secrets.
 
 use opentelemetry::trace::{TraceContextExt, TraceId};
 use std::fmt::Display;
@@ -9,7 +9,7 @@ use tracing::field::Empty;
 use tracing::{Span, info_span};
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 
-/// The target of all spans: they are no lines of the log.
+/// The target of all spans, which excludes them from the log.
 pub const TARGET: &str = concat!(env!("CARGO_CRATE_NAME"), "::traces");
 
 /// One reconcile of one object.
@@ -18,7 +18,7 @@ pub fn reconcile(kind: &str, namespace: &str, name: &str) -> Span {
     info_span!(target: TARGET, "reconcile", kind, namespace, name)
 }
 
-/// One call to the service, by the name that metrics have for it. Its outcome comes by [`ended`].
+/// One call to the service, under its name in metrics. [`ended`] records its outcome.
 #[must_use]
 pub fn service_call(operation: &str) -> Span {
     info_span!(
@@ -37,7 +37,7 @@ pub fn wait_for_permit(priority: &str) -> Span {
     info_span!(target: TARGET, "wait for a permit", priority)
 }
 
-/// One call to the apiserver. Its outcome comes by [`ended`].
+/// One call to the apiserver. [`ended`] records its outcome.
 #[must_use]
 pub fn kubernetes_call(operation: &str) -> Span {
     info_span!(
@@ -50,7 +50,7 @@ pub fn kubernetes_call(operation: &str) -> Span {
     )
 }
 
-/// A call ended: the category of its error, if it is one.
+/// Records the end of a call, with the category of its error, if any.
 pub fn ended(span: &Span, error: Option<&'static str>) {
     span.record("outcome", error.unwrap_or("ok"));
     if error.is_some() {
@@ -58,7 +58,7 @@ pub fn ended(span: &Span, error: Option<&'static str>) {
     }
 }
 
-/// The trace that this belongs to, for a line of the log. None where traces are not collected.
+/// The current trace, for a line of the log. None if traces are not collected.
 #[must_use]
 pub fn id() -> Option<impl Display> {
     let span = Span::current();

@@ -1,4 +1,4 @@
-//! What users asked for, and what came of it.
+//! Users' changes and their results.
 
 use super::register::Register;
 use prometheus_client::encoding::EncodeLabelSet;
@@ -13,7 +13,7 @@ struct End {
     outcome: &'static str,
 }
 
-/// Edits, the operations that they bring about, and servers that went another way.
+/// Metrics of edits, of the operations that they cause, and of servers that were surplus or left behind.
 #[derive(Clone)]
 pub(super) struct Changes {
     edits: Family<End, Histogram>,

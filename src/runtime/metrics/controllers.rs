@@ -1,4 +1,4 @@
-//! Reconciles and queues, under the names that dashboards made for controller-runtime know.
+//! Reconciles and queues, under the metric names that dashboards for controller-runtime use.
 
 use super::register::Register;
 use crate::runtime::queue::schedule::Priority;
@@ -20,7 +20,7 @@ struct Reconcile {
     result: &'static str,
 }
 
-/// `name` is the queue's, which is the controller's: dashboards ask for the one, newer ones for the other.
+/// `name` is the name of the queue, which equals the controller's: older dashboards use `name`, newer ones `controller`.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Queue {
     name: String,
@@ -28,7 +28,7 @@ struct Queue {
     priority: &'static str,
 }
 
-/// What is counted of the controllers of both kinds.
+/// Metrics of the controllers of both kinds.
 #[derive(Clone)]
 pub(super) struct Controllers {
     reconciles: Family<Reconcile, Counter>,
@@ -91,7 +91,7 @@ impl Controllers {
     pub(super) fn reconciled(&self, kind: &str, is_success: bool, took: Duration) {
         let label = controller(kind);
         let result = if is_success { "success" } else { "error" };
-        // It is there from the first reconcile on, so that a first error is an increase.
+        // The counter exists from the first reconcile on, so that the first error shows as an increase.
         let errors = self.errors.get_or_create(&label);
         errors.inc_by(u64::from(!is_success));
         let took_so_far = self.took.get_or_create(&label);
@@ -109,7 +109,7 @@ impl Controllers {
     }
 }
 
-/// What one queue shows. When it is dropped, nothing of it is left.
+/// The gauges of one queue. Dropping this removes the queue's part from the gauges.
 pub struct QueueGauges {
     under_way: Counted,
     places: Counted,
@@ -132,7 +132,7 @@ impl QueueGauges {
         }
     }
 
-    /// How many reconciles run, how many may, and how many objects wait for one.
+    /// Shows how many reconciles run, how many may run, and how many objects wait for one.
     pub fn show(
         &mut self,
         (under_way, places): (usize, usize),
@@ -146,7 +146,7 @@ impl QueueGauges {
     }
 }
 
-/// The part that one queue has in a gauge.
+/// The part of one queue in a gauge.
 struct Counted {
     gauge: Gauge,
     now: i64,
@@ -189,7 +189,7 @@ fn queue_seconds() -> Histogram {
     Histogram::new(exponential_buckets(0.001, 4.0, 9))
 }
 
-/// From 5 ms, which is a reconcile without a call, to the limit of a reconcile.
+/// From 5 ms, a reconcile without a call, to the time limit of a reconcile.
 fn reconcile_seconds() -> Histogram {
     Histogram::new(exponential_buckets(0.005, 2.0, 16))
 }

@@ -1,22 +1,22 @@
-//! Registers metrics, and remembers of each what the reference says of it.
+//! Registers metrics, and records the description of each for the reference page.
 
 use prometheus_client::encoding::EncodeMetric;
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Metric, Registry};
 
-/// What begins the names that are our own. The others are the names that dashboards for controllers know.
+/// Prefix of the operator's own names. The other names are those that dashboards for controllers use.
 const OWN: &str = "cloud_server_operator";
 
 /// A metric as the reference describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Described {
-    /// Its name as a query says it; of a histogram without `_bucket`, `_sum` and `_count`.
+    /// Its name in queries; for a histogram without `_bucket`, `_sum` and `_count`.
     pub name: String,
     /// `counter`, `gauge` or `histogram`.
     pub kind: String,
     /// The names of its labels.
     pub labels: &'static [&'static str],
-    /// What it counts.
+    /// Its help text.
     pub help: &'static str,
 }
 
@@ -28,7 +28,7 @@ pub(super) struct Register {
 }
 
 impl Register {
-    /// Registers a metric of ours, and gives it. A counter is named without `_total`.
+    /// Registers a metric with the operator's prefix, and returns it. A counter is named without `_total`.
     pub(super) fn own<M: Metric + Clone>(
         &mut self,
         name: &str,
@@ -39,7 +39,7 @@ impl Register {
         self.known(&format!("{OWN}_{name}"), labels, help, metric)
     }
 
-    /// The same under a name that others know already.
+    /// Registers a metric under an established name.
     pub(super) fn known<M: Metric + Clone>(
         &mut self,
         name: &str,

@@ -1,4 +1,4 @@
-//! Calls to the service, and the wait for leave to make them.
+//! Calls to the service, and the waits for their permits.
 
 use super::register::Register;
 use prometheus_client::encoding::EncodeLabelSet;
@@ -23,7 +23,7 @@ struct OfPriority {
     priority: &'static str,
 }
 
-/// What is counted of all services.
+/// Metrics of all services.
 #[derive(Clone)]
 pub(super) struct Service {
     calls: Family<Call, Counter>,

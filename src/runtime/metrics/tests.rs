@@ -109,7 +109,7 @@ fn only_the_process_that_acts_counts_objects() {
     }
 }
 
-/// A reason that no object has any more is gone from the next scrape, and does not stand there for ever.
+/// A reason that no object has any more must disappear with the next scrape.
 #[test]
 fn a_scrape_shows_nothing_of_the_one_before() {
     let metrics = Metrics::default();
@@ -158,7 +158,7 @@ fn a_reconcile_that_fails_is_an_error_and_the_errors_begin_at_none() {
     }
 }
 
-/// A process has a queue of each kind for each namespace that it watches, and for each shard.
+/// A process has a queue of each kind for each watched namespace and for each shard.
 #[test]
 fn queues_of_one_kind_count_together_and_leave_nothing_behind() {
     let metrics = Metrics::default();

@@ -1,4 +1,4 @@
-//! What the process takes of its machine, under the names that client libraries of Prometheus use.
+//! Resource usage of the process, under the metric names of Prometheus client libraries.
 
 use super::register::Register;
 #[cfg(target_os = "linux")]
@@ -7,7 +7,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Memory, processors and files, as the kernel counts them.
+/// Memory, CPU time and file descriptors, as the kernel reports them.
 #[derive(Clone)]
 pub(super) struct Usage {
     processor: Counter<f64, AtomicU64>,
@@ -69,7 +69,7 @@ impl Usage {
         }
     }
 
-    /// Reads what the process may take, and what it has; where the system has none, they stay 0.
+    /// Reads limits and usage. Values that the system does not provide stay 0.
     #[cfg(target_os = "linux")]
     pub(super) fn read(&self) {
         use procfs::process::{LimitValue, Process};
@@ -92,7 +92,7 @@ impl Usage {
                 .store(used.to_bits(), Ordering::Relaxed);
             self.resident
                 .set(signed(stat.rss.saturating_mul(page_size())));
-            // Once: a clock that is set makes no other beginning.
+            // Set only once, since a later change of the clock does not change the start of the process.
             if self.started.get() == 0.0
                 && let Ok(boot) = boot_time_secs()
             {
@@ -122,7 +122,7 @@ fn signed(figure: u64) -> i64 {
 mod tests {
     use super::*;
 
-    /// Other tests of the process take and give back meanwhile: once it must show.
+    /// Other tests of this process allocate and free meanwhile, so one matching result out of several suffices.
     fn shows(what: &str, shown: impl Fn() -> bool) {
         assert!((0..20).any(|_| shown()), "{what}");
     }

@@ -1,13 +1,14 @@
-//! Which object is reconciled next: a value without clock, task or object of its own, so that it runs in virtual time as well.
+//! Decides which object is reconciled next: a value without clock, task or objects, so that it also runs in virtual time.
 //!
-//! Objects are queued by *flow*: a namespace, and an Account in it. Namespaces take turns, and so do the Accounts of a
-//! namespace, so that nobody gains by making many of either. Within an Account the more urgent goes first, and within a
-//! priority who came first; one place in four goes to whoever has waited longest, so that nothing waits for ever.
+//! Objects are queued by *flow*: a namespace, and an Account in it. Worker slots are handed out round-robin among namespaces,
+//! and among the Accounts of a namespace, so that many namespaces or Accounts give no advantage. Within an Account the more
+//! urgent object goes first, and within a priority the one that came first. One slot in four goes to the object that has waited
+//! longest, so that none waits forever.
 //!
-//! Whoever holds places may take another one only while he holds less than twice what is left over. So some are always free
-//! for whoever comes next: a namespace that is alone gets two thirds of the places, ten greedy ones get two of every
-//! twenty-one each, and one of every twenty-one stays free. (Switches share their memory so: dynamic thresholds, Choudhury
-//! and Hahn, 1998.)
+//! A holder of slots may take another one only while it holds less than twice the number of slots that remain. So some slots
+//! are always free for the next one: a single namespace gets two thirds of the slots; ten greedy ones get two of every
+//! twenty-one each, and one of every twenty-one stays free. (Switches share their memory in this way: dynamic thresholds,
+//! Choudhury and Hahn, 1998.)
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -16,24 +17,24 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// What goes first within an Account.
+/// The priority within an Account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Priority {
-    /// A slot for calls of the service is held for it: see `session::line`.
+    /// A slot of the queue for calls to the service is reserved for it: see `session::line`.
     Admitted,
-    /// Somebody changed the object, or what it refers to.
+    /// The object, or an object that it refers to, was changed.
     Change,
-    /// An operation is open.
+    /// An operation is in flight.
     Operation,
-    /// Nothing is known to have changed.
+    /// No change is known.
     Resync,
 }
 
 impl Priority {
-    /// All, the most urgent first.
+    /// All priorities, the most urgent first.
     pub const ALL: [Self; 4] = [Self::Admitted, Self::Change, Self::Operation, Self::Resync];
 
-    /// The label of metrics.
+    /// The label in metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Admitted => "admitted",
@@ -44,7 +45,7 @@ impl Priority {
     }
 }
 
-/// Who shares: what one Account of one namespace asks for.
+/// The unit of fair sharing: the requests of one Account in one namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Flow {
     /// The namespace.
@@ -53,29 +54,29 @@ pub struct Flow {
     pub account: Arc<str>,
 }
 
-/// Whoever holds places may have another one while they are less than so many times what is left over.
+/// A holder of slots may take another one while it holds fewer than this many times the slots that remain.
 const SHARE: usize = 2;
-/// One place in so many goes to whoever has waited longest.
+/// One slot in this many goes to the object that has waited longest.
 const OLDEST: u32 = 4;
 
-/// Whether somebody who holds so many places may have another one of those that are left: the last one is for who has none.
+/// Whether a holder of `held` slots may take another one if `left` are free. The last slot is reserved for holders of none.
 fn may_begin(held: usize, left: usize) -> bool {
     left > 0 && (held == 0 || held < SHARE * (left - 1))
 }
 
-/// Objects that are reconciled, wait for that, or sleep until they are looked at again.
+/// Objects that are being reconciled, wait for a reconcile, or sleep until their next one.
 #[derive(Debug)]
 pub struct Schedule<K> {
     places: usize,
     under_way: usize,
     waiting: [usize; Priority::ALL.len()],
-    /// Counts what comes in: who has the lower number came first.
+    /// Numbers the arrivals: a lower number came first.
     numbers: u64,
     objects: HashMap<K, Object>,
-    /// When those that sleep wake up.
+    /// When sleeping objects wake up.
     timers: BTreeSet<(Instant, K)>,
     namespaces: HashMap<Arc<str>, Namespace<K>>,
-    /// The namespaces in which somebody waits, in the order of their turns.
+    /// The namespaces with waiting objects, in round-robin order.
     ring: VecDeque<Arc<str>>,
 }
 
@@ -108,24 +109,25 @@ struct Namespace<K> {
 #[derive(Debug)]
 struct Account<K> {
     under_way: [usize; Priority::ALL.len()],
-    /// Who waits, by priority. Those that became more urgent since stand here twice: their number tells.
+    /// The waiting objects by priority. An object that became more urgent is in two queues; its number shows which entry is
+    /// valid.
     lines: [VecDeque<(u64, K)>; Priority::ALL.len()],
     begun: u32,
 }
 
-/// An object that is to be reconciled now.
+/// An object whose reconcile begins now.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Begun<K> {
-    /// Which.
+    /// The key of the object.
     pub key: K,
-    /// As what.
+    /// The priority with which it waited.
     pub priority: Priority,
     /// Since when it has waited.
     pub since: Instant,
 }
 
 impl<K: Clone + Eq + Hash + Ord> Schedule<K> {
-    /// Nothing is known yet. `places`: so many are reconciled at the same time.
+    /// An empty schedule. At most `places` objects are reconciled at the same time.
     pub fn new(places: usize) -> Self {
         Self {
             places: places.max(1),
@@ -139,8 +141,8 @@ impl<K: Clone + Eq + Hash + Ord> Schedule<K> {
         }
     }
 
-    /// Asks for a reconcile, no later than then. Several wishes before it begins are one, the earliest and most urgent; one
-    /// that comes while the object is reconciled is granted after that. Without a priority the object itself tells.
+    /// Requests a reconcile, no later than `at`. Several requests before it begins count as one, the earliest and most urgent.
+    /// A request during a reconcile takes effect after it. Without a priority, the object's own state determines it.
     pub fn wake(&mut self, key: &K, at: Instant, wish: Option<Priority>) {
         match self.objects.get_mut(key) {
             None => self.sleep(key.clone(), at, wish),
@@ -164,8 +166,8 @@ impl<K: Clone + Eq + Hash + Ord> Schedule<K> {
         }
     }
 
-    /// Those whose time has come wait from here on. `describe` tells whose they are and how urgent, or none for an object that
-    /// is gone.
+    /// Moves objects that are due from sleeping to waiting. `describe` returns the flow and the priority, or none for an object
+    /// that is gone.
     pub fn advance(&mut self, now: Instant, describe: impl Fn(&K) -> Option<(Flow, Priority)>) {
         while self.timers.first().is_some_and(|(at, _)| *at <= now) {
             let Some((_, key)) = self.timers.pop_first() else {
@@ -181,12 +183,13 @@ impl<K: Clone + Eq + Hash + Ord> Schedule<K> {
         }
     }
 
-    /// The next that may begin, if any may. `bound`: so many of a flow are reconciled at the same time, whatever is free.
+    /// The next object that may begin, if any. At most `bound` objects of a flow are reconciled at the same time, regardless of
+    /// free slots.
     pub fn begin(&mut self, bound: impl Fn(&Flow) -> usize) -> Option<Begun<K>> {
         for _ in 0..self.ring.len() {
             let free = self.places.saturating_sub(self.under_way);
             if free == 0 {
-                return None; // and nobody loses a turn
+                return None; // and the round-robin order stays
             }
             let name = self.ring.pop_front()?;
             let Some(namespace) = self.namespaces.get_mut(&name) else {
@@ -194,7 +197,7 @@ impl<K: Clone + Eq + Hash + Ord> Schedule<K> {
             };
             let others = self.under_way - namespace.under_way;
             let begun = if may_begin(namespace.under_way, free) {
-                // As many as it may hold while the others hold what they hold.
+                // As many as it may hold with the current slots of the others.
                 let most = (SHARE * (self.places - others - 1)).div_ceil(SHARE + 1);
                 let most = most.max(1);
                 namespace.begin(&name, most, &bound, &self.objects)
@@ -220,7 +223,7 @@ impl<K: Clone + Eq + Hash + Ord> Schedule<K> {
             priority, since, ..
         }) = self.objects.get(&key)
         else {
-            return None; // nobody begins but who waits
+            return None; // only waiting objects may begin
         };
         let (priority, since) = (*priority, *since);
         let runs = Object::Runs {
@@ -238,7 +241,7 @@ impl<K: Clone + Eq + Hash + Ord> Schedule<K> {
         })
     }
 
-    /// A reconcile ended, and the object is to be looked at again after this time, or as soon as was asked for meanwhile.
+    /// Ends a reconcile. The next reconcile of the object is after this time, or earlier if one was requested meanwhile.
     pub fn end(&mut self, key: &K, now: Instant, after: Duration) {
         let Some(Object::Runs {
             flow,
@@ -260,17 +263,17 @@ impl<K: Clone + Eq + Hash + Ord> Schedule<K> {
         self.sleep(key.clone(), until, wish);
     }
 
-    /// When the next of those that sleep is due.
+    /// When the next sleeping object is due.
     pub fn next_due(&self) -> Option<Instant> {
         self.timers.first().map(|(at, _)| *at)
     }
 
-    /// How many are reconciled now.
+    /// How many objects are being reconciled.
     pub fn under_way(&self) -> usize {
         self.under_way
     }
 
-    /// How many wait to be.
+    /// How many objects of this priority wait.
     pub fn waiting(&self, priority: Priority) -> usize {
         self.waiting[priority as usize]
     }
@@ -336,7 +339,8 @@ impl<K: Clone + Eq + Hash> Namespace<K> {
         line.lines[priority as usize].push_back(entry);
     }
 
-    /// Takes the first that may begin of the Account whose turn it is. `most`: so many places the namespace may hold now.
+    /// Takes the first object that may begin from the Account whose turn it is. The namespace may hold at most `most` slots
+    /// now.
     fn begin(
         &mut self,
         namespace: &Arc<str>,
@@ -402,7 +406,7 @@ impl<K: Clone + Eq + Hash> Account<K> {
         self.lines.iter().all(VecDeque::is_empty)
     }
 
-    /// Whoever became more urgent waits in another line since.
+    /// An object that became more urgent waits in another queue now; drops its old entries.
     fn drop_stale(&mut self, objects: &HashMap<K, Object>) {
         for line in &mut self.lines {
             while line.front().is_some_and(|(number, key)| {
@@ -414,7 +418,7 @@ impl<K: Clone + Eq + Hash> Account<K> {
         }
     }
 
-    /// Takes the most urgent, or once in a while the one that has waited longest, of those that may begin.
+    /// Takes the most urgent object that may begin or, once in a while, the one that has waited longest.
     fn begin(&mut self, bound: usize, objects: &HashMap<K, Object>) -> Option<K> {
         let heads = Priority::ALL.into_iter().filter_map(|priority| {
             let (number, _) = self.lines[priority as usize].front()?;
@@ -430,12 +434,12 @@ impl<K: Clone + Eq + Hash> Account<K> {
         let (_, key) = self.lines[priority as usize].pop_front()?;
         self.begun = self.begun.wrapping_add(1);
         self.under_way[priority as usize] += 1;
-        // What stands behind it twice must not be taken for somebody who waits.
+        // Drop further entries of the same object, which must not count as waiting objects.
         self.drop_stale(objects);
         Some(key)
     }
 
-    /// What is less urgent leaves a part of the bound to what is more so: resync half of it, open operations a quarter.
+    /// Less urgent work leaves part of the bound to more urgent work: resync leaves half, and open operations a quarter.
     fn has_room(&self, priority: Priority, bound: usize) -> bool {
         let of = |priorities: &[Priority]| -> usize {
             let each = priorities.iter().map(|p| self.under_way[*p as usize]);

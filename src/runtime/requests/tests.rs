@@ -11,7 +11,7 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchP
 use proptest::prelude::*;
 use std::sync::{Arc, Mutex};
 
-/// What reached an apiserver that answers every request with an error.
+/// The requests that reached a fake apiserver, which answers every request with an error.
 #[derive(Clone, Default)]
 struct Sent(Arc<Mutex<Vec<String>>>);
 
@@ -33,7 +33,7 @@ impl Sent {
     }
 }
 
-/// Every request that there is about a kind of objects, with this namespace and name.
+/// Makes every kind of request that concerns a kind of objects, with this namespace and name.
 async fn ask(client: &Client, namespace: &str, name: &str) {
     let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
     let instances: Api<Instance> = Api::namespaced(client.clone(), namespace);
@@ -129,7 +129,7 @@ async fn a_name_that_is_a_path_is_not_sent_and_told_as_such() {
             );
         }
         ask(&client, "team-a", name).await;
-        // What names no object is as it was.
+        // Requests that name no object are not affected.
         assert_eq!(sent.take().len(), 3, "{name}");
         ask(&client, name, "x").await;
         assert_eq!(sent.take(), Vec::<String>::new(), "{name}");
@@ -183,7 +183,7 @@ fn requests_of_nobody_are_none_of_ours() {
 }
 
 proptest! {
-    /// Whatever is put for a namespace or a name, what leaves is about that kind, in that namespace or in none.
+    /// Regardless of namespace and name, each request that is sent concerns that kind, in that namespace or in none.
     #[test]
     fn whatever_the_name_no_request_leaves_its_namespace_and_kind(
         namespace in "(team-a|[-a-z/.?#%&=0-9]{0,24}|\\PC{0,8})",
@@ -196,9 +196,8 @@ proptest! {
             let path = line.split([' ', '?']).nth(1).unwrap();
             let parts: Vec<&str> = path.split('/').collect();
             let at = parts.iter().position(|part| *part == "namespaces").unwrap();
-            // A fragment never gets as far as a request, so what stands before it is all that there is; nor does it tell the
-            // question mark that ends a name, with nothing to tell apart behind it, from the one that the library writes behind
-            // the name of what is deleted.
+            // A fragment is never part of a request, so only the text before it counts. Nor can the comparison distinguish a
+            // question mark that ends a name (with an empty query) from the one that the library appends in a delete.
             let before = |text: &str| {
                 let text = text.split('#').next().unwrap_or_default();
                 let is_empty = |query: &str| query.chars().all(|c| c == '&');
@@ -267,7 +266,7 @@ async fn only_the_client_of_support_reads_beside() {
     let client = of_support(client);
     let _ = call("ask", client.apiserver_version()).await;
     assert_eq!(sent.take(), ["GET /version"]);
-    // What nobody asks for it does not send either.
+    // It does not send requests that the command never makes.
     let request = Request::get("/api/v1/nodes").body(Vec::new()).unwrap();
     let asked = call("ask", client.request_text(request)).await;
     assert!(matches!(asked, Err(KubeError::Malformed { .. })));

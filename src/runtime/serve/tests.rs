@@ -1,4 +1,4 @@
-//! Against real sockets: those who hold connections, send nothing, or too much.
+//! Tests over real sockets: clients that hold connections, send nothing, or send too much.
 
 use super::*;
 use axum::routing::get;
@@ -35,17 +35,17 @@ async fn end(stream: &mut TcpStream) -> Vec<u8> {
 
 #[tokio::test]
 async fn five_hundred_idle_connections_keep_no_probe_out_and_most_are_ended_at_once() {
-    // Not for the time that they are silent.
+    // The deadline of a request's head must not be the reason.
     let address = begin(times::REQUEST_HEAD_DEADLINE * 100).await;
     let mut idle = Vec::new();
     for _ in 0..500 {
-        // One after the other: what does not fit into the kernel's queue would be no connection of ours.
+        // One after another, since connections that do not fit into the kernel's queue would never reach the server.
         idle.push(TcpStream::connect(address).await.unwrap());
         tokio::task::yield_now().await;
     }
     let answer = timeout(times::REQUEST_HEAD_DEADLINE * 2, probe(address)).await;
     assert!(answer.unwrap().starts_with("HTTP/1.1 200"));
-    // The oldest made room.
+    // The oldest connections were closed.
     for stream in &mut idle[..500 - CONNECTIONS] {
         timeout(times::REQUEST_HEAD_DEADLINE * 2, end(stream))
             .await
@@ -61,7 +61,7 @@ async fn a_request_that_never_ends_is_ended_in_its_time() {
     let (mut read, mut write) = stream.split();
     let mut answer = Vec::new();
     let dribble = async {
-        // One header after the other, for ever.
+        // One header after another, without end.
         while write.write_all(b"a: b\r\n").await.is_ok() {
             sleep(Duration::from_millis(200)).await;
         }
@@ -85,7 +85,7 @@ async fn a_head_without_end_costs_no_more_than_its_bound() {
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(b"GET /livez HTTP/1.1\r\n").await.unwrap();
     let mut sent = 0;
-    // As far as the other side takes it: the sockets' own buffers are some MiB.
+    // Until the other side stops reading: the sockets' own buffers take some MiB.
     while sent < 64 * 1024 * 1024 {
         let header = format!("x: {}\r\n", "y".repeat(4000));
         match stream.write_all(header.as_bytes()).await {
@@ -126,7 +126,7 @@ async fn a_certificate_is_read_again_when_it_changes_and_kept_when_it_breaks() {
     assert!(Certificate::read(certificate, key).is_err());
 }
 
-/// Also where the machine's default (net.ipv6.bindv6only) is another one.
+/// Must not depend on the machine's default (net.ipv6.bindv6only).
 #[tokio::test]
 async fn the_unspecified_address_is_that_of_both_families() {
     let listener = bind("[::]:0".parse().unwrap()).await.unwrap();

@@ -30,10 +30,10 @@ static WITH_SHA512: Ecdsa = Ecdsa {
 
 type Algorithms = &'static [&'static dyn SignatureVerificationAlgorithm];
 
-/// In certificates. OpenSSL signs with SHA-256 unless it is asked for another hash function.
+/// For certificates. OpenSSL signs with SHA-256 by default.
 pub(super) static ALL: Algorithms = &[&WITH_SHA256, &WITH_SHA384, &WITH_SHA512];
 
-/// In handshakes, which allow one hash function for each curve.
+/// For handshakes, which allow one hash function for each curve.
 pub(super) static MAPPING: &[(SignatureScheme, Algorithms)] =
     &[(SignatureScheme::ECDSA_NISTP521_SHA512, &[&WITH_SHA512])];
 

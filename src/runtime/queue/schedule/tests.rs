@@ -14,7 +14,7 @@ fn flow((namespace, account, _): &Key) -> Flow {
     }
 }
 
-/// A schedule in a time of its own.
+/// A schedule with its own clock.
 struct Bench {
     schedule: Schedule<Key>,
     bound: usize,
@@ -84,7 +84,7 @@ fn who_came_first_goes_first_and_a_change_goes_before_operations_and_those_befor
         order.push(key.2);
         bench.end(key, FOR_LONG);
     }
-    // The fourth is the one that has waited longest.
+    // Every fourth slot goes to the object that has waited longest.
     assert_eq!(order, [6, 3, 4, 1, 2, 5]);
 }
 
@@ -140,7 +140,7 @@ fn some_places_stay_free_however_many_hold_what_they_have() {
         bench.wake((200, 0, 0), Priority::Resync);
         assert_eq!(bench.begin(), Some((200, 0, 0)), "beside {greedy}");
     }
-    // The same for the Accounts of one namespace.
+    // Likewise for the Accounts of one namespace.
     for greedy in [1, 10, 100] {
         let mut bench = Bench::new(256, 1_000);
         for account in 0..greedy {
@@ -235,7 +235,7 @@ proptest! {
         bound in 1..5_usize,
     ) {
         let mut bench = Bench::new(places, bound);
-        // Who wished for a reconcile that has not begun yet.
+        // Objects whose requested reconcile has not begun yet.
         let mut owed = BTreeSet::new();
         for act in acts {
             match act {
@@ -269,7 +269,7 @@ proptest! {
             }
             prop_assert!(flows.values().all(|held| *held <= bound));
         }
-        // Everybody ends, and each wish is granted.
+        // All reconciles end, and each request is served.
         for _ in 0..1_000 {
             while let Some(key) = bench.begin() {
                 owed.remove(&key);
