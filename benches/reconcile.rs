@@ -1,4 +1,4 @@
-//! What a reconcile of a quiet object costs before it does any I/O: a relist makes one of each object, ten thousand at a time.
+//! The cost of a reconcile of an idle object before any I/O: a relist causes one for each object, ten thousand at a time.
 //!
 //! `cargo bench --locked` prints time per call; compare it with an earlier run on the same machine, not with a number.
 
@@ -10,7 +10,7 @@ use std::hint::black_box;
 
 const UID: &str = "0d1c9d4e-0000-4000-8000-000000000001";
 
-/// An Instance as it stands in the store once its server runs.
+/// An Instance as it is stored once its server runs.
 fn converged() -> serde_json::Result<Instance> {
     let record = json!({
         "cluster": "c", "namespace": "team-a", "name": "web-1", "uid": UID, "marker": Marker::of_uid(UID),
@@ -40,7 +40,7 @@ fn converged() -> serde_json::Result<Instance> {
 }
 
 fn reconcile(criterion: &mut Criterion) {
-    // A sample that is no Instance would make the numbers worthless.
+    // A sample that is not an Instance would make the numbers worthless.
     #[expect(clippy::expect_used, reason = "a benchmark may end like a test")]
     let instance = converged().expect("the sample is an Instance");
     criterion.bench_function("take an Instance apart", |bench| {

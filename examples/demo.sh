@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The whole thing on this machine, with nothing but Rust and Go: a real Kubernetes API server, the simulated cloud, the
-# operator under the permissions of deploy/, and a tour. Run it by `make demo`.
-# On a terminal everything keeps running after the tour, until Ctrl-C. Elsewhere it ends by itself, non-zero if anything
-# was not as it should be.
+# Runs a demo on this machine that needs only Rust and Go: a real Kubernetes API server, the simulated cloud, the operator with
+# the permissions of deploy/, and a tour. Start it with `make demo`.
+# On a terminal everything keeps running after the tour, until Ctrl-C. Elsewhere the demo ends after the tour, with a non-zero
+# status if a check failed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -17,7 +17,7 @@ die() {
     exit 1
 }
 
-# Ends what was started, newest first, on every way out.
+# Ends all started programs, newest first, on every exit path.
 clean_up() {
     local status=$? i pid
     if ((status != 0 && status < 128)) && [[ -s $work/operator.log ]]; then
@@ -29,7 +29,7 @@ clean_up() {
     for ((i = ${#jobs_started[@]} - 1; i >= 0; i--)); do
         pid=${jobs_started[i]}
         kill -TERM -- "-$pid" 2>/dev/null || continue
-        # Patience for an orderly end, then none.
+        # Wait for an orderly end, then kill.
         for _ in {1..150}; do
             kill -0 -- "-$pid" 2>/dev/null || break
             sleep 0.1
@@ -45,7 +45,7 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 trap 'exit 129' HUP
 
-# start NAME COMMAND...: in the background, output to $work/NAME.out and $work/NAME.log.
+# start NAME COMMAND...: runs in the background, output to $work/NAME.out and $work/NAME.log.
 start() {
     local name=$1
     shift
@@ -55,7 +55,7 @@ start() {
     jobs_started+=("$!")
 }
 
-# long COMMAND...: in the foreground as far as one can see, but a signal is heard at once.
+# long COMMAND...: seems to run in the foreground, but a signal takes effect at once.
 long() {
     local pid status=0
     set -m
@@ -68,7 +68,7 @@ long() {
     return "$status"
 }
 
-# await NAME SECONDS COMMAND...: until the command succeeds, while the last started program, called NAME, lives.
+# await NAME SECONDS COMMAND...: waits until the command succeeds, while the last started program, called NAME, runs.
 await() {
     local name=$1 tries=$(($2 * 10)) pid=${jobs_started[-1]}
     shift 2
@@ -81,7 +81,7 @@ await() {
     done
 }
 
-# show COMMAND...: the command as it can be typed, then what it says.
+# show COMMAND...: prints the command as users can type it, and then its output.
 show() {
     local word line=''
     for word; do
@@ -92,7 +92,7 @@ show() {
     "$@"
 }
 
-# fetch URL [JSON]: gets, or posts, as curl would; for machines without it, bash does.
+# fetch URL [JSON]: gets or posts, as curl does. On machines without curl, bash does it.
 fetch() {
     local url=$1 json=${2-}
     if command -v curl >/dev/null; then
@@ -127,7 +127,7 @@ if [[ -z ${KUBEBUILDER_ASSETS-} ]]; then need go 'install Go 1.26 or newer; it b
 
 say 'Building the operator, the simulated cloud and the control plane: from nothing about ten minutes on two cores, then kept'
 work=$(mktemp -d "${TMPDIR:-/tmp}/cloud-server-demo.XXXXXX")
-# Nothing here waits for the garbage collector or for the end of a namespace.
+# The demo does not wait for the garbage collector or for the deletion of a namespace.
 long tools/programs --without-controllers >"$work/path"
 PATH=$(<"$work/path"):$PATH
 
@@ -195,7 +195,7 @@ show kubectl events --for instance/db-2
 show cloud-server-operator instances
 expect 'servers at the service' "$(ids_at_the_service)" "$(ids_in_status)"
 
-# becomes ANSWER OF A JSONPATH: waits until the Instance web-1 shows it and is Ready again.
+# becomes JSONPATH=VALUE: waits until the Instance web-1 has this value and is Ready again.
 becomes() {
     show kubectl wait "--for=jsonpath=$1" instance/web-1 --timeout=60s
     show kubectl wait --for=condition=Ready instance/web-1 --timeout=60s

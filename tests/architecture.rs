@@ -1,5 +1,5 @@
-//! Arrows between the folders of `src/` go one way: whoever stands lower in the list may use whoever stands above. Between files
-//! there is no circle, in no crate.
+//! Checks the imports between the folders of `src/`: a folder may only use folders above it in the list. The files of a crate
+//! must not import each other in a cycle.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -10,7 +10,7 @@ use imports::Crate;
 use std::fs;
 use std::path::Path;
 
-/// From the bottom up. Modules of one line are neighbours that do not know each other.
+/// From the bottom up. Modules on one line do not know each other.
 const LAYERS: [&[&str]; 11] = [
     &["api"],
     &["runtime"],
@@ -56,7 +56,7 @@ fn modules_use_only_the_modules_below_them() {
             .to_str()
             .unwrap();
         if inside.components().count() == 1 {
-            // lib.rs and main.rs stand outside of the layers.
+            // lib.rs and main.rs do not belong to a layer.
             continue;
         }
         let Some(own) = layer(module) else {
@@ -126,7 +126,7 @@ fn no_files_import_each_other_in_a_circle() {
     }
 }
 
-/// Tests know what they test.
+/// Tests may import the modules that they test.
 fn is_test(file: &Path) -> bool {
     let parts = file
         .components()

@@ -1,5 +1,5 @@
-//! The tables of `docs/features.md` and `docs/threat-model.md` are true as far as a machine can tell: their examples, tests and
-//! sections are there, and no example stands outside of the first.
+//! The tables of `docs/features.md` and `docs/threat-model.md` are correct as far as a machine can check: their examples, tests
+//! and sections exist, and the first lists every example.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -11,7 +11,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The rows of the table: what the feature is, its example, its tests.
+/// The rows of the table: the feature, its example, its tests.
 fn rows(page: &str) -> Vec<[String; 3]> {
     let table = page.split("|---|---|---|\n").nth(1).unwrap();
     let lines = table.lines().take_while(|line| line.starts_with('|'));
@@ -24,12 +24,12 @@ fn rows(page: &str) -> Vec<[String; 3]> {
         .collect()
 }
 
-/// What stands between backquotes.
+/// The texts between backquotes.
 fn quoted(text: &str) -> Vec<&str> {
     text.split('`').skip(1).step_by(2).collect()
 }
 
-/// Where links lead.
+/// The targets of links.
 fn links(text: &str) -> Vec<&str> {
     let targets = text.split("](").skip(1);
     targets
@@ -37,7 +37,7 @@ fn links(text: &str) -> Vec<&str> {
         .collect()
 }
 
-/// A heading as links name it.
+/// The anchor of a heading.
 fn anchor(heading: &str) -> String {
     let kept = heading.trim().to_lowercase();
     let kept = kept.chars().filter_map(|c| match c {
@@ -72,7 +72,7 @@ fn each_feature_has_tests_that_are_there() {
             let text = file
                 .as_ref()
                 .unwrap_or_else(|| panic!("{feature}: {word} in which file?"));
-            // A function, or a line of a macro that makes one.
+            // A function, or a line of a macro that generates one.
             let is_there = [format!("fn {word}("), format!("    {word}, ")];
             let is_there = is_there.iter().any(|words| text.contains(words));
             assert!(is_there, "{feature}: no test {word}");
@@ -86,7 +86,7 @@ fn each_feature_has_tests_that_are_there() {
 fn attributes<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let at = text.find(&format!("fn {name}("))?;
     let above = text[..at].rfind("\n\n").map_or(0, |blank| blank + 2);
-    // What follows a body without an empty line in between.
+    // A preceding function may end without an empty line after it.
     let above = text[above..at]
         .rfind("}\n")
         .map_or(above, |end| above + end + 2);
@@ -97,7 +97,7 @@ fn attributes<'a>(text: &'a str, name: &str) -> Option<&'a str> {
         .then_some(attributes)
 }
 
-/// A threat is defended by tests that are there and are run: by `make test`, unless the row says that it takes `make torture`.
+/// The tests named for each threat exist and run in `make test`, unless the row states that they need `make torture`.
 #[test]
 fn each_threat_has_tests_that_are_there_and_are_run() {
     let page = fs::read_to_string(root().join("docs/threat-model.md")).unwrap();
@@ -139,7 +139,7 @@ fn each_threat_has_tests_that_are_there_and_are_run() {
     );
 }
 
-/// What an object names is looked for in its own namespace: there is no field that could say another one.
+/// A reference always concerns the object's own namespace: no field can name another one.
 #[test]
 fn no_reference_names_a_namespace() {
     for file in fs::read_dir(root().join("crds")).unwrap() {

@@ -1,5 +1,5 @@
-//! What reading the answers of a hostile service takes of memory: counted by the allocator, at its most. One test in a process of
-//! its own, since the count is the process's.
+//! The peak memory for reading the answers of a hostile service, measured by the allocator. The only test of its process, since
+//! the counter belongs to the process.
 
 #![allow(
     clippy::unwrap_used,
@@ -19,7 +19,7 @@ static COUNTED: PeakAlloc = PeakAlloc;
 const KIBIBYTE: usize = 1024;
 const BODY: usize = 4 * KIBIBYTE * KIBIBYTE;
 
-/// A client whose next answer is this.
+/// A client that gets this as its next answer.
 fn client(next: &Arc<Mutex<Vec<u8>>>) -> Client {
     let next = next.clone();
     let carrier = move |_: reqwest::Request| -> futures::future::BoxFuture<'static, _> {
@@ -47,7 +47,7 @@ fn client(next: &Arc<Mutex<Vec<u8>>>) -> Client {
     .unwrap()
 }
 
-/// What each kind of call makes of an answer: the field that it looks into, how much memory it may take in KiB, and the call.
+/// Makes a call of this kind. The table below has the field that each kind reads, and its memory limit in KiB.
 async fn call(client: &Client, kind: &str) -> Result<(), Error> {
     let priority = CallPriority::Urgent;
     match kind {
@@ -73,7 +73,7 @@ async fn call(client: &Client, kind: &str) -> Result<(), Error> {
     }
 }
 
-/// Four mebibytes: a beginning, the same over and over, an end.
+/// Four mebibytes: a begin, a repeated piece, an end.
 fn body(begins: &str, piece: &str, ends: &str) -> Vec<u8> {
     let times = (BODY - begins.len() - ends.len()) / piece.len();
     [begins, &piece.repeat(times), ends].concat().into_bytes()
@@ -93,13 +93,13 @@ fn no_answer_takes_more_memory_than_its_kind_may() {
         ("task", "asyncTaskInfo", 200),
         ("release", "asyncTaskInfo", 200),
         ("instances", "instances", 300),
-        // These keep up to four thousand rows of one mebibyte.
+        // These keep up to four thousand rows of one mebibyte in total.
         ("packages", "packages", 3_000),
         ("regions", "regions", 3_000),
     ] {
         let list = format!("{{\"{field}\":[");
         let attacks = [
-            // No 4 MiB of JSON takes more than this: 400 MiB where it is decoded as a whole.
+            // Few JSON texts of 4 MiB take more memory than this one: 400 MiB if it is decoded as a whole.
             body(&list, r#"{"":{"":{"":{}}}},"#, "{}]}"),
             body(&format!("{{\"{field}\":"), r#"{"":"#, ""),
             body(&format!("{{\"{field}\":"), "[", ""),
@@ -128,7 +128,7 @@ fn no_answer_takes_more_memory_than_its_kind_may() {
             let error = outcome.unwrap_err();
             let operation = error.operation().as_str();
             let error = error.to_string();
-            // Before anything is printed: the buffer of what a test prints grows on the same heap.
+            // Measured before anything is printed, since the buffer for a test's output grows on the same heap.
             let with_error = COUNTED.current_usage() as isize - (before - length) as isize;
             let left = with_error - error.capacity() as isize;
             assert!(left < 4 * KIBIBYTE as isize, "{kind} left {left} bytes");

@@ -1,5 +1,5 @@
-//! Dashboard, rules and runbooks speak of the metrics that there are, and of each other. What Prometheus makes of them, its own
-//! promtool says: `make test` builds it once.
+//! Dashboard, rules and runbooks refer to existing metrics, and to each other correctly. Prometheus' promtool checks the files;
+//! `make test` builds it once.
 
 #![allow(
     clippy::unwrap_used,
@@ -83,7 +83,7 @@ fn queries() -> Vec<(String, String)> {
     queries
 }
 
-/// The series that a scrape has, with their labels; what a scrape adds is not among them.
+/// The series of a scrape with their labels, without the labels that Prometheus adds.
 fn series() -> BTreeMap<String, BTreeSet<String>> {
     let mut series = BTreeMap::new();
     for metric in Metrics::default().described() {
@@ -106,7 +106,7 @@ fn series() -> BTreeMap<String, BTreeSet<String>> {
     series
 }
 
-/// What of an expression is not there: metrics, and labels that are selected by and that the metric does not have.
+/// The unknown parts of an expression: metrics, and labels in selectors that the metric does not have.
 fn unknown(expression: &str, series: &BTreeMap<String, BTreeSet<String>>) -> Vec<String> {
     let mut unknown = Vec::new();
     for selector in Expression::new(expression).selectors() {
@@ -129,7 +129,7 @@ fn rules_and_dashboard_ask_for_metrics_that_are_there() {
     let mut series = series();
     for rule in rules() {
         if let Some(record) = rule["record"].as_str() {
-            // Its name begins with its labels.
+            // The name of a recording rule begins with its labels.
             let labels = record
                 .split(':')
                 .next()
@@ -246,7 +246,7 @@ fn each_alert_names_its_runbook_and_each_runbook_is_of_an_alert() {
     }
 }
 
-/// The commands of the runbooks, with the page that has them.
+/// The commands in the runbooks, with their page.
 fn commands() -> Vec<(String, String)> {
     let mut commands = Vec::new();
     for page in fs::read_dir(root().join(RUNBOOKS)).unwrap() {
@@ -258,7 +258,8 @@ fn commands() -> Vec<(String, String)> {
     commands
 }
 
-/// What a runbook tells to type is there: end-to-end tests run what needs a cluster alone, this looks at the words of all.
+/// The commands of a runbook refer to existing things. Only end-to-end tests can run the commands that need a cluster; this
+/// test checks the words of all commands.
 #[test]
 fn commands_of_runbooks_name_verbs_namespaces_and_links_that_are_there() {
     let commands = commands();
@@ -297,7 +298,7 @@ fn commands_of_runbooks_name_verbs_namespaces_and_links_that_are_there() {
     }
 }
 
-/// The rule of the Prometheus Operator is the rule file, indented.
+/// The object for the Prometheus Operator contains the rule file, indented.
 #[test]
 fn the_resource_of_the_prometheus_operator_is_made_from_the_rule_file() {
     let path = "deploy/observability/prometheus-rule.yaml";
@@ -353,7 +354,7 @@ fn each_alert_fires_and_stays_quiet() {
     assert_eq!(quiet, all, "which alert is never seen to stay quiet?");
 }
 
-/// A text in which each metric has a sample. That a running operator gives the like, an end-to-end test sees.
+/// A text with a sample of each metric. An end-to-end test checks that a running operator exposes them.
 fn exposition() -> String {
     let (metrics, second) = (Metrics::default(), Duration::from_secs(1));
     metrics.edit("create", "done", second);

@@ -1,5 +1,5 @@
-//! What users and their clusters have from the last release stays good: `tests/released` holds its definitions, and objects as it
-//! wrote them while each verb was open. `make released` writes them anew for the next release.
+//! The new version reads the objects and definitions of the last release. `tests/released` contains the definitions, and
+//! objects as that release wrote them while each verb was in flight. `make released` recreates them for the next release.
 
 #![allow(
     clippy::expect_used,
@@ -18,17 +18,17 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::process::{Command, Output};
 
-/// Both of them, in one file.
+/// The file with both definitions.
 const FILE: &str = "cloudserver.dev.yaml";
 
-/// The definitions of a file, one after another.
+/// The definitions in a file, in order.
 fn definitions(path: &str) -> Vec<String> {
     let text = fs::read_to_string(judges::root().join(path)).unwrap();
     let parts = text.split("---\n").filter(|part| part.contains("kind:"));
     parts.map(ToOwned::to_owned).collect()
 }
 
-/// What crdify says of a change of a definition.
+/// The verdict of crdify on a change of a definition.
 fn compared(old: &str, new: &str) -> Output {
     let folder = tempfile::tempdir().unwrap();
     let files = [("old.yaml", old), ("new.yaml", new)].map(|(name, text)| {
@@ -37,7 +37,7 @@ fn compared(old: &str, new: &str) -> Output {
         format!("file://{}", path.display())
     });
     let config = folder.path().join("config.yaml");
-    // Another description refuses nothing, and neither does another value that a field may have.
+    // A changed description is not an incompatibility, and neither is an additional allowed value of a field.
     fs::write(
         &config,
         "validations: [{name: description, enforcement: Warn}, \
@@ -53,8 +53,8 @@ fn compared(old: &str, new: &str) -> Output {
         .unwrap()
 }
 
-/// Rules that one of the two versions lacks. A firewall may be left out, so that its rule compares absent fields too. An Instance
-/// whose name is too long for the name of its generated login Secret is refused: it never got a server.
+/// Rules that exist in only one of the two versions. A firewall may be absent, so its rule also compares absent fields. An
+/// Instance whose name is too long for its generated login Secret is refused; before, it never got a server.
 const CHANGED_RULES: [&str; 3] = [
     "!has(oldSelf.status) || !has(oldSelf.status.id) || self.spec.firewall == oldSelf.spec.firewall",
     "!has(oldSelf.status) || !has(oldSelf.status.id) || (has(self.spec.firewall) == has(oldSelf.spec.firewall) && \
@@ -62,9 +62,9 @@ const CHANGED_RULES: [&str; 3] = [
     "!has(self.spec.login.generate) || has(self.spec.login.generate.secretName) || self.metadata.name.size() <= 247",
 ];
 
-/// Takes out what crdify cannot judge: messages of rules, the rules above, and three more changes. No field is nullable any more: an
-/// object with a null goes on working, as `tests/e2e/rules/nulls.rs` shows. `missingCodes` is a set: an Account with one code twice
-/// is refused. A status that is not written yet has a condition.
+/// Removes the parts that crdify cannot judge: messages of rules, the rules above, and three more changes. No field is nullable
+/// any more: an object with a null still works, as `tests/e2e/rules/nulls.rs` shows. `missingCodes` is a set: an Account that
+/// lists a code twice is refused. A status that is not written yet has a condition.
 fn comparable(schema: &mut Value) {
     if let Some(fields) = schema.as_object_mut() {
         if fields.get("nullable").is_some_and(Value::is_boolean) {
@@ -129,7 +129,7 @@ fn a_definition_that_takes_less_is_noticed() {
     }
 }
 
-/// The objects that the last release left behind.
+/// The objects written by the last release.
 fn objects() -> Vec<Value> {
     let folder = judges::root().join("tests/released/objects");
     let files = fs::read_dir(folder).unwrap();
@@ -138,7 +138,7 @@ fn objects() -> Vec<Value> {
         .collect()
 }
 
-/// A field that this version does not know, or gives another name, would be lost with its next write.
+/// A field that this version does not know, or names differently, would be lost with the next write.
 #[test]
 fn nothing_of_an_object_of_the_last_release_is_lost_by_reading_and_writing_it() {
     for object in objects() {
@@ -159,7 +159,7 @@ fn each_verb_was_open_when_the_objects_of_the_last_release_were_kept() {
         let is_deleted = read.metadata.deletion_timestamp.is_some();
         open.extend(is_deleted.then_some(Verb::Release));
         let status = read.status.unwrap_or_default();
-        // A create that has just begun stands in the record alone.
+        // A create that has just begun is only in the record.
         let is_creating = status.applied.is_none().then_some(Verb::Create);
         open.extend(is_creating);
         open.extend(status.operation.map(|operation| operation.verb));

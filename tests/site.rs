@@ -1,5 +1,5 @@
-//! The documentation site: it is built without a warning, each link and anchor leads somewhere, each page stands in the summary,
-//! and the commands of quick start and tasks do what their pages say.
+//! The documentation site builds without a warning, each link and anchor has a target, the summary lists each page, and the
+//! commands of quick start and tasks work as their pages describe.
 
 #![allow(
     clippy::unwrap_used,
@@ -20,7 +20,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// The pages whose commands are run, in this order: each goes on from those before it.
+/// The pages whose commands are run, in this order: each page continues from the previous ones.
 const PAGES: [&str; 8] = [
     "quickstart.md",
     "howto/buy.md",
@@ -32,16 +32,16 @@ const PAGES: [&str; 8] = [
     "first-server.md",
 ];
 
-/// What is written in the place of words of the pages: three ports, and what a service of one's own is.
+/// The test replaces these texts of the pages: three addresses, and the user's own service.
 const SIMULATOR: &str = "127.0.0.1:8090";
 const CONTROL: &str = "127.0.0.1:8091";
 const HEALTH: &str = "127.0.0.1:8080";
 const SERVICE: &str = "https://cloud.example/api";
 
-/// How long an answer that was lost stays open, in the examples and here: a page may wait three minutes, a test need not.
+/// How long a create with a lost answer stays open: the value of the examples, and the shorter one of this test.
 const SETTLING: [&str; 2] = ["settleSeconds: 180", "settleSeconds: 15"];
 
-/// Long enough for a machine that builds three other things.
+/// Long enough for a machine that runs three other builds.
 const MOST_SECONDS: &str = "1200";
 
 fn root() -> &'static Path {
@@ -52,7 +52,7 @@ fn docs() -> PathBuf {
     root().join("docs")
 }
 
-/// What it said, of a command that has to succeed.
+/// The output of a command that must succeed.
 fn succeeded(output: &Output) -> String {
     let [out, err] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
     assert!(output.status.success(), "{out}\n{err}");
@@ -75,7 +75,7 @@ fn the_site_is_built_without_a_warning_and_each_link_and_anchor_leads_somewhere(
     let mut follow = tool("hyperlink");
     let follow = follow.arg(site.path()).arg("--check-anchors");
     let said = succeeded(&follow.output().unwrap());
-    // Of an empty folder it would say the same.
+    // The link checker succeeds for an empty folder, too.
     let links = said.split("Checking ").nth(1).unwrap();
     let links: usize = links.split(' ').next().unwrap().parse().unwrap();
     assert!(links > 3_000, "{said}");
@@ -169,7 +169,7 @@ fn commands_of_pages_chart_examples_and_messages_reach_our_kinds_where_others_ha
     );
 }
 
-/// Free ports, none of which the system gives to others meanwhile by itself: it does so from 32768 on.
+/// Free ports below 32768, where the system's automatic assignment begins, so that no other process gets them meanwhile.
 fn ports() -> [u16; 3] {
     let first = 20_000 + u16::try_from(std::process::id() % 10_000).unwrap();
     let free = (first..32_000).filter(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
@@ -177,7 +177,7 @@ fn ports() -> [u16; 3] {
     free.try_into().unwrap()
 }
 
-/// A copy of what the pages use of the repository, so that nothing is written there.
+/// A copy of the parts of the repository that the pages use, so that the test does not write to the repository.
 fn repository(here: &impl Fn(&str) -> String) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     for name in ["crds", "deploy", "examples"] {
@@ -196,7 +196,7 @@ fn repository(here: &impl Fn(&str) -> String) -> tempfile::TempDir {
     folder
 }
 
-/// All programs, for whoever types their names. `make build-tests` builds all of them.
+/// A PATH with all programs. `make build-tests` builds all of them.
 fn path() -> String {
     let operator = Path::new(env!("CARGO_BIN_EXE_cloud-server-operator"));
     let folder = operator.parent().unwrap();
@@ -209,8 +209,8 @@ fn path() -> String {
     format!("{}:{}", folder.display(), std::env::var("PATH").unwrap())
 }
 
-/// One shell types everything, as a newcomer would: what a page exports and starts is there for the next one. The end of the quick
-/// start, which takes all of it down, comes last.
+/// One shell runs all commands, like a new user: variables and processes of a page are available to the next. The end of the
+/// quick start, which removes everything, comes last.
 #[test]
 fn each_command_of_quick_start_and_tasks_does_what_its_page_says() {
     let [simulator, control, health] = ports().map(|port| format!("127.0.0.1:{port}"));
@@ -243,7 +243,7 @@ fn each_command_of_quick_start_and_tasks_does_what_its_page_says() {
         .env_remove("POD_NAMESPACE")
         .stdin(std::process::Stdio::null())
         .stdout(fs::File::create(&log).unwrap())
-        // With all that it starts.
+        // A process group for the shell and all its children.
         .process_group(0);
     for (variable, _) in std::env::vars_os() {
         let name = variable.to_string_lossy();
@@ -255,7 +255,7 @@ fn each_command_of_quick_start_and_tasks_does_what_its_page_says() {
     let mut shell = shell.spawn().unwrap();
     let group = rustix::process::Pid::from_child(&shell);
     let status = shell.wait().unwrap();
-    // What is left where a command failed. Nothing is, where none did.
+    // Kills the processes that remain if a command failed; otherwise none remain.
     let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
     let said = fs::read_to_string(&log).unwrap();
     let operator = fs::read_to_string(folder.path().join("target/quickstart/operator.log"));

@@ -1,4 +1,4 @@
-//! What the program is made of is what the repository names: versions by the lock file, the compiler by its release.
+//! The program is built from pinned inputs: versions by the lock file, the compiler by its release.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -12,12 +12,12 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Commands of cargo that read the lock file, and may write it anew where nothing forbids it.
+/// Subcommands of cargo that read the lock file, and may rewrite it unless that is forbidden.
 const RESOLVING: [&str; 8] = [
     "bench", "build", "check", "clippy", "doc", "install", "run", "test",
 ];
 
-/// Calls of cargo in a text, as far as their line goes, that leave the lock file open.
+/// Calls of cargo in a text that leave the lock file writable. Each call is examined up to the end of its line.
 fn unlocked(text: &str) -> Vec<&str> {
     let calls = text.lines().flat_map(|line| {
         ["cargo ", "$(CARGO) ", "$cargo\" "]
@@ -31,11 +31,11 @@ fn unlocked(text: &str) -> Vec<&str> {
         .filter(|(_, rest)| {
             let mut words = rest.split(|c: char| !c.is_ascii_lowercase() && c != '-');
             let command = words.next().unwrap_or_default();
-            // Whether it is there at all.
+            // Only checks whether the subcommand is installed.
             let asks = words.next() == Some("--version");
             RESOLVING.contains(&command) && !asks
         })
-        // In prose the command ends with its quotes.
+        // In prose, the command ends at its closing quote.
         .map(|(call, _)| call.split('`').next().unwrap())
         .filter(|call| !call.contains(" --locked"))
         .collect()
@@ -94,7 +94,7 @@ fn calls_are_found_in_scripts_make_and_prose() {
     );
 }
 
-/// What stands between the quotes of `key = "…"`, at the beginning of a line.
+/// The text between the quotes of `key = "…"`, at the beginning of a line.
 fn value<'a>(text: &'a str, key: &str) -> &'a str {
     let line = text.lines().find_map(|line| line.strip_prefix(key));
     let line = line.ok_or_else(|| format!("no {key}")).unwrap();
@@ -130,7 +130,7 @@ fn workflows_of_the_forge_are_well_formed() {
     assert!(judged.status.success(), "{told}");
 }
 
-/// What a release's `install.yaml` is, of this image.
+/// Creates a release's `install.yaml` with this image.
 fn install_yaml(image: &str, version: &str) -> Output {
     let kubectl = devcluster::Executables::find_or_build().unwrap();
     let mut tool = Command::new(root().join("tools/install-yaml"));
@@ -169,7 +169,7 @@ fn what_a_release_installs_names_its_image_by_the_digest_or_by_the_version() {
     }
 }
 
-/// What a command prints that has to succeed.
+/// The output of a command that must succeed.
 fn printed(command: &mut Command) -> Vec<u8> {
     let output = command.output().unwrap();
     let told = String::from_utf8_lossy(&output.stderr);
@@ -200,7 +200,7 @@ fn each_way_to_install_a_release_names_its_image_and_is_made_the_same_twice() {
             let folder = tempfile::tempdir().unwrap();
             let mut tool = Command::new(root().join("tools/release-manifests"));
             tool.arg(folder.path()).args([name, tag]);
-            // The time of the commit is not asked for: an archive of the source has none.
+            // The time of the commit is given explicitly, since an archive of the source has none.
             printed(
                 tool.env("KUBECTL", &kubectl)
                     .env("SOURCE_DATE_EPOCH", "1700000000"),

@@ -1,4 +1,4 @@
-//! How tests ask the programs of this folder: what do kstatus and Argo CD take these objects for?
+//! Lets tests query the programs of this folder: how do kstatus and Argo CD judge these objects?
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -7,16 +7,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
 
-/// What a judge says of an object.
+/// A judge's verdict on an object.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Verdict {
     /// `Current`, `InProgress`, `Failed`, `Terminating`; `Healthy`, `Progressing`, `Degraded`, `Suspended`.
     pub status: String,
-    /// Why, for people.
+    /// The reason, for people.
     pub message: String,
 }
 
-/// kstatus, as Flux has it.
+/// kstatus, as Flux uses it.
 pub fn kstatus(objects: &[Value]) -> Vec<Verdict> {
     ask("kstatus", &[], objects)
 }
@@ -26,7 +26,7 @@ pub fn argocd(checks: &Path, objects: &[Value]) -> Vec<Verdict> {
     ask("argocd-health", &[checks], objects)
 }
 
-/// The repository, whichever package asks.
+/// The root of the repository, for any package.
 pub fn root() -> PathBuf {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut above = package.ancestors();
@@ -34,12 +34,12 @@ pub fn root() -> PathBuf {
     found.expect("no folder of tools").to_owned()
 }
 
-/// The health checks as they are contributed to Argo CD.
+/// The health checks in the form contributed to Argo CD.
 pub fn contributed() -> PathBuf {
     root().join("deploy/argocd/resource_customizations")
 }
 
-/// Where the program is; builds it, where `make test` has not done so.
+/// The path of the program, which is built if `make test` has not built it.
 pub fn program(name: &str) -> String {
     let built = Command::new(root().join("tools/build")).arg(name).output();
     let built = built.expect("tools/build does not start");
@@ -48,7 +48,7 @@ pub fn program(name: &str) -> String {
     String::from_utf8_lossy(&built.stdout).trim().to_owned()
 }
 
-/// One verdict for each object.
+/// Returns one verdict for each object.
 fn ask(name: &str, arguments: &[&Path], objects: &[Value]) -> Vec<Verdict> {
     let mut judge = Command::new(program(name))
         .args(arguments)
@@ -59,7 +59,7 @@ fn ask(name: &str, arguments: &[&Path], objects: &[Value]) -> Vec<Verdict> {
         .expect("the judge does not start");
     let mut input = judge.stdin.take().expect("an input");
     let lines: String = objects.iter().map(|object| format!("{object}\n")).collect();
-    // The judge answers while it reads: neither may wait for the other.
+    // The judge answers while it reads, so writing and reading must be concurrent.
     let writer = thread::spawn(move || input.write_all(lines.as_bytes()));
     let output = judge.wait_with_output().expect("the judge does not end");
     let told = String::from_utf8_lossy(&output.stderr);

@@ -3,13 +3,13 @@
 #   $1  the cluster's directory
 #   $2  `remove` to delete that directory at the end, `keep` to leave it
 #
-# Standard input is a pipe that only the owner holds open. It carries commands, one a line:
+# Standard input is a pipe that only the owner holds open. It carries commands, one per line:
 #
-#   start NAME   run the command in run/NAME.args (one argument a line), output to log/NAME.log
+#   start NAME   run the command in run/NAME.args (one argument per line), output to log/NAME.log
 #   stop NAME    kill it
 #
-# A process that ended leaves run/NAME.exit. When the pipe closes, because the owner closed it or because the owner is
-# no more, everything ends. The owner's terminal has no say: Ctrl-C is for the owner.
+# A process that ended leaves run/NAME.exit. When the pipe closes, because the owner closed it or has ended, all processes
+# end. Ctrl-C in the owner's terminal affects only the owner.
 
 dir=$1
 ending=$2
@@ -18,8 +18,8 @@ etcd='' apiserver='' controllers=''
 trap '' INT HUP PIPE QUIT
 trap 'finish; exit 0' TERM
 
-# Runs one process and stays with it, to kill it when asked to. Asked twice, see `doom`: a signal that comes while this
-# subshell is being made can be lost.
+# Runs one process and attends it, to kill it on request. `doom` makes the request in two ways, since a signal that arrives
+# while this subshell is being created can be lost.
 attend() {
     name=$1
     child='' doomed=''
@@ -33,14 +33,14 @@ attend() {
     echo "$child" >"$dir/run/$name.pid"
     wait "$child"
     code=$?
-    # A wait that a signal cut short has not waited.
+    # A signal interrupts the wait, so wait again.
     [ -z "$doomed" ] || wait "$child"
     echo "$code" >"$dir/run/$name.exit.new"
     mv -f "$dir/run/$name.exit.new" "$dir/run/$name.exit"
 }
 
-# Ends the process that subshell $2 attends under the name $1. The file is for a subshell that has not come as far as to
-# look for it, the signal for one that has.
+# Kills the process that subshell $2 attends under the name $1. The file is for a subshell that has not checked for it yet; the
+# signal is for one that has.
 doom() {
     [ -n "$2" ] || return
     : >"$dir/run/$1.doomed"

@@ -1,4 +1,4 @@
-//! Which file of a crate imports which.
+//! Finds which files of a crate import which.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -10,11 +10,11 @@ type Module = Vec<String>;
 /// A name that a file uses.
 struct Import {
     path: Vec<String>,
-    /// It is handed on to whoever uses this file.
+    /// Whether it is re-exported.
     is_handed_on: bool,
 }
 
-/// What stands in one file.
+/// The imports of one file.
 #[derive(Default)]
 struct Imports(Vec<Import>);
 
@@ -77,7 +77,7 @@ impl<'a> Visit<'a> for Imports {
     }
 }
 
-/// The folders of the crate that a source uses.
+/// The folders of the crate that a source file uses.
 pub fn modules(source: &str) -> BTreeSet<String> {
     let imports = Imports::of(source).0.into_iter();
     let ours = imports.filter(|import| import.path[0] == "crate");
@@ -91,7 +91,7 @@ pub struct Crate {
 }
 
 impl Crate {
-    /// Of paths below the folder of the root file, and what stands in them.
+    /// Takes paths below the folder of the root file, and the text of each file.
     pub fn of(files: impl IntoIterator<Item = (PathBuf, String)>) -> Self {
         let files = files.into_iter().map(|(path, source)| {
             let mut module: Module = path
@@ -107,7 +107,7 @@ impl Crate {
         }
     }
 
-    /// Files that import each other in a circle: one such circle, its first file last again.
+    /// One cycle of files that import each other, with the first file repeated at the end; none if there is no cycle.
     pub fn circle(&self) -> Option<Vec<String>> {
         let mut done = BTreeSet::new();
         let mut way = Vec::new();
@@ -143,7 +143,7 @@ impl Crate {
         circle
     }
 
-    /// The files that this one needs. What it hands on from the files below it, it only shows.
+    /// The files that this one needs. Re-exports of files below it do not count.
     fn imported(&self, module: &Module) -> BTreeSet<Module> {
         let imports = self.files[module].1.0.iter();
         let needed = imports.filter_map(|import| {
@@ -153,7 +153,7 @@ impl Crate {
         needed.filter(|home| home != module).collect()
     }
 
-    /// The same path from the root; none of another crate's name.
+    /// The same path from the root of the crate; none if it belongs to another crate.
     fn absolute(&self, module: &Module, path: &[String]) -> Option<Module> {
         let supers = path.iter().take_while(|word| *word == "super").count();
         match path[0].as_str() {
@@ -175,7 +175,7 @@ impl Crate {
         }
     }
 
-    /// The file in which a name is at home, also where another one hands it on.
+    /// The file that defines a name, even if another file re-exports it.
     fn home(&self, path: &[String]) -> Module {
         let own = (0..=path.len())
             .rev()

@@ -1,4 +1,4 @@
-//! What the chart sets for a CA bundle is understood by what verifies certificates in the operator.
+//! The operator's certificate verifier understands the environment that the chart sets for a CA bundle.
 
 use crate::rendered::helm_with;
 use cloud_server_operator::cloud::Trust;
@@ -9,11 +9,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where the test that judges finds the certificates.
+/// Names the folder in which the second test finds the certificates.
 const CERTIFICATES: &str = "CHART_TEST_CERTIFICATES";
 const NAME: &str = "cloud.example";
 
-/// An authority, and a certificate by it.
+/// An authority, and a certificate that it issued.
 fn authority() -> (String, Vec<u8>) {
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
@@ -51,7 +51,7 @@ fn a_ca_bundle_is_trusted_beside_the_authorities_of_the_image() {
     fs::write(at("trusted/bundle.der"), by_the_bundle).unwrap();
     fs::write(at("refused/nobody.der"), by_nobody).unwrap();
 
-    // What the chart says, with the two folders of the container where they are here.
+    // The value from the chart, with the container's two folders replaced by local ones.
     let release = helm_with(&[r#"caBundle.configMapName="ours""#]);
     let pod = &release["Deployment cloud-server-system/cloud-server-operator"]["spec"]["template"]
         ["spec"];
@@ -70,7 +70,7 @@ fn a_ca_bundle_is_trusted_beside_the_authorities_of_the_image() {
         .replace("/etc/ssl/certs", &here(at("image")))
         .replace(bundle, &here(at("bundle")));
 
-    // In a process of its own, since the environment is the process's.
+    // In a separate process, since the environment belongs to the process.
     let judged = Command::new(std::env::current_exe().unwrap())
         .args([
             "--exact",

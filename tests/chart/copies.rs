@@ -1,11 +1,11 @@
-//! What the chart has of its own is a copy where nothing can be chosen: helm reads no file outside of a chart, and tools that fetch
-//! a chart from a repository leave links out.
+//! The files of the chart that have no parameters are copies: helm reads no file outside of a chart, and tools that fetch a
+//! chart from a repository omit links.
 
 use crate::{chart, root};
 use std::collections::BTreeSet;
 use std::fs;
 
-/// Where each file of `files/` comes from.
+/// The source of each file in `files/`.
 const COPIES: [(&str, &str); 9] = [
     ("crds.yaml", "crds/cloudserver.dev.yaml"),
     ("operator-role.yaml", "deploy/shared/operator-role.yaml"),

@@ -1,4 +1,5 @@
-//! The chart on a real control plane: what is stored, upgraded, and left. No Pods run there, so nothing waits for them.
+//! The chart on a real control plane: the objects that it stores, upgrades and leaves behind. No Pods run there, so the tests
+//! do not wait for Pods.
 
 use crate::rendered::{KEPT, LABELS_OF_HELM, Objects, copy, identity, objects};
 use crate::{OPERATOR, OWN, chart, helm, refused, root, succeeded};
@@ -11,7 +12,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// Long enough for a machine that builds three other things.
+/// Long enough for a machine that runs three other builds.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 async fn start() -> Cluster {
@@ -35,7 +36,7 @@ fn kubectl(cluster: &Cluster, arguments: &[&str], input: &str) -> Output {
     run(cluster.kubectl().args(arguments), input)
 }
 
-/// Of the one release here, or of another of that name.
+/// Runs helm on a release with this name.
 fn release(cluster: &Cluster, verb: &str, name: &str, arguments: &[&str]) -> Output {
     let mut command = helm();
     command
@@ -50,12 +51,12 @@ fn make_namespace(cluster: &Cluster) {
     succeeded(&kubectl(cluster, &["apply", "-f", "-"], &namespace));
 }
 
-/// What `make dist` makes.
+/// The install.yaml that `make dist` creates.
 fn install_yaml(directory: &Path) -> String {
     let kubectl = devcluster::Executables::find_or_build().unwrap();
     let mut make = Command::new("make");
     make.arg("--directory").arg(root()).arg("dist");
-    // Of the make that runs the tests, if there is one.
+    // These come from the make that runs the tests, if there is one.
     make.env_remove("MAKEFLAGS").env_remove("MAKELEVEL");
     make.env("KUBECTL", kubectl.path("kubectl"));
     make.arg(format!("DIST={}", directory.display()));
@@ -63,7 +64,7 @@ fn install_yaml(directory: &Path) -> String {
     fs::read_to_string(directory.join("install.yaml")).unwrap()
 }
 
-/// What the control plane has stored of these, without what differs from one cluster or one release to the next.
+/// The stored form of these objects, without the values that differ between clusters or releases.
 fn stored(cluster: &Cluster, manifest: &str) -> Objects {
     let get = ["get", "-o", "json", "-f", "-"];
     let list = succeeded(&kubectl(cluster, &get, manifest));
@@ -106,12 +107,12 @@ async fn the_chart_and_the_single_file_of_make_dist_install_the_same_objects() {
     let file = install_yaml(directory.path());
     let (by_file, by_chart) = tokio::join!(start(), start());
 
-    // Twice, as who upgrades does.
+    // Twice, as in an upgrade.
     for _ in 0..2 {
         succeeded(&kubectl(&by_file, &["apply", "-f", "-"], &file));
     }
     make_namespace(&by_chart);
-    // The package, and not the folder that it is made of.
+    // The package, not the folder that it is made from.
     let package = format!("{OPERATOR}-{}.tgz", env!("CARGO_PKG_VERSION"));
     let package = directory.path().join(package);
     let package = package.to_str().unwrap();
@@ -123,7 +124,7 @@ async fn the_chart_and_the_single_file_of_make_dist_install_the_same_objects() {
         let changes = json_patch::diff(object, &other[name]);
         assert!(changes.is_empty(), "{name}: {changes}");
     }
-    // And the chart nothing that is not in the file.
+    // And the chart contains no object that is not in the file.
     let mut manifest = helm();
     manifest.env("KUBECONFIG", by_chart.kubeconfig_path());
     manifest.args(["get", "manifest", OPERATOR, "--namespace", OWN]);
@@ -135,7 +136,7 @@ async fn the_chart_and_the_single_file_of_make_dist_install_the_same_objects() {
     assert_eq!(more, [""; 0]);
 }
 
-/// The chart as an older release could have been: a definition without one of its short names.
+/// The chart as an older release could have been: one definition lacks one of its short names.
 fn older_chart(directory: &Path) {
     copy(&chart(), directory);
     let file = directory.join("files/crds.yaml");
@@ -165,7 +166,7 @@ spec: {region: ru-moscow-1, zone: ru-moscow-1-a, package: {code: ru-moscow-1-a-c
        image: {id: img-debian12aaaa}, firewall: {id: fw-examplegroup2}, login: {sshKey: {id: key-examplepair2}}}
 "#;
 
-/// The UIDs of what has to outlive the release: another one would be another object.
+/// The UIDs of the objects that must outlive the release: a new UID would mean a new object.
 fn uids(cluster: &Cluster) -> BTreeMap<&'static str, String> {
     let kept = [
         ["customresourcedefinition", "instances.cloudserver.dev"],
@@ -186,7 +187,7 @@ fn uids(cluster: &Cluster) -> BTreeMap<&'static str, String> {
         .collect()
 }
 
-/// A field of what is stored, as text.
+/// A field of a stored object, as text.
 fn field(cluster: &Cluster, object: &[&str], path: &str) -> String {
     let mut get = vec!["get"];
     get.extend(object);
@@ -210,7 +211,7 @@ async fn an_upgrade_upgrades_the_definitions_and_an_uninstallation_leaves_them_w
         if output.status.success() {
             break;
         }
-        // The definitions are stored, and served a moment later.
+        // The apiserver serves a definition a moment after it was stored.
         let why = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(Instant::now() < deadline, "not accepted: {why}");
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -233,14 +234,14 @@ async fn an_upgrade_upgrades_the_definitions_and_an_uninstallation_leaves_them_w
         field(&cluster, &writer, "{.rules[0].verbs[*]}"),
         "create patch"
     );
-    // Who takes them out of the release has them all the same.
+    // A user who removes the definitions from the release keeps them in the cluster.
     let upgrade = [current, "--set", "crds.install=false"];
     succeeded(&release(&cluster, "upgrade", OPERATOR, &upgrade));
     let get = ["get", "clusterrole", "cloud-server-operator-secret-writer"];
     let gone = refused(&kubectl(&cluster, &get, ""));
     assert!(gone.contains("NotFound"), "{gone}");
     assert_eq!(uids(&cluster), before);
-    // Else helm takes the values of the release before.
+    // Without the flag, helm would reuse the values of the previous release.
     let upgrade = [current, "--reset-values"];
     succeeded(&release(&cluster, "upgrade", OPERATOR, &upgrade));
 
@@ -260,7 +261,7 @@ async fn an_upgrade_upgrades_the_definitions_and_an_uninstallation_leaves_them_w
     ];
     assert_eq!(left, kept);
 
-    // The same release takes them up again, another one where it is told to.
+    // The same release adopts them again; another release does so only if configured.
     succeeded(&release(&cluster, "install", OPERATOR, &[current]));
     assert_eq!(uids(&cluster), before);
     succeeded(&release(&cluster, "uninstall", OPERATOR, &[]));

@@ -1,5 +1,5 @@
-//! What the field says of `deploy/` and of the chart: kubeconform, by the schemas of a real apiserver; kube-score, by its rules;
-//! and that apiserver's own Pod Security.
+//! Checks `deploy/` and the chart with standard tools: kubeconform with the schemas of a real apiserver, kube-score with its
+//! rules, and that apiserver's Pod Security.
 
 use crate::rendered::{identity, objects};
 use crate::{OPERATOR, OWN, built, chart, helm, kubectl, refused, root, succeeded};
@@ -11,7 +11,7 @@ use std::io::Write;
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
-/// The manifests as they are without any choice of the user's.
+/// The manifests without any option chosen by a user.
 fn manifests() -> [(&'static str, String); 2] {
     let mut folder = kubectl();
     folder.arg("kustomize").arg(root().join("deploy"));
@@ -31,7 +31,7 @@ fn run(command: &mut Command, input: &str) -> Output {
         .unwrap();
     let mut stdin = process.stdin.take().unwrap();
     let input = input.to_owned();
-    // It may answer while it reads.
+    // The tool may write output while it still reads input.
     let writer = std::thread::spawn(move || stdin.write_all(input.as_bytes()));
     let output = process.wait_with_output().unwrap();
     writer.join().unwrap().unwrap();
@@ -42,10 +42,10 @@ async fn start() -> Cluster {
     Cluster::builder().audit(false).start().await.unwrap()
 }
 
-/// Where `$ref` points to, in an OpenAPI document of version 2.
+/// The prefix of `$ref` in an OpenAPI document of version 2.
 const DEFINITIONS: &str = "#/definitions/";
 
-/// The definitions that a schema needs, itself and those of these among them.
+/// Collects the definitions that a schema references, directly or indirectly.
 fn needed(schema: &Value, all: &Map<String, Value>, found: &mut Map<String, Value>) {
     match schema {
         Value::Object(fields) => {
@@ -63,7 +63,8 @@ fn needed(schema: &Value, all: &Map<String, Value>, found: &mut Map<String, Valu
     }
 }
 
-/// Says in JSON Schema what the apiserver means: a field that is not there is an error, and what may be a number is no text alone.
+/// Expresses in JSON Schema how strict the apiserver is: an unknown field is an error, and a value that may be a number is not
+/// restricted to text.
 fn made_strict(definition: &mut Value) {
     if definition["properties"].is_object() && definition["additionalProperties"].is_null() {
         definition["additionalProperties"] = json!(false);
@@ -73,11 +74,11 @@ fn made_strict(definition: &mut Value) {
     }
 }
 
-/// Schemas of an apiserver, each in a file as kubeconform asks for it.
+/// Schemas of an apiserver, each in a file with the name that kubeconform expects.
 struct Schemas(TempDir);
 
 impl Schemas {
-    /// Of the kinds of these objects, by what the apiserver itself publishes.
+    /// The schemas of the kinds of these objects, as the apiserver itself publishes them.
     fn of(cluster: &Cluster, manifests: &[(&str, String)]) -> Self {
         let get = ["get", "--raw", "/openapi/v2"];
         let published = succeeded(&cluster.kubectl().args(get).output().unwrap());
@@ -116,9 +117,9 @@ impl Schemas {
         Self(folder)
     }
 
-    /// What kubeconform says of a text: whether all is well, and what it says of each object.
+    /// The verdict of kubeconform on a text: whether it is valid, and the result for each object.
     fn judge(&self, yaml: &str) -> (bool, Value) {
-        // It calls the version of the core group its group.
+        // kubeconform uses the version as group name for the core group.
         let version =
             "{{if ne .Group .ResourceAPIVersion}}{{.Group}}/{{end}}{{.ResourceAPIVersion}}";
         let files = format!(
@@ -170,7 +171,7 @@ async fn all_objects_are_as_the_schemas_of_the_apiserver_have_them_and_kubeconfo
     }
 }
 
-/// What kube-score would have otherwise, and why it is as it is.
+/// Deviations from kube-score's rules, each with its reason.
 const ON_PURPOSE: [(&str, &str); 6] = [
     (
         "container-cpu-requests-equal-limits",
@@ -198,7 +199,7 @@ const ON_PURPOSE: [(&str, &str); 6] = [
     ),
 ];
 
-/// A warning of kube-score: 1 is what it calls critical, and 10 is well.
+/// A warning of kube-score. 1 is critical, 10 is fine.
 const WARNING: u64 = 5;
 
 #[test]
@@ -206,7 +207,7 @@ fn kube_score_finds_nothing_that_is_not_on_purpose() {
     for (name, yaml) in manifests() {
         let mut judge = Command::new(built("kube-score"));
         judge.args(["score", "--output-format", "json", "--all-default-optional"]);
-        // Without a limit it is not throttled, see the first of the reasons. That of memory is asked for.
+        // Without a CPU limit it is not throttled, see the first of the reasons. A memory limit is required.
         judge.arg("--ignore-container-cpu-limit");
         judge.args(["--kubernetes-version", "v1.33", "-"]);
         let said = run(&mut judge, &yaml);
@@ -237,7 +238,7 @@ fn kube_score_finds_nothing_that_is_not_on_purpose() {
     }
 }
 
-/// The Pod that a manifest's Deployment makes, in another namespace.
+/// The Pod of the Deployment in a manifest, in another namespace.
 fn pod(yaml: &str, namespace: &str) -> Value {
     let deployments = objects(yaml)
         .into_values()
@@ -285,7 +286,7 @@ async fn pod_security_restricted_admits_the_operators_pod_and_none_that_is_weake
             "/spec/containers/0/securityContext",
         );
         for (place, change, why) in [
-            // Both, since one without the other is no Pod.
+            // Both changes, since the Pod would be invalid with only one of them.
             (
                 of_container,
                 json!({"privileged": true, "allowPrivilegeEscalation": null}),

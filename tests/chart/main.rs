@@ -1,5 +1,5 @@
-//! The Helm chart, by the real helm: it makes what `deploy/` makes, its values do what they say, and a real control plane takes
-//! what it makes.
+//! Tests the Helm chart with the real helm: it creates the same objects as `deploy/`, its values work as documented, and a real
+//! control plane accepts its objects.
 
 #![allow(
     clippy::unwrap_used,
@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
-/// The name of release, chart, and of most of what it makes.
+/// The name of the release, the chart, and most of the chart's objects.
 const OPERATOR: &str = "cloud-server-operator";
 
 /// The operator's own namespace in `deploy/`.
@@ -35,7 +35,7 @@ fn chart() -> PathBuf {
     root().join("deploy/chart")
 }
 
-/// A pinned program, built where it is missing, which takes minutes, once for each user.
+/// A pinned program, which is built if missing. A build takes minutes, once for each user.
 fn built(name: &str) -> PathBuf {
     let mut build = Command::new(root().join("tools/build"));
     PathBuf::from(succeeded(&build.arg(name).output().unwrap()).trim())
@@ -43,7 +43,7 @@ fn built(name: &str) -> PathBuf {
 
 /// The pinned helm.
 ///
-/// It reads nothing of the user's: no repositories, no plugins, no namespace from the environment.
+/// It uses no configuration of the user: no repositories, no plugins, no namespace from the environment.
 fn helm() -> Command {
     static HELM: OnceLock<PathBuf> = OnceLock::new();
     static NOTHING: OnceLock<tempfile::TempDir> = OnceLock::new();
@@ -62,7 +62,7 @@ fn helm() -> Command {
     command
 }
 
-/// The kubectl that the control plane's executables come with; kustomize is part of it.
+/// The kubectl that is built together with the control plane; it includes kustomize.
 fn kubectl() -> Command {
     static KUBECTL: OnceLock<PathBuf> = OnceLock::new();
     let kubectl = KUBECTL.get_or_init(|| {
@@ -72,14 +72,14 @@ fn kubectl() -> Command {
     Command::new(kubectl)
 }
 
-/// What it said, of a command that has to succeed.
+/// The output of a command that must succeed.
 fn succeeded(output: &Output) -> String {
     let why = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{why}");
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
-/// Why it failed, of a command that has to.
+/// The error of a command that must fail.
 fn refused(output: &Output) -> String {
     let done = String::from_utf8_lossy(&output.stdout);
     assert!(!output.status.success(), "not refused: {done}");

@@ -1,22 +1,22 @@
-//! The NetworkPolicy, read as Cilium reads it: an `ipBlock` matches neither nodes nor Pods. In a cluster of that kind the operator
-//! has to reach the apiserver all the same.
+//! Evaluates the NetworkPolicy as Cilium does: an `ipBlock` matches neither nodes nor Pods. The operator must reach the
+//! apiserver in such a cluster, too.
 
 use crate::rendered::{helm_with, kustomize};
 use crate::{OPERATOR, OWN, root};
 use serde_json::{Value, json};
 
-/// Where a connection goes.
+/// The destination of a connection.
 #[derive(Clone, Copy, Debug)]
 enum To<'a> {
-    /// A node, or a process on it, such as the apiserver.
+    /// A node, or a process on it, for example the apiserver.
     Node,
     /// A Pod in this namespace.
     Pod(&'a str),
-    /// An address outside of the cluster, and the blocks of the policy that it belongs to.
+    /// An address outside of the cluster, with the policy's blocks that contain it.
     World(&'a [&'a str]),
 }
 
-/// Whether Cilium lets the operator connect. Selectors of Pods are not read: no rule here has one.
+/// Whether Cilium lets the operator connect. Pod selectors are not evaluated, since no rule here has one.
 fn connects(policy: &Value, to: To<'_>, port: u16) -> bool {
     let mut rules = policy["spec"]["egress"].as_array().unwrap().iter();
     rules.any(|rule| {
@@ -48,7 +48,7 @@ fn of(objects: &crate::rendered::Objects) -> &Value {
     &objects[&format!("NetworkPolicy {OWN}/{OPERATOR}")]
 }
 
-/// AWS, by IPv4.
+/// AWS, over IPv4.
 const METADATA: To<'_> = To::World(&["0.0.0.0/0", "169.254.0.0/16"]);
 const SERVICE: To<'_> = To::World(&["::/0"]);
 
@@ -82,7 +82,7 @@ fn the_values_open_another_port_of_the_apiserver_and_a_collector_in_a_pod() {
     assert!(!connects(policy, To::Pod("team-a"), 4318));
 }
 
-/// A rule without ports would open every port.
+/// A rule without ports would allow every port.
 #[test]
 fn without_a_port_of_the_apiserver_there_is_no_rule_for_it() {
     let objects = helm_with(&["networkPolicy.apiserverPorts=[]"]);

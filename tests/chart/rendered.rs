@@ -1,4 +1,4 @@
-//! Objects as helm and kustomize make them from files, without a cluster.
+//! Objects that helm and kustomize render from files, without a cluster.
 
 use crate::{OPERATOR, OWN, chart, helm, kubectl, root, succeeded};
 use serde_json::Value;
@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use tempfile::TempDir;
 
-/// The labels that tell helm's releases apart. `deploy/` has none of them: nothing is a release there.
+/// The labels by which helm distinguishes its releases. `deploy/` has none of them, since it is not installed as a release.
 pub const LABELS_OF_HELM: [&str; 4] = [
     "helm.sh/chart",
     "app.kubernetes.io/instance",
@@ -15,13 +15,13 @@ pub const LABELS_OF_HELM: [&str; 4] = [
     "app.kubernetes.io/version",
 ];
 
-/// What makes helm leave an object where it is.
+/// The annotation that makes helm keep an object.
 pub const KEPT: &str = "helm.sh/resource-policy";
 
-/// Objects by kind, namespace (none of what belongs to none) and name.
+/// Objects by kind, namespace (absent for cluster-scoped objects) and name.
 pub type Objects = BTreeMap<String, Value>;
 
-/// The objects of a text, none of them twice.
+/// The objects of a text; panics if one occurs twice.
 pub fn objects(yaml: &str) -> Objects {
     let all: Vec<Value> = serde_saphyr::from_multiple(yaml).unwrap();
     let mut objects = Objects::new();
@@ -36,11 +36,11 @@ pub fn objects(yaml: &str) -> Objects {
     objects
 }
 
-/// JSON has one kind of number: 1.0 is 1, and kustomize writes it so.
+/// JSON has one kind of number: kustomize writes 1.0 as 1.
 fn plain_numbers(value: &mut Value) {
     match value {
         Value::Number(number) => {
-            // By its text, since a comparison of floating point numbers would need an excuse.
+            // By its text, since clippy objects to comparisons of floating point numbers.
             let text = number.to_string();
             let whole = text.strip_suffix(".0").map(str::parse::<i64>);
             if let Some(Ok(whole)) = whole {
@@ -63,7 +63,7 @@ pub fn identity(object: &Value) -> String {
     }
 }
 
-/// What `helm template` makes of the chart with these values, as a release of this namespace.
+/// The output of `helm template` with these values, for a release in this namespace.
 pub fn helm_in(namespace: &str, values: &[&str]) -> Objects {
     let mut template = helm();
     template
@@ -76,12 +76,12 @@ pub fn helm_in(namespace: &str, values: &[&str]) -> Objects {
     objects(&succeeded(&template.output().unwrap()))
 }
 
-/// The same in the namespace of `deploy/`.
+/// The output in the namespace of `deploy/`.
 pub fn helm_with(values: &[&str]) -> Objects {
     helm_in(OWN, values)
 }
 
-/// A copy of the manifests, in which a user writes kustomizations of his own.
+/// A copy of the manifests, in which a user writes kustomizations.
 pub struct Manifests(TempDir);
 
 impl Manifests {
@@ -93,7 +93,7 @@ impl Manifests {
         Self(directory)
     }
 
-    /// Takes the mark of a comment from a line that has to be there.
+    /// Uncomments a line that must exist.
     pub fn switch_on(&self, file: &str, line: &str) {
         let path = self.0.path().join(file);
         let text = fs::read_to_string(&path).unwrap();
@@ -102,7 +102,7 @@ impl Manifests {
         fs::write(path, text.replace(&off, &format!("{line}\n"))).unwrap();
     }
 
-    /// A kustomization of one's own beside `deploy/`.
+    /// Renders a user's kustomization next to `deploy/`.
     pub fn own(&self, text: &str) -> Objects {
         let folder = self.0.path().join("own");
         fs::create_dir_all(&folder).unwrap();
@@ -115,7 +115,7 @@ impl Manifests {
     }
 }
 
-/// What `kubectl kustomize` makes of a folder.
+/// The output of `kubectl kustomize` for a folder.
 pub fn kustomize(folder: &Path) -> Objects {
     let output = kubectl().arg("kustomize").arg(folder).output().unwrap();
     objects(&succeeded(&output))

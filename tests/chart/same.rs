@@ -1,14 +1,14 @@
-//! The chart makes what `deploy/` makes. Three differences are allowed, and no other:
+//! The chart creates the same objects as `deploy/`, with only three differences:
 //!
-//! * the labels by which helm tells its releases apart;
-//! * the annotation that makes helm leave the definitions where they are;
-//! * the Namespace: helm keeps the release in it, so it is there before the chart is.
+//! * the labels by which helm distinguishes its releases;
+//! * the annotation that makes helm keep the definitions;
+//! * the Namespace: helm stores the release in it, so it exists before the chart is installed.
 
 use crate::rendered::{KEPT, LABELS_OF_HELM, Manifests, Objects, helm_in, helm_with, kustomize};
 use crate::{OPERATOR, OWN, root};
 use serde_json::Value;
 
-/// The objects of a release without what is allowed to differ, all of which has to be there.
+/// The objects of a release without the allowed differences, each of which must be present.
 fn without_helms(mut objects: Objects) -> Objects {
     for (name, object) in &mut objects {
         let metadata = object["metadata"].as_object_mut().unwrap();
@@ -18,7 +18,7 @@ fn without_helms(mut objects: Objects) -> Objects {
         }
         let is_definition = name.starts_with("CustomResourceDefinition ");
         if is_definition {
-            // It had none before.
+            // It has no labels in `deploy/`.
             assert!(labels.is_empty(), "{name}: {labels:?}");
             metadata.remove("labels");
             let annotations = metadata["annotations"].as_object_mut().unwrap();
@@ -84,7 +84,7 @@ fn each_piece_is_the_one_that_kustomize_adds_for_all_namespaces() {
 
 #[test]
 fn for_one_namespace_it_is_what_deploy_namespaced_is_with_and_without_its_pieces() {
-    // As named in names.yaml.
+    // The names from names.yaml.
     let (own, watched) = ("cloud-server-team-a", r#"watchNamespaces=["team-a"]"#);
     let manifests = Manifests::copy();
     let folder = "deploy/namespaced";
@@ -121,7 +121,7 @@ fn no_right_reaches_beyond_the_namespaces_that_are_watched() {
     for (name, object) in &release {
         let namespace = object["metadata"]["namespace"].as_str();
         match object["kind"].as_str().unwrap() {
-            // The identity of the cluster is all that is asked for outside.
+            // The identity of the cluster is the only cluster-wide permission.
             "ClusterRoleBinding" => assert_eq!(
                 object["roleRef"]["name"], "cloud-server-operator-identity",
                 "{name}"

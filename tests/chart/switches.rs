@@ -1,5 +1,5 @@
-//! Each value changes what it says, and nothing else: what it makes of the defaults is a patch, and each operation of the patch is
-//! named here.
+//! Each value changes only the fields that it documents: its effect on the default objects is a JSON patch, and the test lists
+//! each operation of that patch.
 
 use crate::rendered::{LABELS_OF_HELM, Objects, helm_with, kustomize};
 use crate::{OWN, root};
@@ -26,7 +26,7 @@ fn difference(from: &Objects, to: &Objects) -> Vec<Value> {
     operations
 }
 
-/// The path of a field of an object in such a patch.
+/// The path of an object's field in such a patch.
 fn at(object: &str, field: &str) -> String {
     format!("/{}{field}", object.replace('/', "~1"))
 }
@@ -150,7 +150,7 @@ fn a_ca_bundle_is_mounted_and_named_beside_the_authorities_of_the_image() {
         added(pod("/spec/volumes/1"), volume.clone()),
     ];
     assert_eq!(found, wanted);
-    // Beside the certificate of metrics, which is a volume too.
+    // Together with the certificate for metrics, which is a volume, too.
     let both = helm_with(&[
         r#"caBundle.configMapName="our-authorities""#,
         "metrics.auth.enabled=true",
@@ -273,7 +273,7 @@ fn a_service_monitor_asks_each_replica_at_the_port_that_metrics_have() {
         assert_eq!(listens.count(), 1, "{ports}");
         let spec = &objects[&monitor]["spec"];
         assert_eq!(spec["endpoints"], json!([endpoint]));
-        // The one selects the other, and that the Pods.
+        // The ServiceMonitor selects the Service, and the Service selects the Pods.
         let (labels, pods) = (
             &objects[&service]["metadata"]["labels"],
             &objects[DEPLOYMENT]["spec"]["template"]["metadata"]["labels"],
@@ -328,7 +328,7 @@ fn alerts_and_dashboard_are_those_of_deploy_with_the_labels_that_are_asked_for()
             "prometheusRule",
             r#"{"release":"prometheus"}"#,
         ),
-        // The default's label can be taken away.
+        // The label of the default can be removed.
         (
             &dashboard,
             "data",
@@ -337,7 +337,7 @@ fn alerts_and_dashboard_are_those_of_deploy_with_the_labels_that_are_asked_for()
         ),
     ] {
         let switch = format!("{value}.enabled=true");
-        // Nothing else is added, and by default not even that.
+        // Nothing else is added; by default, not even this object.
         let found = changes(&[&switch]);
         let [addition] = found.as_slice() else {
             panic!("{value}: {found:?}");
@@ -355,7 +355,7 @@ fn alerts_and_dashboard_are_those_of_deploy_with_the_labels_that_are_asked_for()
         for label in LABELS_OF_HELM {
             assert!(all.remove(label).is_some(), "{value} lacks {label}");
         }
-        // The ConfigMap of kustomize has the sidecar's label alone.
+        // The ConfigMap of kustomize has only the sidecar's label.
         let mut expected = wanted["metadata"]["labels"].clone();
         expected["app.kubernetes.io/name"] = json!("cloud-server-operator");
         assert_eq!(labels, expected, "{value}");

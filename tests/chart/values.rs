@@ -1,4 +1,4 @@
-//! What helm says of the chart and of values that cannot be right, before anything is installed; and what it tells whoever installs.
+//! Helm's checks of the chart and of invalid values before an installation, and the notes that it prints for users.
 
 use crate::{OPERATOR, OWN, chart, helm, refused, succeeded};
 use serde_json::Value;
@@ -22,7 +22,7 @@ fn helm_finds_nothing_to_say_against_the_chart() {
     }
 }
 
-/// Why helm refuses to render with this value.
+/// The reason why helm refuses to render with this value.
 fn why(value: &str) -> String {
     let mut template = helm();
     template.args(["template", OPERATOR]).arg(chart());
@@ -114,7 +114,7 @@ fn a_value_that_cannot_be_right_is_refused_with_its_name() {
     }
 }
 
-/// Whatever has a default has a rule, and the other way round: a value is in both files, or in neither.
+/// Every value with a default has a rule in the schema, and every rule has a default: both files contain the same values.
 #[test]
 fn the_schema_knows_each_value_and_no_other() {
     let read = |file: &str| fs::read_to_string(chart().join(file)).unwrap();
@@ -123,7 +123,7 @@ fn the_schema_knows_each_value_and_no_other() {
     assert_eq!(schema["additionalProperties"], false);
     let mut known = BTreeSet::new();
     paths_of_the_schema(&schema, &schema, "", &mut known);
-    // Helm's own, which no chart gives a value.
+    // Helm's own value, for which no chart has a default.
     assert!(known.remove("/global"));
     let mut given = BTreeSet::new();
     paths_of_the_values(&values, "", &known, &mut given);
@@ -156,7 +156,7 @@ fn paths_of_the_schema(root: &Value, schema: &Value, at: &str, found: &mut BTree
     }
 }
 
-/// As deep as the schema names fields.
+/// Descends as deep as the schema names fields.
 fn paths_of_the_values(
     values: &Value,
     at: &str,
@@ -172,7 +172,7 @@ fn paths_of_the_values(
     }
 }
 
-/// What is told to whoever installs with these values.
+/// The notes that helm prints for an installation with these values.
 fn notes(values: &[&str]) -> String {
     let mut install = helm();
     install.args(["install", OPERATOR]).arg(chart());

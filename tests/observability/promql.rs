@@ -1,11 +1,11 @@
-//! As much of PromQL as it takes to find what an expression asks for.
+//! A minimal parser for PromQL that finds the metrics of an expression.
 
-/// An expression, taken apart.
+/// A tokenized expression.
 pub struct Expression {
     tokens: Vec<Token>,
 }
 
-/// A metric, and the labels that it is selected by.
+/// A metric, and the labels in its selector.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Selector {
     pub metric: String,
@@ -18,7 +18,7 @@ enum Token {
     Sign(char),
 }
 
-/// Words that bind expressions together; what follows `by` and its like in brackets are labels.
+/// Operators between expressions. The words in brackets after `by` and the like are labels.
 const BINDING: [&str; 5] = ["and", "or", "unless", "bool", "offset"];
 const GROUPING: [&str; 6] = [
     "by",
@@ -35,7 +35,7 @@ impl Expression {
         let mut rest = text.chars().peekable();
         while let Some(c) = rest.next() {
             match c {
-                // What stands between quotes is a value, and between square brackets a time.
+                // A text in quotes is a value, and one in square brackets a time.
                 '"' => while rest.next().is_some_and(|c| c != '"') {},
                 '[' => while rest.next().is_some_and(|c| c != ']') {},
                 c if c.is_ascii_alphanumeric() || "_:$".contains(c) => {
@@ -54,7 +54,7 @@ impl Expression {
         Self { tokens }
     }
 
-    /// The metrics that it asks for, in order.
+    /// The metrics of the expression, in order.
     pub fn selectors(&self) -> Vec<Selector> {
         let mut found: Vec<Selector> = Vec::new();
         let mut at = 0;

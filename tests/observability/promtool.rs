@@ -1,4 +1,4 @@
-//! Prometheus' own judge of rules and metrics, as `make test` builds it.
+//! Prometheus' checker for rules and metrics, as `make test` builds it.
 
 use super::ROOT;
 use std::io::Write;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-/// Where it is; built where it is missing, which takes minutes, once for each user.
+/// Its path. If missing, it is built, which takes minutes, once for each user.
 fn path() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
     PATH.get_or_init(|| {
@@ -18,7 +18,7 @@ fn path() -> &'static Path {
     })
 }
 
-/// Runs it in the root of the repository, and gives what it said, which is to be success.
+/// Runs it in the root of the repository, requires success, and returns its output.
 pub fn run(arguments: &[&str], input: &str) -> String {
     let mut command = Command::new(path());
     command
@@ -43,7 +43,8 @@ pub fn run(arguments: &[&str], input: &str) -> String {
     said
 }
 
-/// OpenMetrics in the form that `promtool check metrics` reads: there a counter bears its whole name also where it is described.
+/// Converts OpenMetrics to the format that `promtool check metrics` reads, in which the description of a counter uses its whole
+/// name.
 pub fn older_form(text: &str) -> String {
     let counters: Vec<&str> = text
         .lines()

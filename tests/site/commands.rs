@@ -1,20 +1,20 @@
-//! The commands of a page, as one types them.
+//! The commands of a page, in the form in which users type them.
 
-/// What begins the line below a block that is not run.
+/// The beginning of the line below a block that the test does not run.
 const NOT_RUN: &str = "*Not run by the test: ";
 
-/// A block of a page that somebody is to type.
+/// A block of a page that users type.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Block {
     /// Commands, each of one line.
     Commands(Vec<String>),
-    /// A file of this name that is to be written.
+    /// A file with this name and content, which users write.
     File(String, String),
-    /// Commands of which the page says that no test runs them, and why.
+    /// Commands that the test does not run, for a reason that the page states.
     NotRun,
 }
 
-/// The blocks of a page. A pipe or a tree that is drawn has no language; all that has one has to be understood.
+/// The blocks of a page. Drawings of a pipe or a tree have no language; every block with a language must be understood.
 pub fn blocks(page: &str) -> Vec<Block> {
     let lines: Vec<&str> = page.lines().collect();
     let mut found = Vec::new();
@@ -47,7 +47,7 @@ pub fn blocks(page: &str) -> Vec<Block> {
     found
 }
 
-/// What stands behind the prompt; the rest is what the commands say.
+/// The texts after the prompt. All other lines are output.
 fn commands(body: &[&str]) -> Vec<String> {
     let typed = body.iter().filter_map(|line| line.strip_prefix("$ "));
     let typed: Vec<String> = typed.map(ToOwned::to_owned).collect();
@@ -66,12 +66,12 @@ fn file(above: &str, body: &[&str]) -> Block {
     Block::File(name.to_owned(), format!("{}\n", body.join("\n")))
 }
 
-/// A word of a shell.
+/// A text quoted as one word of a shell.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
 
-/// What does the blocks of a page, and shows each command before it runs.
+/// A script that performs the blocks of a page, and prints each command before it runs.
 pub fn script(page: &str, blocks: &[Block]) -> String {
     let mut script = String::new();
     for block in blocks {

@@ -1,15 +1,15 @@
-//! Other projects have kinds called Instance and Account, too, and kubectl then picks one by the name of its group. So a command that
-//! changes objects, or reads those of many namespaces, names ours in full.
+//! Other projects have kinds called Instance and Account as well, and kubectl then chooses one by the name of its group. So a
+//! command that changes objects, or reads objects of many namespaces, must use the full name of our kinds.
 
-/// Commands that change an object, whichever kind of the name kubectl picks.
+/// Commands that change an object, regardless of which kind kubectl chooses.
 const CHANGES: [&str; 7] = [
     "annotate", "delete", "edit", "label", "patch", "replace", "scale",
 ];
 
-/// Flags that mean more objects than one.
+/// Flags that select more than one object.
 const ALL: [&str; 3] = ["--all", "--all-namespaces", "-A"];
 
-/// Names that kubectl takes for a kind of ours, or for that of another project.
+/// Names that kubectl may interpret as one of our kinds or as a kind of another project.
 const SHORT: [&str; 6] = [
     "account",
     "accounts",
@@ -19,9 +19,9 @@ const SHORT: [&str; 6] = [
     "instances",
 ];
 
-/// Each command of kubectl in a page, a template, a script or a source file: to the end of its line, or of what is quoted as code.
+/// Each kubectl command in a page, a template, a script or a source file: up to the end of its line or of the quoted code.
 pub fn commands(text: &str) -> Vec<String> {
-    // A string of Rust and a command of a shell go on after a backslash.
+    // A backslash at the end of a line continues a Rust string or a shell command.
     let text = text.replace("\\\n", " ");
     let mut found = Vec::new();
     for (at, _) in text.match_indices("kubectl ") {
@@ -36,7 +36,7 @@ pub fn commands(text: &str) -> Vec<String> {
     found
 }
 
-/// The kinds that a command should name in full and does not.
+/// The kinds that a command should name in full but does not.
 pub fn ambiguous(command: &str) -> Vec<&str> {
     let words: Vec<&str> = command.split(' ').collect();
     let ours = words.get(1) == Some(&"cloudserver");

@@ -1,8 +1,8 @@
-//! A controller of Instances as the documentation of kube-rs suggests one, to be measured beside the operator.
+//! A controller of Instances in the style of the kube-rs documentation, for comparison with the operator in benchmarks.
 //!
-//! It works as long as nothing fails. It keeps no record of what it is about to buy, so a crash between the call and the write
-//! of its answer buys twice; it looks at each server by itself and bounds no requests. It knows neither selectors, imports,
-//! restarts, changed passwords nor policies, and reads of an Account the endpoint and the token.
+//! It works only if nothing fails. It keeps no record of a purchase before the call, so a crash between the call and the write
+//! of its answer buys a second server. It polls each server separately and does not limit its requests. It supports neither
+//! selectors, imports, restarts, changed passwords nor policies, and uses only the endpoint and the token of an Account.
 
 mod reconcile;
 mod service;
@@ -30,7 +30,7 @@ const CALL_DEADLINE: Duration = Duration::from_secs(30);
 /// A naive controller of Instances, for comparison.
 #[derive(Parser)]
 enum Command {
-    /// Watch Instances, and make the service follow them.
+    /// Watch Instances, and manage their servers.
     Run(RunArgs),
 }
 
@@ -44,11 +44,11 @@ struct RunArgs {
     #[arg(long = "namespace")]
     namespaces: Vec<String>,
 
-    /// Reconciles at the same time.
+    /// Concurrent reconciles.
     #[arg(long, default_value_t = 20)]
     concurrency: u16,
 
-    /// Flags of the operator that mean nothing here, so that one command line starts either.
+    /// Flags of the operator that have no effect here, so that the same command line starts both.
     #[arg(long = "leader-elect", hide = true, num_args = 0..=1, default_missing_value = "true", aliases = [
         "leader-elect-lease-duration", "leader-elect-renew-deadline", "leader-elect-retry-period",
         "leader-elect-resource-name", "leader-elect-resource-namespace",
@@ -110,7 +110,7 @@ async fn run(args: RunArgs) -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// The page of metrics, and the probes. It is ready as soon as it serves.
+/// The pages for metrics and probes. It is ready as soon as it serves.
 fn pages(stores: Vec<Store<Instance>>) -> Router {
     let metrics = move || future::ready(metrics(&stores));
     Router::new()
@@ -119,7 +119,7 @@ fn pages(stores: Vec<Store<Instance>>) -> Router {
         .route("/metrics", get(metrics))
 }
 
-/// How many Instances are ready, as their status says.
+/// How many Instances are ready, according to their status.
 fn metrics(stores: &[Store<Instance>]) -> String {
     let all: Vec<_> = stores.iter().flat_map(Store::state).collect();
     let ready = all.iter().filter(|instance| is_ready(instance)).count();
@@ -138,7 +138,7 @@ fn is_ready(instance: &Instance) -> bool {
     })
 }
 
-/// An error and what it comes from, in a line.
+/// An error and its causes, in one line.
 fn chain(error: &(dyn Error + 'static)) -> String {
     let errors = std::iter::successors(Some(error), |&error| error.source());
     let words: Vec<String> = errors.map(ToString::to_string).collect();

@@ -1,4 +1,5 @@
-//! One Instance: buy it, follow the task, look at the server, begin what differs, release it.
+//! The reconcile of one Instance: buys a server, follows the task, reads the server, begins an operation for a difference,
+//! releases the server.
 
 use crate::service::{Service, ServiceError, Task};
 use cloud_server_operator::api::names::{FINALIZER, server_name};
@@ -19,38 +20,38 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
-/// Between two looks at a task.
+/// Time between two polls of a task.
 const POLL: Duration = Duration::from_secs(2);
-/// Between two looks at a server at rest: somebody may have changed it at the service.
+/// Time between two reads of an idle server, which may have been changed externally.
 const RESYNC: Duration = Duration::from_secs(30);
-/// After an error.
+/// Wait after an error.
 const RETRY: Duration = Duration::from_secs(5);
-/// How long an Account and its token count as read, so that a look at a server costs the apiserver nothing.
+/// How long an Account and its token are cached, so that a read of a server costs the apiserver nothing.
 const ACCOUNT_AGE: Duration = Duration::from_secs(60);
 
-/// What all reconciles share.
+/// State that all reconciles share.
 pub struct Context {
     client: Client,
     http: reqwest::Client,
     services: Mutex<HashMap<(String, String), (Instant, Service)>>,
 }
 
-/// Why a reconcile did not get to its end.
+/// The reason why a reconcile did not complete.
 #[derive(Debug, Error)]
 pub enum ReconcileError {
-    /// The apiserver.
+    /// A call to the apiserver failed.
     #[error("a call to the apiserver failed")]
     Kubernetes(#[from] kube::Error),
-    /// The service.
+    /// A call to the service failed.
     #[error("a call to the service failed")]
     Service(#[from] ServiceError),
     /// The finalizer was not added or removed.
     #[error("the finalizer could not be changed")]
     Finalizer(#[source] Box<finalizer::Error<ReconcileError>>),
-    /// A Secret without what is asked of it.
+    /// A Secret lacks the required key.
     #[error("Secret {name} has no text in key {key}")]
     Secret { name: String, key: String },
-    /// What this controller cannot do.
+    /// A feature that this controller does not support.
     #[error("{0} is needed: selectors and generated passwords are not supported")]
     Unsupported(&'static str),
     /// A status without a JSON form.
@@ -60,7 +61,7 @@ pub enum ReconcileError {
 
 type Result<T> = std::result::Result<T, ReconcileError>;
 
-/// Brings one Instance a step further.
+/// Takes one step for an Instance.
 pub async fn reconcile(instance: Arc<Instance>, context: Arc<Context>) -> Result<Action> {
     let namespace = instance.namespace().unwrap_or_default();
     let api: Api<Instance> = Api::namespaced(context.client.clone(), &namespace);
@@ -78,7 +79,7 @@ pub async fn reconcile(instance: Arc<Instance>, context: Arc<Context>) -> Result
     })
 }
 
-/// Every error is tried again.
+/// Retries after every error.
 pub fn retry(_: Arc<Instance>, _: &ReconcileError, _: Arc<Context>) -> Action {
     Action::requeue(RETRY)
 }
@@ -146,7 +147,7 @@ async fn apply(instance: &Instance, context: &Context, api: &Api<Instance>) -> R
 }
 
 async fn buy(name: &str, context: &Context, api: &Api<Instance>) -> Result<Action> {
-    // The cache may be older than our own last write: an identifier that is not seen there would be a second server.
+    // The cache may be older than our own last write. If it lacks the identifier, a second server would be bought.
     let instance = &api.get(name).await?;
     let mut status = instance.status.clone().unwrap_or_default();
     if status.id.is_some() || instance.meta().deletion_timestamp.is_some() {
@@ -173,7 +174,7 @@ async fn buy(name: &str, context: &Context, api: &Api<Instance>) -> Result<Actio
     Ok(Action::requeue(POLL))
 }
 
-/// Goes on releasing the server of a deleted Instance: whether it is gone.
+/// Continues the release of a deleted Instance's server; returns whether it is gone.
 async fn is_released(seen: &Instance, context: &Context, api: &Api<Instance>) -> Result<bool> {
     let mut fresh = None;
     if seen
@@ -181,7 +182,7 @@ async fn is_released(seen: &Instance, context: &Context, api: &Api<Instance>) ->
         .as_ref()
         .is_none_or(|status| status.id.is_none())
     {
-        // See `buy`: here an identifier that is not seen would be a server that is left behind.
+        // As in `buy`: if the cache lacks the identifier, the server would be left behind.
         fresh = api.get_opt(&seen.name_any()).await?;
     }
     let instance = fresh.as_ref().unwrap_or(seen);
@@ -203,7 +204,8 @@ async fn is_released(seen: &Instance, context: &Context, api: &Api<Instance>) ->
     Ok(false)
 }
 
-/// Whether the operation that was begun last goes on. One that failed is begun again by whoever sees that something differs.
+/// Whether the last operation is still in progress. After a failure, the next reconcile that finds a difference begins another
+/// one.
 async fn is_running(service: &Service, status: &InstanceStatus) -> Result<bool> {
     let Some(operation) = &status.operation else {
         return Ok(false);
@@ -221,7 +223,7 @@ async fn is_running(service: &Service, status: &InstanceStatus) -> Result<bool> 
 }
 
 impl Context {
-    /// Nothing read yet.
+    /// A context with empty caches.
     pub fn new(client: Client, http: reqwest::Client) -> Self {
         Self {
             client,
@@ -230,7 +232,7 @@ impl Context {
         }
     }
 
-    /// The service of an Instance's Account, read at most so long ago.
+    /// The service of an Instance's Account, read at most this long ago.
     async fn service(&self, instance: &Instance, age: Duration) -> Result<Service> {
         let namespace = instance.namespace().unwrap_or_default();
         let key = (namespace, instance.spec.account_ref.name.clone());
@@ -248,7 +250,7 @@ impl Context {
         Ok(service)
     }
 
-    /// Writes into a request how the server is logged in to; create and reinstall differ in what they call the key.
+    /// Writes the login into a request. Create and reinstall use different names for the key.
     async fn log_in(&self, instance: &Instance, body: &mut Value, key_field: &str) -> Result<()> {
         let login = &instance.spec.login;
         body[key_field] = Value::Null;
@@ -279,7 +281,7 @@ fn given<'a>(value: Option<&'a String>, field: &'static str) -> Result<&'a str> 
     value.ok_or(ReconcileError::Unsupported(field))
 }
 
-/// Notes an operation that the service took.
+/// Records an operation that the service accepted.
 fn begin(
     status: &mut InstanceStatus,
     instance: &Instance,
@@ -325,7 +327,7 @@ fn set_ready(status: &mut InstanceStatus, instance: &Instance, is_ready: bool, r
     }];
 }
 
-/// Writes the status, if it is another one.
+/// Writes the status if it changed.
 async fn report(instance: &Instance, status: InstanceStatus, api: &Api<Instance>) -> Result<()> {
     let before = serde_json::to_value(&instance.status)?;
     let Some(change) = difference(&before, &serde_json::to_value(status)?) else {
@@ -338,11 +340,11 @@ async fn report(instance: &Instance, status: InstanceStatus, api: &Api<Instance>
     Ok(())
 }
 
-/// The merge patch that makes one of the other; none where there is nothing to make.
+/// The merge patch between two values; none if they are equal.
 fn difference(before: &Value, after: &Value) -> Option<Value> {
     let (before, after) = match (before, after) {
         (Value::Object(before), Value::Object(after)) => (before, after),
-        // The service says 0.0, and the apiserver keeps 0.
+        // The service sends 0.0, and the apiserver stores 0.
         (Value::Number(one), Value::Number(other)) if one.as_f64() == other.as_f64() => {
             return None;
         }

@@ -1,4 +1,4 @@
-//! The service, as far as this controller calls it: one request, one JSON object.
+//! The calls of this controller to the service: one request, one JSON object.
 
 use reqwest::RequestBuilder;
 use serde_json::{Map, Value, json};
@@ -12,47 +12,47 @@ pub struct Service {
     token: String,
 }
 
-/// A call that brought nothing.
+/// A failed call.
 #[derive(Debug, Error)]
 pub enum ServiceError {
-    /// There was no answer, or none in JSON.
+    /// There was no answer, or the answer was not JSON.
     #[error("the service gave no answer")]
     Transport(#[from] reqwest::Error),
-    /// The service did not want it.
+    /// The service refused the call.
     #[error("the service refused it: {message} ({status} {code})")]
     Refused {
-        /// Of HTTP.
+        /// The HTTP status.
         status: u16,
-        /// The service's own.
+        /// The service's code.
         code: String,
-        /// The service's words.
+        /// The service's message.
         message: String,
     },
-    /// A success that lacks what it is for.
+    /// A success without the required field.
     #[error("the service's answer has no {0}")]
     Incomplete(&'static str),
 }
 
 impl ServiceError {
-    /// There is no such instance.
+    /// Whether the instance does not exist.
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::Refused { status, code, .. }
             if *status == 404 || code.contains("NotFound") || code.contains("NotExist"))
     }
 }
 
-/// How far a task is.
+/// The state of a task.
 pub enum Task {
-    /// It goes on.
+    /// It is in progress.
     Running,
-    /// It is done.
+    /// It succeeded.
     Succeeded,
-    /// It ended without success; the service's words.
+    /// It failed, with the service's message.
     Failed(String),
 }
 
 impl Service {
-    /// The service at this endpoint, for whoever has this token.
+    /// The service at this endpoint, with this token.
     pub fn new(http: reqwest::Client, endpoint: &str, token: String) -> Self {
         let endpoint = endpoint.trim_end_matches('/').to_owned();
         Self {
@@ -62,7 +62,7 @@ impl Service {
         }
     }
 
-    /// Buys a server: its identifier, and the task that makes it.
+    /// Buys a server; returns its identifier and the task that deploys it.
     pub async fn create(&self, package: Value) -> Result<(String, Option<String>), ServiceError> {
         let body = json!({ "packageConfig": package });
         let answer = self.post("/instance/create", &body).await?;
@@ -71,13 +71,13 @@ impl Service {
         Ok((id, named(&answer, "asyncTaskUUID")))
     }
 
-    /// Begins an operation on a server: its task.
+    /// Begins an operation on a server; returns its task.
     pub async fn begin(&self, path: &str, body: &Value) -> Result<Option<String>, ServiceError> {
         let answer = self.post(path, body).await?;
         Ok(named(&answer, "asyncTaskUUID"))
     }
 
-    /// How far a task is.
+    /// The state of a task.
     pub async fn task(&self, id: &str) -> Result<Task, ServiceError> {
         let query = [("asyncTaskUUID", id)];
         let answer = self.get("/asynctask/getResult", &query).await?;
@@ -93,7 +93,7 @@ impl Service {
         })
     }
 
-    /// The details of a server; none where there is no such server.
+    /// The details of a server; none if it does not exist.
     pub async fn detail(&self, id: &str) -> Result<Option<Map<String, Value>>, ServiceError> {
         let query = [("ecsResourceUUID", id)];
         match self.get("/instance/detail", &query).await {
@@ -121,7 +121,7 @@ impl Service {
         let status = answer.status();
         let body: Value = answer.json().await?;
         let text = |key: &str| body[key].as_str().unwrap_or_default().to_owned();
-        // A refusal may come with status 200: then it has a code, or says so.
+        // A refusal may have status 200. Then it has a code, or its success field is false.
         if status.is_success() && body["code"].is_null() && body["success"] != false {
             return Ok(body);
         }
@@ -133,7 +133,7 @@ impl Service {
     }
 }
 
-/// A text of an answer, nested in `asyncTaskInfo` or flat: both shapes are seen.
+/// A text of an answer, nested in `asyncTaskInfo` or at the top level: both shapes occur.
 fn named(answer: &Value, key: &str) -> Option<String> {
     let text = answer["asyncTaskInfo"][key].as_str();
     let text = text.or_else(|| answer[key].as_str());

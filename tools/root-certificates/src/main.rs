@@ -1,5 +1,5 @@
-//! Prints the certificate authorities that the image trusts, as PEM: Mozilla's, of the version that Cargo.lock names, so that the
-//! same tree makes the same image on any machine.
+//! Prints the certificate authorities that the image trusts, as PEM: those of Mozilla, in the version that Cargo.lock names, so
+//! that the same tree makes the same image on every machine.
 
 use std::io::Write;
 
