@@ -1,20 +1,20 @@
-//! The part of a kube-apiserver that the operator stands on, in memory: optimistic locking, generations, finalizers, the
-//! status subresource, patches with their tests, and watches that may be late. What it promises was seen on a real one.
+//! The parts of a kube-apiserver that the operator relies on, in memory: optimistic locking, generations, finalizers, the
+//! status subresource, patches with tests, and watches that may be late. Its behaviour was observed on a real apiserver.
 
 use cloud_server_operator::api::conditions;
 use json_patch::{Patch, merge, patch};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A kind and a name. What is not in [`NAMESPACE`] has its namespace before its name: `team-b/web-1`.
+/// A kind and a name. The name of an object outside of [`NAMESPACE`] is prefixed with its namespace: `team-b/web-1`.
 pub type Key = (&'static str, String);
 
-/// Namespace and name of what the second part of a key says.
+/// Namespace and name in the second part of a key.
 pub fn place(name: &str) -> (&str, &str) {
     name.split_once('/').unwrap_or((NAMESPACE, name))
 }
 
-/// The second part of the key of what has this name there.
+/// The second part of the key of an object with this namespace and name.
 pub fn name_in(namespace: &str, name: &str) -> String {
     if namespace == NAMESPACE {
         name.to_owned()
@@ -23,21 +23,21 @@ pub fn name_in(namespace: &str, name: &str) -> String {
     }
 }
 
-/// Whether it belongs to a neighbour: see `universe::neighbours`.
+/// Whether the object belongs to a neighbour: see `universe::neighbours`.
 pub fn is_neighbours(name: &str) -> bool {
     name.contains('/')
 }
 
-/// A kind that the model keeps.
+/// A kind that the model stores.
 pub const INSTANCES: &str = "instances";
 /// See [`INSTANCES`].
 pub const ACCOUNTS: &str = "accounts";
 /// See [`INSTANCES`].
 pub const SECRETS: &str = "secrets";
-/// The namespace that a run is about.
+/// The namespace that a run judges.
 pub const NAMESPACE: &str = "team-a";
 
-/// The status that the defaults of the schema give an object before anybody has written one.
+/// The status that an object has by the defaults of the schema until the first write.
 pub fn unwritten(kind: &str) -> Value {
     let mut status = conditions::unwritten();
     if kind == INSTANCES {
@@ -46,20 +46,20 @@ pub fn unwritten(kind: &str) -> Value {
     status
 }
 
-/// A change that watches tell.
+/// A change that watches deliver.
 #[derive(Clone, Debug)]
 pub struct Change {
     /// Which object.
     pub key: Key,
-    /// As it is now; none when it is gone.
+    /// Its new state; none if it was deleted.
     pub object: Option<Value>,
     /// Its UID.
     pub uid: String,
-    /// A listing tells it, and not an event.
+    /// Whether it comes from a listing, not from a watch event.
     pub is_listed: bool,
 }
 
-/// Why a request is refused: the HTTP status.
+/// The HTTP status of a refused request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused(pub u16);
 
@@ -75,9 +75,9 @@ pub enum Edit {
 /// All objects.
 #[derive(Clone, Debug, Default)]
 pub struct Apiserver {
-    /// What the run is about.
+    /// The objects of the judged namespace.
     objects: BTreeMap<Key, Value>,
-    /// What belongs to neighbours, which may be a great deal more.
+    /// The objects of neighbours, which may be many more.
     neighbours: BTreeMap<Key, Value>,
     version: u64,
     uids: u64,
@@ -85,7 +85,7 @@ pub struct Apiserver {
 }
 
 impl Apiserver {
-    /// Every object, as a listing tells it.
+    /// Every object, in the form of a listing.
     pub fn listing(&self) -> Vec<Change> {
         let all = self.objects.iter().chain(&self.neighbours);
         all.map(|(key, object)| Change {
@@ -97,7 +97,7 @@ impl Apiserver {
         .collect()
     }
 
-    /// The changes since this was last asked.
+    /// The changes since the last call.
     pub fn take_changes(&mut self) -> Vec<Change> {
         std::mem::take(&mut self.changes)
     }
@@ -112,7 +112,7 @@ impl Apiserver {
         self.beside(key).get(key)
     }
 
-    /// Every object of the namespace that a run is about.
+    /// Every object of the judged namespace.
     pub fn all(&self) -> impl Iterator<Item = (&Key, &Value)> {
         self.objects.iter()
     }
@@ -138,7 +138,7 @@ impl Apiserver {
         }
     }
 
-    /// Creates an object, unless there is one of that name.
+    /// Creates an object, unless the name exists.
     pub fn create(&mut self, key: &Key, mut object: Value) {
         if self.get(key).is_some() {
             return;
@@ -161,10 +161,10 @@ impl Apiserver {
         self.put(key, object);
     }
 
-    /// A process makes an object.
+    /// A process creates an object.
     ///
     /// # Errors
-    /// 409: there is one of that name.
+    /// 409: the name exists.
     pub fn make(&mut self, key: &Key, object: Value) -> Result<Value, Refused> {
         if self.get(key).is_some() {
             return Err(Refused(409));
@@ -173,7 +173,7 @@ impl Apiserver {
         self.get(key).cloned().ok_or(Refused(500))
     }
 
-    /// What belonged to an object that is gone goes as well. Tells whether there was any.
+    /// Deletes objects whose owner is gone. Returns whether there were any.
     pub fn collect_garbage(&mut self) -> bool {
         let uids: Vec<String> = self.all().map(|(_, object)| uid(object)).collect();
         let is_orphan = |object: &Value| {
@@ -192,7 +192,7 @@ impl Apiserver {
         !orphans.is_empty()
     }
 
-    /// A user changes an object as they like; spec counts the generation.
+    /// A user changes an object in any way; a change of spec increments the generation.
     pub fn edit(&mut self, key: &Key, change: impl FnOnce(&mut Value)) {
         let Some(former) = self.get(key).cloned() else {
             return;
@@ -202,7 +202,7 @@ impl Apiserver {
         self.replace(key, &former, next);
     }
 
-    /// A user deletes an object: at once, or when its finalizers are gone.
+    /// A user deletes an object: at once, or once its finalizers are removed.
     pub fn delete(&mut self, key: &Key) {
         let Some(former) = self.get(key).cloned() else {
             return;
@@ -216,16 +216,16 @@ impl Apiserver {
         }
         let mut next = former.clone();
         next["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-        // As a real one does.
+        // As a real apiserver does.
         let generation = former["metadata"]["generation"].as_i64().unwrap_or(0);
         next["metadata"]["generation"] = json!(generation + 1);
         self.replace(key, &former, next);
     }
 
-    /// One patch, of the object or of its status.
+    /// Applies one patch to the object or to its status.
     ///
     /// # Errors
-    /// 404, 409 (UID or resourceVersion), 422 (a test that fails, a finalizer added to what is being deleted).
+    /// 404, 409 (UID or resourceVersion), 422 (a failed test, a finalizer added during a deletion).
     pub fn patch(&mut self, key: &Key, is_status: bool, edit: &Edit) -> Result<Value, Refused> {
         let former = self.get(key).cloned().ok_or(Refused(404))?;
         let mut next = former.clone();
@@ -245,7 +245,7 @@ impl Apiserver {
                 patch(&mut next, &operations).map_err(|_| Refused(422))?;
             }
         }
-        // Each way in changes its own half only.
+        // Each endpoint changes only its own half.
         if is_status {
             let types = types(&next);
             // The list is a map by type.
@@ -268,7 +268,7 @@ impl Apiserver {
         Ok(self.get(key).cloned().unwrap_or(former))
     }
 
-    /// The whole state goes back to what it was: a backup of the store is put in place.
+    /// Restores the whole state from a backup of the store.
     pub fn restore(&mut self, backup: &Self) {
         let uids = self.uids;
         let before = self.objects.iter().chain(&self.neighbours);
@@ -276,7 +276,7 @@ impl Apiserver {
             .map(|(key, object)| (key.clone(), uid(object)))
             .collect();
         *self = backup.clone();
-        // UIDs are random: they never come again.
+        // UIDs are random, so none is ever assigned again.
         self.uids = uids;
         self.changes = self.listing();
         for (key, uid) in before {
@@ -341,7 +341,7 @@ pub fn uid(object: &Value) -> String {
         .to_owned()
 }
 
-/// The type of the condition that another controller keeps on each object.
+/// The type of the condition that another controller sets on each object.
 pub const OTHERS_TYPE: &str = "example.com/Paid";
 
 /// The condition of another controller, with this message.

@@ -1,4 +1,4 @@
-//! Every schedule of a script with at most so many faults: each fault at each request that follows the one before.
+//! Every schedule of a script with up to a number of faults: each fault at each request after the previous fault.
 
 use crate::fault::{Act, Kind, On, Rule, Step, Timed};
 use crate::run::{Look, Operators, Outcome, Schedule, run};
@@ -10,7 +10,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// What can happen to a request of this kind; where it makes no difference which request it was, only once.
+/// The faults that can happen to a request of this kind. If it makes no difference which request a fault hits, it is tried only
+/// once.
 fn acts(kind: Kind) -> Vec<Act> {
     let mut acts = vec![Act::CrashBefore];
     if kind.is_write() || kind.is_mutating_call() {
@@ -32,7 +33,7 @@ fn acts(kind: Kind) -> Vec<Act> {
     acts
 }
 
-/// A script: what the user does with one Instance.
+/// A script: a user's actions on one Instance.
 fn script(steps: &[(u64, Step)]) -> Schedule {
     let apply = [(500, Step::Apply(1))];
     let steps = apply.iter().chain(steps);
@@ -53,10 +54,10 @@ fn script(steps: &[(u64, Step)]) -> Schedule {
     }
 }
 
-/// So many failures tell enough.
+/// Enough failures to diagnose a defect.
 pub const ENOUGH: usize = 20;
 
-/// What the runs of one script came to.
+/// The results of the runs of one script.
 #[derive(Default)]
 struct Sum {
     runs: usize,
@@ -104,7 +105,7 @@ fn exhaust(script: &Schedule, depth: usize) -> Sum {
     sum.into_inner().unwrap()
 }
 
-/// One more fault, at every request after the last one.
+/// Adds one more fault, at every request after the last fault.
 fn further(rules: &[Rule], kinds: &[(u32, Kind)]) -> Vec<Vec<Rule>> {
     let after = rules.last().map_or(0, |rule| match rule.on {
         On::Any(n) | On::Nth(_, n) => n,
@@ -133,7 +134,7 @@ fn scripts() -> Vec<(&'static str, Schedule)> {
     ]
 }
 
-/// What came after the model-checked protocol.
+/// Features that are newer than the model-checked protocol.
 fn newer_scripts() -> Vec<(&'static str, Schedule)> {
     let release = script(&[(4_000, Step::ConsoleRelease(1))]);
     let offer_image = script(&[(800, Step::OfferImage)]);
@@ -161,7 +162,7 @@ fn imports() -> Vec<(&'static str, Schedule)> {
     ]
 }
 
-/// The operator makes the password.
+/// The operator generates the password.
 fn made_logins() -> Vec<(&'static str, Schedule)> {
     vec![
         ("made login", with(specs::generated(), script(&[]))),
@@ -182,7 +183,7 @@ fn made_logins() -> Vec<(&'static str, Schedule)> {
     ]
 }
 
-/// The spec holds back what the operator would do.
+/// The spec restricts the operator.
 fn policies() -> Vec<(&'static str, Schedule)> {
     vec![
         (

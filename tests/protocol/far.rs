@@ -1,4 +1,4 @@
-//! How far it goes: a fleet for which no machine of ours has room with real parts, in virtual time.
+//! The limit of scale: a fleet too large for our machines with real components, in virtual time.
 
 use crate::fault::{Kind, Step, Timed};
 use crate::run::{Look, Operators, Schedule, run};
@@ -6,19 +6,20 @@ use crate::universe::{Manner, Neighbour, Setting};
 use serde_json::json;
 use std::time::Duration;
 
-/// Teams with a thousand Instances each, unless THOUSANDS says how many. Each has one Account, whose limits are the defaults: five
-/// requests a second.
+/// Teams with a thousand Instances each; THOUSANDS overrides the number. Each has one Account with the default limits: five
+/// requests per second.
 const THOUSANDS: u16 = 100;
 const OF_A_TEAM: u16 = 1_000;
 
-/// Calls of a hundred creates: each, one look at its task and one at its server, and three looks more.
+/// Calls for a hundred creates: for each one create, one poll of the task and one read of the server, plus three further reads
+/// in total.
 const CALLS: usize = 303;
-/// Writes of a hundred Instances and of their Accounts, refused ones among them: of each Instance the intent, the receipt, that it is
-/// Ready, and that it waits for its turn, which takes minutes here; and ten more.
+/// Writes to a hundred Instances and their Accounts, including refused ones: for each Instance the intent, the receipt, Ready,
+/// and the wait in the queue, which takes minutes here; plus ten.
 const WRITES: usize = 410;
 
-/// Four replicas, each with a shard, buy for all teams at once, and a fifth takes over when the first one ends in the middle. In the
-/// end there is one server for each Instance, and each took no more calls and writes than in a small fleet.
+/// Four replicas, each with one shard, buy for all teams at once. The first one ends in the middle, and a fifth takes over. At
+/// the end there is one server for each Instance, and each took no more calls and writes than in a small fleet.
 #[test]
 #[ignore = "takes ten minutes and four gigabytes: part of make bench"]
 fn a_hundred_thousand_instances_on_four_replicas() {
@@ -28,7 +29,7 @@ fn a_hundred_thousand_instances_on_four_replicas() {
         (20_000, Step::Apply(1)),
         (60_000, Step::Terminate(0)),
         (80_000, Step::EditImage(1)),
-        // Until then, at least, the run goes on.
+        // Keeps the run going at least until then.
         (900_000, Step::Label(1)),
     ];
     let team = Neighbour {

@@ -1,21 +1,21 @@
-//! What can happen, and when: rules that wait for a request, and steps that users and the service's console take.
+//! Faults and their moments: rules that wait for a request, and steps of users and of the service's console.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::time::Duration;
 
-/// What a request of the operator is.
+/// The kind of a request of the operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Kind {
     /// The compare-and-swap of finalizer and record.
     Intent,
     /// The receipt in the record.
     Receipt,
-    /// A status.
+    /// A write of status.
     Status,
-    /// The finalizer leaves.
+    /// The removal of the finalizer.
     Finalizer,
-    /// A Secret that the operator makes or changes.
+    /// A Secret that the operator creates or changes.
     Secret,
     /// A read of an object.
     Read,
@@ -59,7 +59,7 @@ impl Kind {
         Self::Query,
     ];
 
-    /// Whether it goes to the service.
+    /// Whether the request goes to the service.
     pub fn is_cloud(self) -> bool {
         !matches!(
             self,
@@ -72,7 +72,7 @@ impl Kind {
         )
     }
 
-    /// Whether it changes something there.
+    /// Whether it changes something at the service.
     pub fn is_mutating_call(self) -> bool {
         matches!(
             self,
@@ -89,80 +89,80 @@ impl Kind {
     }
 }
 
-/// What the operator needs and may be without for a while.
+/// A dependency of the operator that may be unavailable for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Dependency {
     /// The service: no connection opens.
     Service,
-    /// The apiserver: the same.
+    /// The apiserver: no connection opens.
     Apiserver,
 }
 
 impl Dependency {
-    /// Whether a request goes there.
+    /// Whether a request goes to this dependency.
     pub fn serves(self, kind: Kind) -> bool {
         (self == Self::Service) == kind.is_cloud()
     }
 }
 
-/// Which request a rule waits for.
+/// The request that a rule waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum On {
-    /// The n-th of all, from 1.
+    /// The n-th of all requests, from 1.
     Any(u32),
-    /// The n-th of its kind, from 1.
+    /// The n-th request of its kind, from 1.
     Nth(Kind, u32),
 }
 
-/// What happens at a request.
+/// The event at a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Act {
-    /// The process dies before the request leaves.
+    /// The process crashes before the request is sent.
     CrashBefore,
-    /// The process dies when the request has had its effect.
+    /// The process crashes after the request has taken effect.
     CrashAfter,
-    /// The request is lost on its way: no effect, no answer.
+    /// The request is lost: no effect, no answer.
     LoseRequest,
-    /// It has its effect, and the answer is lost.
+    /// The request takes effect, and the answer is lost.
     LoseAnswer,
     /// No connection opens.
     NotSent,
-    /// It is answered with this status and has no effect.
+    /// The request is answered with this status and has no effect.
     Status(u16),
-    /// It has its effect and is answered with this status.
+    /// The request takes effect and is answered with this status.
     StatusAfter(u16),
-    /// It is given up, and has its effect so many seconds later.
+    /// The caller gives up, and the request takes effect this many seconds later.
     Late(u32),
-    /// It has its effect twice.
+    /// The request takes effect twice.
     Twice,
-    /// The process is stopped for so many seconds before the request leaves.
+    /// The process is stopped for this many seconds before the request is sent.
     PauseBefore(u32),
-    /// The process is stopped for so many seconds when the request has had its effect.
+    /// The process is stopped for this many seconds after the request has taken effect.
     PauseAfter(u32),
-    /// The answer takes so many seconds.
+    /// The answer takes this many seconds.
     Slow(u32),
-    /// The answer is cut off in the middle.
+    /// The answer is truncated in the middle.
     Cut,
-    /// A listing leaves one server out.
+    /// A listing omits one server.
     Omit,
     /// A listing is empty.
     Empty,
-    /// The service says once that there is no such thing.
+    /// The service reports once that the thing does not exist.
     FalseNotFound,
-    /// The task that it makes fails.
+    /// The task that the call starts fails.
     TaskFails,
-    /// The task that it makes is cancelled.
+    /// The task that the call starts is cancelled.
     TaskCancelled,
-    /// Somebody else changes the object right before.
+    /// Another writer changes the object right before.
     Meddle,
-    /// A step right before it has its effect.
+    /// A step happens right before the request takes effect.
     Before(Step),
-    /// A step right after it had its effect.
+    /// A step happens right after the request took effect.
     After(Step),
 }
 
 impl Act {
-    /// Whether whoever asked gets no answer, none in time, or one that tells nothing.
+    /// Whether the caller gets no answer, no timely one, or one without information.
     pub fn keeps_silent(&self) -> bool {
         !matches!(
             self,
@@ -176,85 +176,85 @@ impl Act {
     }
 }
 
-/// One thing that happens at one request.
+/// One event at one request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rule {
-    /// Which request.
+    /// The request.
     pub on: On,
-    /// What happens.
+    /// The event.
     pub act: Act,
 }
 
-/// What somebody does who is not the operator. Objects are `web-1`, `web-2` …
+/// An action of a user or another actor, not of the operator. Objects are `web-1`, `web-2` …
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Step {
-    /// Creates the object if there is none of that name.
+    /// Creates the object if the name is free.
     Apply(u8),
-    /// Takes the other image.
+    /// Changes to the other image.
     EditImage(u8),
-    /// Changes between running and stopped.
+    /// Switches between running and stopped.
     EditPower(u8),
-    /// Asks for a restart.
+    /// Requests a restart.
     Restart(u8),
-    /// Asks for a reinstall.
+    /// Requests a reinstall.
     Reinstall(u8),
-    /// Takes another password.
+    /// Changes the password.
     RotatePassword,
     /// Changes the spec by this JSON merge patch.
     Spec(u8, Value),
-    /// Asks for a reinstall by a token that acknowledges the image of the spec.
+    /// Requests a reinstall by a token that confirms the image of the spec.
     Acknowledge(u8),
-    /// Puts another password into the Secret that the operator made.
+    /// Changes the password in the Secret that the operator created.
     EditLogin(u8),
     /// Deletes that Secret.
     DropLogin(u8),
     /// Deletes the connection Secret.
     DropConnection(u8),
-    /// The service offers another image of the name that the specs want.
+    /// The service offers another image with the name that the specs select.
     OfferImage,
-    /// It offers the first one no more.
+    /// The service withdraws the first image.
     WithdrawImage,
     /// The region sells nothing.
     SellOut,
-    /// It sells again.
+    /// The region sells again.
     Restock,
-    /// The tasks of every call fail from here on, or do so no more.
+    /// From here on the tasks of all calls fail, or succeed again.
     TasksFail(bool),
     /// Every listing leaves one server out from here on, or does so no more.
     Hides(bool),
     /// The Account may have so many Instances with a server.
     Most(u8),
-    /// The Account lets its Instances import servers, or does so no more.
+    /// The Account allows imports, or denies them.
     Imports(bool),
-    /// Applies the object as it stands in another cluster, under another name: its record says that it is of there.
+    /// Applies an object of another cluster under another name: its record belongs to the other cluster.
     Immigrate(u8),
     /// Creates the Account, in a run that begins without it.
     ApplyAccount,
     /// Changes a label.
     Label(u8),
-    /// Deletes it.
+    /// Deletes the object.
     Delete(u8),
     /// Status is lost.
     WipeStatus(u8),
-    /// Another controller changes its condition, or adds it.
+    /// Another controller changes or adds its condition.
     OthersCondition(u8),
-    /// Another controller writes a list of conditions with its own alone.
+    /// Another controller writes a list of conditions that contains only its own.
     OthersList(u8),
-    /// All finalizers are taken away.
+    /// Removes all finalizers.
     ForceFinalizers(u8),
     /// `kubectl replace` from a manifest: finalizers and annotations are lost.
     Replace(u8),
-    /// What an operator writes into the object is as the last release wrote it into the kept object of this name.
+    /// Replaces the parts that an operator writes by those that the last release wrote into the stored object of this name.
     Released(u8, String),
-    /// Keeps a backup of the object.
+    /// Stores a backup of the object.
     Backup(u8),
-    /// Puts the backup back if the object is gone.
+    /// Restores the backup if the object is gone.
     RestoreBackup(u8),
-    /// Applies the object as it stands under another name.
+    /// Applies the object with its current content under another name.
     Copy(u8),
-    /// Keeps a snapshot of etcd.
+    /// Stores a snapshot of etcd.
     SnapshotEtcd,
-    /// Puts the snapshot back.
+    /// Restores the snapshot.
     RestoreEtcd,
     /// The console releases the recorded server.
     ConsoleRelease(u8),
@@ -266,20 +266,20 @@ pub enum Step {
     ConsoleMigrate(u8),
     /// The console installs the other image.
     ConsoleRebuild(u8),
-    /// A process is killed and started anew.
+    /// A process is killed and restarted.
     Kill(u8),
-    /// A process is told to end: it finishes what it is at, gives the Lease away, and is started anew.
+    /// A process gets the signal to end: it finishes its current work, releases the Lease, and is restarted.
     Terminate(u8),
-    /// From here on nothing is there to answer.
+    /// From here on the dependency does not answer.
     Away(Dependency),
-    /// From here on it answers everything with this status, and does nothing.
+    /// From here on the dependency answers everything with this status, and does nothing.
     Answers(Dependency, u16),
-    /// It is there again.
+    /// The dependency works again.
     Back(Dependency),
 }
 
 impl Step {
-    /// The object that has to be there for the step to mean anything.
+    /// The object that must exist for the step to make sense.
     pub fn object(&self) -> Option<u8> {
         match *self {
             Self::EditImage(n)
@@ -331,8 +331,8 @@ impl Step {
 }
 
 impl Step {
-    /// Whether it is to change an object, and finds nothing to act on where it does not. Who applies what is there already may do
-    /// so.
+    /// Whether the step is expected to change an object; if it changes none, it has found nothing to act on. Applying an
+    /// existing object may change nothing.
     pub fn changes_objects(&self) -> bool {
         match self {
             Self::EditImage(_)
@@ -383,12 +383,12 @@ impl Step {
     }
 }
 
-/// When the steps of a schedule are taken.
+/// A step of a schedule with its time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Timed {
     /// Milliseconds from the beginning.
     pub at: u64,
-    /// What.
+    /// The step.
     pub step: Step,
 }
 

@@ -1,8 +1,9 @@
-//! What tools of GitOps take an object for, at every moment of every verb: the library of Flux (kstatus) and the interpreter of
-//! Argo CD with our health checks read each object that could be read, and the service's own books say whether they are right.
+//! How GitOps tools judge an object, at every moment of every verb: the library of Flux (kstatus) and the interpreter of Argo
+//! CD with our health checks read each state of an object that could be read. The service's true state shows whether they are
+//! right.
 //!
 //! * Never current while an operation runs, or while an edit is not carried out.
-//! * Failed as long as somebody has to do something, and at no other time.
+//! * Failed while human action is needed, and at no other time.
 
 use crate::apiserver::{ACCOUNTS, INSTANCES};
 use crate::fault::Act::{CrashAfter, LoseAnswer};
@@ -21,21 +22,21 @@ use cloud_simulator::catalogue::example;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// Seeds move the network's delays and the watches.
+/// Seeds vary the network's delays and the watches.
 const SEEDS: u64 = 3;
-/// The operator tells by then that it needs somebody.
+/// The operator reports within this time that human action is needed.
 const TELLS: Duration = Duration::from_secs(60);
-/// Nothing but a look at the server shows what happens at the console, and a quiet server is looked at this seldom.
+/// An action at the console shows only at the next read of the server, and an idle server is read this rarely.
 const LOOKS: Duration = Duration::from_secs(700);
-/// A Secret is no part of the object: nothing is told of its edit until the watch tells the operator, and a reconcile the object.
+/// A Secret is not part of the object, so its edit shows in status only after the watch event and a reconcile.
 const TURN: Duration = Duration::from_secs(1);
 
-/// A schedule, and who is needed in it.
+/// A schedule, and when it needs human action.
 struct Scene {
     play: Play,
-    /// Whether somebody has to do something.
+    /// Whether human action is needed.
     needs_somebody: fn(&Moment) -> bool,
-    /// How soon that is told.
+    /// How soon status must show that.
     within: Duration,
 }
 
@@ -59,14 +60,14 @@ impl Scene {
     }
 }
 
-/// A moment with what each judge says of it.
+/// A moment with the verdict of each judge.
 struct Judged {
     moment: Moment,
     flux: Verdict,
     argo: Verdict,
 }
 
-/// Plays it, and has every moment judged.
+/// Plays a scene, and has every moment judged.
 fn judged(scene: &Scene, seed: u64) -> Vec<Judged> {
     let mut schedule = scene.play.schedule.clone();
     schedule.setting.seed = seed;
@@ -82,7 +83,7 @@ fn judged(scene: &Scene, seed: u64) -> Vec<Judged> {
         .collect()
 }
 
-/// The verdicts of one kind of object, each once until there is another.
+/// The verdicts for one kind of object, without repetitions.
 fn said<'a>(all: &'a [Judged], kind: &str) -> Vec<&'a str> {
     let of_kind = all.iter().filter(|one| one.moment.key.0 == kind);
     let mut said: Vec<&str> = of_kind.map(|one| one.flux.status.as_str()).collect();
@@ -90,7 +91,7 @@ fn said<'a>(all: &'a [Judged], kind: &str) -> Vec<&'a str> {
     said
 }
 
-/// A token of the spec, and how often what it asks for had been carried out before.
+/// A token of the spec, and how often its action had been carried out before.
 #[derive(Default)]
 struct Asked {
     token: Value,
@@ -98,7 +99,7 @@ struct Asked {
 }
 
 impl Asked {
-    /// Whether what the newest token asks for is still to be done.
+    /// Whether the action of the newest token has not been carried out yet.
     fn is_open(&mut self, token: &Value, done: usize) -> bool {
         if self.token != *token {
             self.token = token.clone();
@@ -108,7 +109,7 @@ impl Asked {
     }
 }
 
-/// What is wrong of the words on an Instance.
+/// The wrong verdicts for an Instance.
 fn wrong_of_instance(scene: &Scene, all: &[&Judged]) -> Vec<String> {
     let mut wrong = Vec::new();
     let (mut restart, mut reinstall) = (Asked::default(), Asked::default());
@@ -128,7 +129,7 @@ fn wrong_of_instance(scene: &Scene, all: &[&Judged]) -> Vec<String> {
             _ => None,
         };
         let is_told = one.flux.status == "Failed" || is_deleted;
-        // While it is tried again, it is in progress once more.
+        // A retry is in progress again.
         untold_since = (needs && !is_told).then(|| untold_since.unwrap_or(moment.at));
         let until = all.get(nth + 1).map(|next| next.moment.at);
         let is_late = |since| until.is_none_or(|until| until > since + scene.within);
@@ -140,13 +141,13 @@ fn wrong_of_instance(scene: &Scene, all: &[&Judged]) -> Vec<String> {
 }
 
 impl Scene {
-    /// Why an Instance that is told as current is not.
+    /// The reason why an Instance that is judged as current is not.
     fn is_not_current(&self, moment: &Moment, is_asked: bool) -> Option<String> {
         let truth = &moment.truth;
         if let Some(verb) = truth.running.first() {
             return Some(format!("a {verb} runs"));
         }
-        // What happened at the console nobody can know before the next look.
+        // The operator cannot know of an action at the console before the next read.
         let is_drift = self.within == LOOKS && (self.needs_somebody)(moment);
         if let Some(lacks) = truth.lacks.filter(|_| !is_drift) {
             return Some(lacks.to_owned());
@@ -162,7 +163,8 @@ impl Scene {
         (truth.has_old_password && !is_unread).then(|| "it has the old password".to_owned())
     }
 
-    /// Plays it under several seeds; each time kstatus says this of the Account and of the Instance, one after the other.
+    /// Plays the scene under several seeds. The verdicts of kstatus for the Account and for the Instance must be these, in
+    /// order.
     fn shows(self, account: &[&str], instance: &[&str]) {
         for seed in 1..=SEEDS {
             let all = judged(&self, seed);
@@ -195,7 +197,7 @@ impl Judged {
         )
     }
 
-    /// Why the judges mean something else. Argo CD alone knows that a pause is one.
+    /// The reason if the judges disagree. Only Argo CD recognizes a pause.
     fn is_unlike(&self) -> Option<String> {
         let conditions = self.moment.object["status"]["conditions"].as_array();
         let mut conditions = conditions.into_iter().flatten();
@@ -214,10 +216,10 @@ impl Judged {
     }
 }
 
-/// How an Instance comes to what is wanted, each time that something is.
+/// The verdicts from a change of the desired state to its completion.
 const DONE: [&str; 2] = ["InProgress", "Current"];
 
-/// A life in which each verb is asked for once it has come to rest.
+/// A life in which each verb is requested once the previous one is complete.
 fn life(tasks: u64) -> Play {
     one()
         .tasks(tasks)
@@ -238,7 +240,7 @@ const NO_IMAGE: &str = "img-nosuchimage";
 
 #[test]
 fn every_verb_is_in_progress_until_it_is_done() {
-    // Done between two looks, and looked at many times.
+    // Tasks that end between two polls, and tasks that are polled many times.
     for tasks in [0, 8] {
         let verbs = [&DONE; 7].map(|done| done.to_vec()).concat();
         let instance = [&verbs[..], &["Terminating"]].concat();

@@ -1,5 +1,5 @@
-//! Strings that would be paths, queries or lines of their own, in every field of both kinds and of the record: whatever
-//! stands there, nothing that a process sends leaves the namespace and the kinds of its own objects, or the service's paths.
+//! Strings that form paths, queries or lines, in every field of both kinds and of the record: with any such value, no request
+//! of a process leaves the namespace and the kinds of its own objects, or the service's paths.
 
 use crate::apiserver::{ACCOUNTS, INSTANCES, Key};
 use crate::fault::Step;
@@ -29,7 +29,7 @@ const HOSTILE: [&str; 10] = [
     "\u{202e}\u{1b}[31m",
 ];
 
-/// How the schema leads to a string: names of fields, and `[]` for what a list holds.
+/// The path of a string in the schema: names of fields, and `[]` for the elements of a list.
 type Path = Vec<String>;
 
 /// Every string below a schema.
@@ -49,7 +49,7 @@ fn strings(schema: &Value, at: &[String], found: &mut Vec<Path>) {
     }
 }
 
-/// The smallest value that a schema takes.
+/// The smallest value that a schema accepts.
 fn least(schema: &Value) -> Value {
     if let Some(first) = schema["enum"].get(0) {
         return first.clone();
@@ -71,8 +71,8 @@ fn least(schema: &Value) -> Value {
     }
 }
 
-/// Puts a text to where the path leads, with what the schema wants around it. What stood beside it below the first field goes:
-/// it may be the other way to say the same.
+/// Puts a text at the path, inside of the values that the schema requires. Other values below the first field are removed,
+/// since they may be the alternative to this one.
 fn put(value: &mut Value, schema: &Value, path: &[String], text: &str, depth: usize) {
     let Some((first, rest)) = path.split_first() else {
         *value = json!(text);
@@ -100,15 +100,15 @@ fn schema(of: &impl serde::Serialize) -> Value {
     definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"].clone()
 }
 
-/// When the text is put there.
+/// When the text is inserted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum When {
     Before,
-    /// There is a server, and a record of it.
+    /// Once there is a server with a record.
     Bought,
 }
 
-/// What a process sent, to the apiserver and to the service.
+/// The requests of a process, to the apiserver and to the service.
 #[derive(Default)]
 struct Sent {
     to_apiserver: Vec<String>,
@@ -116,7 +116,7 @@ struct Sent {
     was_decodable: bool,
 }
 
-/// One life of an object, into which somebody puts something.
+/// One life of an object into which a user inserts a text.
 fn life(kind: &'static str, when: When, change: impl Fn(&mut Value)) -> Sent {
     chance::seed(7);
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -137,7 +137,7 @@ fn life(kind: &'static str, when: When, change: impl Fn(&mut Value)) -> Sent {
         }
         let process = Process::start(&universe, 1, Shard::WHOLE);
         process.lead(0);
-        // Long enough for a purchase, before which a process looks for a server of an object that it did not see appear.
+        // Long enough for a purchase. Before it, a process looks for a server of an object whose creation it did not observe.
         listen(&universe, &process, 20).await;
         if when == When::Bought {
             universe.with(|u| u.kube.edit(&key, &change));
@@ -159,7 +159,7 @@ fn life(kind: &'static str, when: When, change: impl Fn(&mut Value)) -> Sent {
     })
 }
 
-/// Lets so many seconds pass, in which its watches tell it what changes.
+/// Lets this many seconds pass, during which the process gets watch events.
 async fn listen(universe: &Shared, process: &Process, seconds: u64) {
     let until = Instant::now() + Duration::from_secs(seconds);
     while Instant::now() < until {
@@ -170,7 +170,7 @@ async fn listen(universe: &Shared, process: &Process, seconds: u64) {
     }
 }
 
-/// Why a request to the apiserver is none about the objects of namespace team-a.
+/// Whether a request to the apiserver does not concern the objects of namespace team-a.
 fn strays(line: &str) -> bool {
     let (verb, target) = line.split_once(' ').unwrap();
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
@@ -186,7 +186,7 @@ fn strays(line: &str) -> bool {
     let is_ours = match parts[..] {
         ["", "api", "v1", "namespaces", "team-a", "secrets"] => true,
         ["", "api", "v1", "namespaces", "team-a", "secrets", name] => is_name(name),
-        // The certificates that an Account trusts.
+        // The CA bundle of an Account.
         ["", "api", "v1", "namespaces", "team-a", "configmaps", name] => {
             verb == "GET" && is_name(name)
         }
@@ -221,7 +221,7 @@ fn strays(line: &str) -> bool {
             .any(|part| part != "fieldManager=cloud-server-operator")
 }
 
-/// The same of a call of the service.
+/// Whether a call leaves the paths of the service.
 fn is_astray(url: &str) -> bool {
     const PATHS: [&str; 15] = [
         "/instance/create",
@@ -257,7 +257,7 @@ fn is_astray(url: &str) -> bool {
         || url.fragment().is_some()
 }
 
-/// Plays every text in one place, and says what left it.
+/// Plays every text at one path; returns the requests that leave their bounds.
 fn play(
     kind: &'static str,
     when: When,
@@ -265,7 +265,7 @@ fn play(
     change: impl Fn(&mut Value, &str),
 ) -> (usize, Vec<String>) {
     let (mut played, mut wrong) = (0, Vec::new());
-    // Where there is a server already, each life is longer.
+    // With an existing server, each life takes longer.
     let texts = match when {
         When::Before => &HOSTILE[..],
         When::Bought => &HOSTILE[..4],
@@ -273,7 +273,7 @@ fn play(
     for text in texts {
         let sent = life(kind, when, |object| change(object, text));
         if !sent.was_decodable {
-            continue; // the operator tells it and leaves it alone
+            continue; // the operator reports it and leaves it alone
         }
         played += 1;
         let strays = sent.to_apiserver.iter().filter(|line| strays(line));
@@ -325,7 +325,7 @@ fn no_string_of_an_account_leads_a_request_elsewhere() {
 
 #[test]
 fn no_string_of_a_record_leads_a_request_elsewhere() {
-    // What a record holds, as the operator itself writes it.
+    // A record as the operator itself writes it.
     let record = |object: &Value| -> Value {
         let text = object["metadata"]["annotations"][BINDING].as_str();
         serde_json::from_str(text.unwrap_or_default()).unwrap_or_default()
@@ -349,7 +349,7 @@ fn no_string_of_a_record_leads_a_request_elsewhere() {
     assert!(wrong.is_empty(), "{} times: {wrong:#?}", wrong.len());
 }
 
-/// Where the strings of a value stand.
+/// The paths of the strings in a value.
 fn leaves(value: &Value, at: &str, found: &mut BTreeSet<String>) {
     match value {
         Value::String(_) => {

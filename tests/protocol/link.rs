@@ -1,4 +1,4 @@
-//! The one way from a process to everything else: each request passes here, is counted, and meets its fault.
+//! The only connection from a process to everything else: each request passes here, is counted, and gets its fault.
 
 use crate::apiserver::{
     ACCOUNTS, Edit, INSTANCES, Key, NAMESPACE, SECRETS, is_neighbours, name_in, place,
@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::{Instant, sleep, sleep_until};
 
-/// A way from one process to everything else; cheap to clone.
+/// The connection of one process to everything else; cheap to clone.
 #[derive(Clone)]
 pub struct Link {
     universe: Shared,
@@ -40,7 +40,7 @@ struct State {
 type Effect = Box<dyn FnMut(&mut Universe, Option<&Act>) -> Reply + Send>;
 
 impl Link {
-    /// A way for a process that begins now, and may change something during this term.
+    /// The connection of a process that starts now, and may change something during this term.
     pub fn new(universe: &Shared, seed: u64, term: &Term, shard: Shard) -> Self {
         let state = State {
             is_dead: AtomicBool::default(),
@@ -56,7 +56,7 @@ impl Link {
         }
     }
 
-    /// The process is dead: nothing of it happens any more.
+    /// Kills the process: none of its actions take effect any more.
     pub fn die(&self) {
         self.state.is_dead.store(true, Ordering::SeqCst);
         self.universe.changed.notify_waiters();
@@ -67,12 +67,12 @@ impl Link {
         self.state.is_dead.load(Ordering::SeqCst)
     }
 
-    /// Whether the process serves others beside the one that is judged.
+    /// Whether the process serves neighbours in addition to the judged team.
     pub fn has_neighbours(&self) -> bool {
         self.universe.lock().neighbours.are_there()
     }
 
-    /// A turn begins that is about this object.
+    /// A reconcile of this object begins.
     pub fn begins_turn(&self, object: &str) {
         if is_neighbours(object) {
             return;
@@ -81,7 +81,7 @@ impl Link {
         self.universe.lock().oracle.begins_turn(process, object);
     }
 
-    /// Until when the process stands still.
+    /// Until when the process is stopped.
     pub fn paused_until(&self) -> Option<Instant> {
         let until = *self.paused();
         until.filter(|until| *until > Instant::now())
@@ -91,7 +91,7 @@ impl Link {
         let until = Instant::now() + Duration::from_secs(u64::from(seconds));
         *self.paused() = Some(until);
         self.universe.with(|u| {
-            // What it was about, it goes on with then.
+            // The process continues its work then.
             u.last_change = u.last_change.max(until);
         });
     }
@@ -103,7 +103,7 @@ impl Link {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits while the process stands still; for ever when it is dead.
+    /// Waits while the process is stopped; forever if it is dead.
     async fn passable(&self) {
         loop {
             if self.is_dead() {
@@ -116,7 +116,7 @@ impl Link {
         }
     }
 
-    /// Between one and sixteen milliseconds, as a network takes.
+    /// Waits between one and sixteen milliseconds, like a network.
     async fn travel(&self) {
         let mut dice = self.state.dice.load(Ordering::Relaxed);
         dice ^= dice << 13;
@@ -126,7 +126,7 @@ impl Link {
         sleep(Duration::from_millis(1 + dice % 16)).await;
     }
 
-    /// One request and its answer, through whatever happens to it.
+    /// Sends one request and returns its answer, subject to its fault.
     async fn send(&self, kind: Kind, about: &About, effect: Effect) -> Result<Reply, Lost> {
         let answer = self.carry(kind, about, effect).await;
         if kind.is_cloud() && !about.is_neighbours() {
@@ -138,12 +138,12 @@ impl Link {
         answer
     }
 
-    /// What its process acts on.
+    /// The shard on which its process acts.
     pub fn shard(&self) -> Shard {
         self.state.shard
     }
 
-    /// Nothing is asked or changed that another process acts on.
+    /// Judges that the process reads and changes nothing that belongs to another process's shard.
     fn judge_shard(&self, kind: Kind, about: &About) {
         let About::Object(key) = about else { return };
         let (namespace, _) = place(&key.1);
@@ -220,8 +220,8 @@ impl Link {
         Ok(reply)
     }
 
-    /// A process calls nothing that changes something when its term is over. What stands still between its last look at the clock
-    /// and the wire is excused, what did not look is not.
+    /// Judges that the process makes no mutating call after its term. A process that is stopped between its last check of the
+    /// clock and the call is excused; one that did not check is not.
     fn judge_term(&self, kind: Kind) {
         if kind.is_mutating_call() && !self.is_dead() {
             let is_over = !self.state.term.holds();
@@ -231,7 +231,7 @@ impl Link {
         }
     }
 
-    /// The request takes its effect after this time, when nobody waits for the answer any more.
+    /// Executes the request after this time, when the caller no longer waits for the answer.
     fn execute_later(&self, seconds: u32, mut effect: Effect) {
         let (universe, after) = (self.universe.clone(), u64::from(seconds));
         tokio::spawn(async move {
@@ -268,7 +268,7 @@ impl Link {
                 });
                 let reply = link.send(kind, &about, effect).await?;
                 let body = match &reply.body {
-                    // An answer that breaks off.
+                    // A truncated answer.
                     Value::Null => b"{\"httpSt".to_vec(),
                     body => body.to_string().into_bytes(),
                 };
@@ -282,7 +282,7 @@ impl Link {
         Http::carried(carrier)
     }
 
-    /// A call of a neighbour's service, to which nothing happens but what that service does itself.
+    /// A call to a neighbour's service, without faults except those of that service.
     async fn call_neighbour(&self, host: &str, raw: &RawRequest) -> Result<Carried, Lost> {
         self.passable().await;
         self.travel().await;
@@ -346,7 +346,7 @@ impl Link {
             return Ok(as_asked(reply, &parts.headers));
         }
         let Some((key, is_status)) = target(&path) else {
-            // Events are taken, and nobody reads them here.
+            // Events are accepted and ignored.
             self.passable().await;
             return Ok(Reply {
                 status: 201,
@@ -395,7 +395,8 @@ impl Link {
         Ok(as_asked(reply, &parts.headers))
     }
 
-    /// What the apiserver itself says of an object: past every cache, or because a compare-and-swap went through.
+    /// Records authoritative information about an object from the apiserver: by a read past every cache, or by a successful
+    /// compare-and-swap.
     fn hears(&self, about: &About, reply: &Reply, is_status: bool, is_word: bool) {
         let About::Object(key) = about else { return };
         if is_neighbours(&key.1) {
@@ -416,14 +417,14 @@ impl Link {
     }
 }
 
-/// Whether a JSON patch is conditional on what stands there.
+/// Whether a JSON patch tests the current value of a path.
 fn tests(patch: &Value, path: &str) -> bool {
     let all = patch.as_array().into_iter().flatten();
     let mut tests = all.filter(|operation| operation["op"] == "test");
     tests.any(|operation| operation["path"] == path)
 }
 
-/// How the task goes that a call makes.
+/// The course of the task that a call starts.
 fn script_of(act: Option<&Act>) -> TaskScript {
     match act {
         Some(Act::TaskFails) => TaskScript::Fail {
@@ -434,7 +435,7 @@ fn script_of(act: Option<&Act>) -> TaskScript {
     }
 }
 
-/// Metadata alone, where that was asked for.
+/// Returns only the metadata, if the request asks for that.
 fn as_asked(mut reply: Reply, headers: &http::HeaderMap) -> Reply {
     let wants_meta = headers
         .get("accept")
@@ -465,7 +466,7 @@ fn failure(code: u16) -> Reply {
     Reply { status: code, body }
 }
 
-/// What stands in the way of everything, in the words of the one who says it.
+/// A refusal by an unavailable dependency, in its own format.
 fn refusal(kind: Kind, status: u16) -> Reply {
     if !kind.is_cloud() {
         return failure(status);
@@ -479,7 +480,7 @@ fn refusal(kind: Kind, status: u16) -> Reply {
     Reply { status, body }
 }
 
-/// An answer of something between us and the service.
+/// An answer of a middlebox between the operator and the service.
 fn odd(status: u16) -> Reply {
     let body =
         json!({"code": "InternalError.Unknown", "httpStatus": status, "message": "an error"});
@@ -491,7 +492,7 @@ fn not_found() -> Reply {
     Reply { status: 404, body }
 }
 
-/// Leaves so many of our servers out of a listing, and counts as if they were not there.
+/// Omits this many of our servers from a listing, and counts as if they did not exist.
 fn leave_out(body: &mut Value, mut count: usize) {
     let Some(rows) = body["instances"].as_array_mut() else {
         return;
@@ -508,7 +509,7 @@ fn leave_out(body: &mut Value, mut count: usize) {
     }
 }
 
-/// What a path of the apiserver speaks of, and whether of its status.
+/// The object in a path of the apiserver, and whether the path concerns its status.
 fn target(path: &str) -> Option<(Key, bool)> {
     let mut parts = path.rsplit('/');
     let last = parts.next()?;
@@ -525,7 +526,7 @@ fn target(path: &str) -> Option<(Key, bool)> {
     Some(((kind, name_in(namespace, name)), is_status))
 }
 
-/// What a call of this path is.
+/// The kind of a call with this path.
 pub fn kind_of(path: &str) -> Kind {
     match path.rsplit('/').next().unwrap_or_default() {
         "create" => Kind::Create,

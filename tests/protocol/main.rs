@@ -1,5 +1,5 @@
-//! The protocol in a closed loop: the operator's own turns, listings and memories against an apiserver and the service in
-//! memory, in virtual time, with faults anywhere.
+//! The protocol in a closed loop: the operator's own reconciles, listings and memory against an apiserver and the service in
+//! memory, in virtual time, with faults at any point.
 //!
 //! ```text
 //! cargo test --locked --profile fast --test protocol               # named schedules, every single fault, and 10,000 by chance
@@ -36,6 +36,6 @@ mod tally;
 mod tenants;
 mod universe;
 
-// As the operator itself; it is also twice as fast here.
+// As in the operator itself; it is also twice as fast here.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;

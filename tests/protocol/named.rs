@@ -13,7 +13,7 @@ mod refusals;
 use crate::fault::{Act, Dependency, Kind, Step};
 use play::{lease, no_lease, one};
 
-/// Each says what comes of it, by [`crate::tally`], and then how.
+/// Each line has the expected result, in the notation of [`crate::tally`], and then the schedule.
 macro_rules! schedules {
     ($($name:ident => $line:literal: $play:expr;)*) => {
         $(#[test] fn $name() { $play.holds($line); })*

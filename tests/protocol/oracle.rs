@@ -1,10 +1,11 @@
-//! Judges what happens, by what is in the world: the invariants of the design, S1 to S6, S8 and L1, and what the policies
-//! of an Instance promise.
+//! Judges all events by the true state of the world: the invariants of the design, S1 to S6, S8 and L1, and the promises of an
+//! Instance's policies.
 //!
-//! This file is about what is known of a run, and [`troubles`] about what cannot be promised in it; [`wishes`] is what users
-//! asked for, [`servers`] and [`releases`] judge what the service did, [`written`] what the operator wrote, [`passwords`] the
-//! Secrets that it made, [`rest`] and [`settled`] what is left at the end. [`heard`] is what the service told whom, and [`truth`]
-//! and [`claims`] judge status by that. [`counts`] are the rules, and how often each was judged.
+//! This file has the knowledge about a run, and [`troubles`] the faults that make promises impossible; [`wishes`] has the
+//! users' requests. [`servers`] and [`releases`] judge the service's actions, [`written`] the operator's writes, [`passwords`]
+//! the Secrets that it created, [`rest`] and [`settled`] the final state. [`heard`] records which information the service gave
+//! to which process, and [`truth`] and [`claims`] judge status by that. [`counts`] has the rules, and counts how often each was
+//! judged.
 
 mod claims;
 mod counts;
@@ -39,16 +40,16 @@ use troubles::{Lists, Troubles};
 use truth::Truth;
 use wishes::{Property, Wishes};
 
-/// By then everybody knows of lists that were changed: they are kept for five minutes, and who waits for something in them looks
-/// every minute.
+/// By then every process knows that the service's lists changed: lists are cached for five minutes, and an Instance that waits
+/// for an entry checks every minute.
 const LISTS_KNOWN: Duration = Duration::from_secs(375);
-/// No watch is later than this, and a turn follows.
+/// No watch is later than this, including the reconcile that follows.
 const WATCHES_LATE: Duration = Duration::from_secs(27);
 /// The cluster that the runs play in.
 const CLUSTER: &str = "cluster-1";
 /// Between the last look at an object and the call that it was for, when nothing is in the way.
 const UNDER_WAY: Duration = Duration::from_secs(2);
-/// The same when something takes its time: a turn is given up after 120 s.
+/// The same if something is slow: a reconcile is aborted after 120 s.
 const UNDER_WAY_WHEN_SLOW: Duration = Duration::from_secs(150);
 
 /// One process, from its start to its end.
@@ -58,13 +59,13 @@ pub struct ProcessId(pub u64);
 /// The judge.
 #[derive(Default)]
 pub struct Oracle {
-    /// What was wrong, in words.
+    /// Descriptions of violations.
     pub violations: Vec<String>,
     counts: BTreeMap<Rule, Count>,
     settle: u32,
     troubles: Troubles,
     names: BTreeMap<Marker, String>,
-    /// What users asked for, and what was done, by name of the object.
+    /// The users' requests and their executions, by name of the object.
     wishes: BTreeMap<String, Wishes>,
     erasures_done: BTreeMap<String, usize>,
     restarts_done: BTreeMap<String, usize>,
@@ -73,56 +74,56 @@ pub struct Oracle {
     looks: Looks,
     talk: Talk,
     truth: Truth,
-    /// Which server a task is about.
+    /// The server of each task.
     tasks: BTreeMap<String, String>,
-    /// What intents announced that they would ask for: package, firewall, image and key of a purchase, by marker; image and key
-    /// of a reinstall, by server.
+    /// The requests that intents announced: package, firewall, image and key of a purchase, by marker; image and key of a
+    /// reinstall, by server.
     announced: BTreeSet<(String, Vec<String>)>,
-    /// The attempts that were on record, by marker and nonce.
+    /// The attempts that were recorded, by marker and nonce.
     nonces: BTreeSet<(Marker, String)>,
-    /// Objects that went back to a reinstall which was announced, and of whose call the store knows nothing.
+    /// Objects that were restored to a state in which a reinstall is announced and its call is unknown to the store.
     half_told: BTreeSet<String>,
-    /// Reinstalls that were announced, by object, before a watch was sure to tell that the store went back.
+    /// Announced reinstalls, by object, before every watch is certain to have shown that the store was restored.
     announced_unseen: BTreeMap<String, usize>,
-    /// Servers that were imported, and whose release the service took.
+    /// Imported servers whose release the service accepted.
     released_imports: BTreeSet<String>,
-    /// Servers that came about and were whole, by marker.
+    /// Number of servers that were completely deployed, by marker.
     whole: BTreeMap<Marker, usize>,
-    /// Servers that nobody of us bought, and for whom each was taken over.
+    /// Servers that were bought externally, with the object that imported each.
     foreign: BTreeMap<String, Option<String>>,
-    /// Servers that two Instances imported, under two processes; and those among them that went with one of the two.
+    /// Servers that two Instances imported under two processes, and those of them that were released with one of the two.
     were_imported_twice: BTreeSet<String>,
     shared: BTreeSet<String>,
-    /// Servers whose Instance was being deleted when it lost its finalizer by force, or when etcd went back, and when.
+    /// Servers whose Instance was being deleted when it lost its finalizer by force or when etcd was restored, with the time.
     may_yet_be_released: BTreeMap<String, Instant>,
-    /// Servers, and markers, that were left behind because the spec wanted it so.
+    /// Servers, and markers, that were retained because the spec requires it.
     kept: BTreeSet<String>,
     kept_markers: BTreeSet<Marker>,
     lists: Lists,
-    /// How many Instances may have a server, and since when.
+    /// The Account's limit of Instances with a server, and since when.
     most: Option<(usize, Option<Instant>)>,
-    /// The Account has never let its Instances import anything.
+    /// The Account has never allowed imports.
     denies_imports: bool,
-    /// When a server was last asked to stop, and whether that failed.
+    /// When a stop of a server was last requested, and whether it failed.
     stops: BTreeMap<String, (Instant, bool)>,
-    /// The server whose power is being cut by the call that the service is asked for right now.
+    /// The server whose power is being cut by the current call.
     cutting: Option<String>,
-    /// When the service last took an operation of a server.
+    /// When the service last accepted an operation on a server.
     accepted: BTreeMap<String, Instant>,
     failed_creates: BTreeSet<String>,
-    /// Servers whose newest password change failed, or was broken off at the console.
+    /// Servers whose newest password change failed, or was interrupted at the console.
     broken_passwords: BTreeSet<String>,
-    /// The server that was bought last with each marker, and the markers of those that a restored store knows nothing of.
+    /// The server that was bought last with each marker, and the markers whose servers are unknown to a restored store.
     newest: BTreeMap<Marker, String>,
     put_back: BTreeSet<Marker>,
     touched_at_console: BTreeSet<String>,
     released_at_console: BTreeSet<Marker>,
-    /// Servers that were released although another one was recorded.
+    /// Number of servers that were released because another one was recorded.
     pub surplus: usize,
 }
 
 impl Oracle {
-    /// A judge of a service with this settling time, in seconds.
+    /// A judge for a service with this settling time, in seconds.
     pub fn new(settle: u32) -> Self {
         Self {
             settle,
@@ -135,7 +136,7 @@ impl Oracle {
         self.troubles.no_lease = true;
     }
 
-    /// The Account lets no Instance import a server.
+    /// The Account denies imports.
     pub fn denies_imports(&mut self) {
         self.denies_imports = true;
     }
@@ -145,13 +146,13 @@ impl Oracle {
         self.most = Some((usize::from(most), None));
     }
 
-    /// Whether the service's lists have been as they are for long enough that nobody goes by older ones.
+    /// Whether the service's lists have been unchanged for so long that no process uses older ones.
     pub fn lists_are_known(&self) -> bool {
         let changed = self.lists.changed;
         changed.is_none_or(|changed| changed.elapsed() > LISTS_KNOWN)
     }
 
-    /// The Account's limit as it stands, after it went back with the store.
+    /// Updates the Account's limit after the store was restored.
     pub fn is_limited(&mut self, most: Option<u64>) {
         let most = most.and_then(|most| usize::try_from(most).ok());
         if most != self.most.map(|(most, _)| most) {
@@ -159,12 +160,12 @@ impl Oracle {
         }
     }
 
-    /// A process that stood by acts from now on, on what its watch has told it so far.
+    /// A standby becomes active, with the information that its watch has delivered so far.
     pub fn handed_over(&mut self) {
         self.troubles.handed_over = Some(Instant::now());
     }
 
-    /// A process ended, or the run with it.
+    /// A process ended, possibly with the run: whether it believed that etcd was restored.
     pub fn believed(&mut self, in_a_restore: bool) {
         let why = "a process believes that etcd was restored, which it was not".to_owned();
         let is_excused = self.troubles.restores > 0;
@@ -180,12 +181,12 @@ impl Oracle {
         self.troubles.takeovers += 1;
     }
 
-    /// Somebody bought a server by other means.
+    /// A server was bought externally.
     pub fn bought_elsewhere(&mut self, server: &str) {
         self.foreign.insert(server.to_owned(), None);
     }
 
-    /// A process calls the service, whatever becomes of it.
+    /// A process calls the service, with any outcome.
     pub fn calls(
         &mut self,
         process: ProcessId,
@@ -200,7 +201,7 @@ impl Oracle {
         self.begins_call(process, request, cloud, kube);
     }
 
-    /// A process writes this object, as it is there now.
+    /// A process writes this object, whose current state is given.
     pub fn writes(&mut self, process: ProcessId, kind: Kind, key: &Key, object: Option<&Value>) {
         let is_status = matches!(kind, Kind::Status | Kind::Intent | Kind::Receipt);
         self.counts_write(process, kind, key);
@@ -218,13 +219,13 @@ impl Oracle {
         }
     }
 
-    /// A user made an object.
+    /// A user created an object.
     pub fn created(&mut self, object: &Value) {
         self.specifies(object);
         let name = name_of(object);
         let wishes = self.wishes.entry(name.to_owned()).or_default();
         wishes.are_born(object);
-        // A restored object goes on under the marker of its record.
+        // A restored object keeps the marker of its record.
         if let Some(record) = record(object).filter(|record| speaks(record, object)) {
             self.names.insert(record.marker, name.to_owned());
         }
@@ -240,7 +241,7 @@ impl Oracle {
         self.troubles.same_image |= wishes.may_leave_the_image();
     }
 
-    /// An object is about to go, or to come back, that may be in the middle of its deletion.
+    /// An object that may be in the middle of its deletion is about to be removed or restored.
     pub fn interferes(&mut self, object: &Value) {
         let record = record(object).filter(|record| speaks(record, object));
         if object["metadata"]["deletionTimestamp"].is_string()
@@ -250,7 +251,7 @@ impl Oracle {
         }
     }
 
-    /// Etcd went back, and with it what the specs and the records say.
+    /// Etcd was restored, and with it the specs and records.
     pub fn went_back(&mut self, kube: &Apiserver) {
         for (_, object) in kube.all().filter(|(key, _)| key.0 == INSTANCES) {
             let wishes = self.wishes.entry(name_of(object).to_owned()).or_default();
@@ -258,7 +259,7 @@ impl Oracle {
             self.specifies(object);
             let record = record(object).filter(|record| speaks(record, object));
             let known = record.as_ref().and_then(|record| record.id.as_ref());
-            // The store knows that it was announced, and no more.
+            // The store contains only the announcement.
             if is_unanswered(object) {
                 self.half_told.insert(name_of(object).to_owned());
             }
@@ -269,7 +270,7 @@ impl Oracle {
         }
     }
 
-    /// Somebody is about to act on a server at the console.
+    /// A user is about to act on a server at the console.
     pub fn at_console(&mut self, server: &ServerInfo, releases: bool) {
         self.touched_at_console.insert(server.id.clone());
         if server.pending == "MODIFYING_PASSWORD"
@@ -281,7 +282,7 @@ impl Oracle {
             self.stops.insert(server.id.clone(), (Instant::now(), true));
         }
         if server.status == "CREATING" {
-            // The console ends its create in the middle.
+            // The console interrupts its create.
             self.failed_creates.insert(server.id.clone());
         }
         let is_whole = matches!(server.status, "STARTED" | "STOPPED");
@@ -291,19 +292,19 @@ impl Oracle {
         }
     }
 
-    /// Whether a reinstall of this server was announced that leaves the image as it is.
+    /// Whether a reinstall of this server was announced that keeps the image.
     fn is_reinstall_unseen(&self, server: &ServerInfo) -> bool {
         let mut announced = self.announced.iter();
         announced.any(|(what, asked)| *what == server.id && asked.first() == Some(&server.image))
     }
 
-    /// Whether the spec of this object has said so for longer than a call may be under way that was decided before.
+    /// Whether the spec of this object has had this property for longer than an earlier decided call may be under way.
     fn holds(&self, name: &str, property: Property) -> bool {
         let wishes = self.wishes.get(name);
         wishes.is_some_and(|wishes| wishes.have_said(property, self.under_way()))
     }
 
-    /// How long a call may be under way that was decided by what stood there before.
+    /// How long a call may be under way that is based on an older state.
     fn under_way(&self) -> Duration {
         if self.troubles.slow {
             UNDER_WAY_WHEN_SLOW
@@ -312,29 +313,29 @@ impl Oracle {
         }
     }
 
-    /// Whether it says so now, since however short a time.
+    /// Whether the spec has this property now, for any length of time.
     fn says(&self, name: &str, property: Property) -> bool {
         let wishes = self.wishes.get(name);
         wishes.is_some_and(|wishes| wishes.say(property))
     }
 
-    /// Whether nothing may be begun for this object.
+    /// Whether the operator must begin nothing for this object.
     fn is_restrained(&self, name: &str) -> bool {
         self.holds(name, Property::Paused) || self.holds(name, Property::Observed)
     }
 
-    /// Whether its spec says so now.
+    /// Whether the spec restrains the operator now.
     fn says_restrained(&self, name: &str) -> bool {
         self.says(name, Property::Paused) || self.says(name, Property::Observed)
     }
 
-    /// Whether its spec has ever said so.
+    /// Whether the spec has ever restrained the operator.
     fn was_ever_restrained(&self, name: &str) -> bool {
         let wishes = self.wishes.get(name);
         wishes.is_some_and(Wishes::have_ever_restrained)
     }
 
-    /// The object that a server belongs to: by its marker, or by the record of what was taken over.
+    /// The object that owns a server: by its marker, or by the record of the import.
     fn owner_of(&self, server: &str, cloud: &World) -> Option<String> {
         if let Some(owner) = self.foreign.get(server) {
             return owner.clone();
@@ -345,7 +346,7 @@ impl Oracle {
     }
 }
 
-/// Whether a spec says that nothing may be begun, by the clock that the operator reads.
+/// Whether a spec is paused, by the clock that the operator reads.
 pub fn is_paused(spec: &Value) -> bool {
     Property::Paused.is_in(spec)
 }
@@ -361,18 +362,18 @@ pub fn record(object: &Value) -> Option<PurchaseRecord> {
     PurchaseRecord::parse(text).ok()
 }
 
-/// The operation on the server that status tells of: under way, or ended and not well.
+/// The operation on the server in status: in flight, or failed.
 pub fn operation(object: &Value) -> Option<Operation> {
     let told = serde_json::from_value::<Operation>(object["status"]["operation"].clone());
     told.ok().filter(|told| told.verb != Verb::Create)
 }
 
-/// The operation that is under way.
+/// The operation in flight.
 pub fn open_operation(object: &Value) -> Option<Operation> {
     operation(object).filter(Operation::is_open)
 }
 
-/// The number of the newest attempt, whether it was to buy a server or to do something to it.
+/// The number of the newest attempt, of a purchase or of an operation.
 fn newest_attempt(object: &Value) -> u32 {
     let bought = record(object).map_or(0, |record| record.attempt);
     let told = object["status"]["attempt"].as_i64().unwrap_or(0);
@@ -394,18 +395,18 @@ fn bearing(cloud: &World, marker: &Marker) -> Vec<ServerInfo> {
     alive
 }
 
-/// Whether status tells of a reinstall of whose call nothing is known, neither that it was taken nor that it ended.
+/// Whether status shows a reinstall whose call has neither a known acceptance nor a known end.
 fn is_unanswered(object: &Value) -> bool {
     open_operation(object).is_some_and(|open| open.verb == Verb::Reinstall && !open.accepted)
 }
 
-/// The marker that an object's servers bear: of its record, else of its UID.
+/// The marker of an object's servers: from its record, else from its UID.
 fn marker_of(object: &Value) -> Marker {
     let record = record(object).filter(|record| speaks(record, object));
     record.map_or_else(|| Marker::of_uid(&uid(object)), |record| record.marker)
 }
 
-/// The servers of an object: those that bear its marker, and the one that it took over.
+/// The servers of an object: those with its marker, and the imported one.
 pub fn servers_of(object: &Value, cloud: &World) -> Vec<ServerInfo> {
     let record = record(object).filter(|record| speaks(record, object));
     let mut alive = bearing(cloud, &marker_of(object));
@@ -427,7 +428,7 @@ fn condition<'a>(object: &'a Value, kind: &str) -> &'a Value {
     found.unwrap_or(&Value::Null)
 }
 
-/// Why an Instance is Ready, or is not.
+/// The reason of the condition Ready.
 pub fn reason(object: &Value) -> Option<&str> {
     condition(object, "Ready")["reason"].as_str()
 }

@@ -37,7 +37,7 @@ enum Who {
 
 /// A process that runs, or did.
 pub struct Process {
-    /// Its way to everything else.
+    /// Its connection to everything else.
     pub link: Link,
     term: Term,
     stop: CancellationToken,
@@ -49,20 +49,20 @@ pub struct Process {
     task: JoinHandle<()>,
 }
 
-/// How it ends when it is told to.
+/// How it ends on request.
 #[derive(Default)]
 struct Exit {
     is_wanted: AtomicBool,
     is_done: AtomicBool,
 }
 
-/// From the moment in which a process finds its term over until it is gone.
+/// Time from the moment in which a process finds its term over until it has ended.
 const ENDING: Duration = Duration::from_millis(100);
 
-/// How long a term lasts that nobody ends.
+/// The duration of a term that is not ended.
 const FOR_LIFE: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// What its watches have yet to tell.
+/// The watch events that it has yet to receive.
 #[derive(Default)]
 struct Inbox {
     changes: Mutex<VecDeque<(Instant, Change)>>,
@@ -70,7 +70,7 @@ struct Inbox {
 }
 
 impl Process {
-    /// Starts one for a shard. It reads all objects at once, and takes turns from when it leads.
+    /// Starts a process for a shard. It reads all objects at once, and reconciles from the time when it leads.
     pub fn start(universe: &Shared, seed: u64, shard: Shard) -> Self {
         let (term, stop) = (Term::awaited(), CancellationToken::new());
         let link = Link::new(universe, seed, &term, shard);
@@ -109,12 +109,12 @@ impl Process {
         self.born_after.load(Ordering::SeqCst) != u64::MAX
     }
 
-    /// Its term is over: no mutating call begins any more.
+    /// Ends its term: no mutating call begins any more.
     pub fn depose(&self) {
         self.term.end();
     }
 
-    /// It finds its term over and ends: what is on the wire by then goes on.
+    /// It finds its term over and ends; requests that were sent by then continue.
     pub fn end_soon(&self) {
         if self.is_ending.swap(true, Ordering::SeqCst) {
             return;
@@ -126,13 +126,13 @@ impl Process {
         });
     }
 
-    /// It is told to end, as by SIGTERM: the turns that run are finished, and none begins.
+    /// It gets the request to end, as by SIGTERM: running reconciles finish, and none begins.
     pub fn terminate(&self) {
         self.exit.is_wanted.store(true, Ordering::SeqCst);
         self.inbox.arrived.notify_one();
     }
 
-    /// Whether it ended when it was told to, and gave the Lease away.
+    /// Whether it ended on request, and released the Lease.
     pub fn has_left(&self) -> bool {
         self.exit.is_done.load(Ordering::SeqCst)
     }
@@ -142,7 +142,7 @@ impl Process {
         self.leads() && !self.term.holds()
     }
 
-    /// Its watch will tell this, no sooner than then.
+    /// Its watch will deliver this change, not earlier than this time.
     pub fn will_hear(&self, at: Instant, change: Change) {
         let mut changes = self.inbox.lock();
         let last = changes.back().map_or(at, |(last, _)| *last);
@@ -151,25 +151,25 @@ impl Process {
         self.inbox.arrived.notify_one();
     }
 
-    /// Whether its watch has yet to tell of an Instance what stands there already: it takes no turn of what is older than its own
-    /// last write.
+    /// Whether its watch has yet to deliver a stored change of an Instance: it does not reconcile an object that is older than
+    /// its own last write.
     pub fn is_behind(&self) -> bool {
         let changes = self.inbox.lock();
         let is_ours = |key: &Key| key.0 == INSTANCES && !is_neighbours(&key.1);
         changes.iter().any(|(_, change)| is_ours(&change.key))
     }
 
-    /// Whether it died of a defect of its own.
+    /// Whether it ended because of a defect.
     pub fn is_broken(&self) -> bool {
         self.task.is_finished() && !self.link.is_dead()
     }
 
-    /// Whether it took the state of the cluster for one that went back in time.
+    /// Whether it believes that the cluster was restored.
     pub fn believes_in_a_restore(&self) -> bool {
         self.memories.doubts() != Doubts::default()
     }
 
-    /// Ends it at once, as SIGKILL does.
+    /// Kills it at once, as SIGKILL does.
     pub fn kill(&self) {
         self.link.die();
         self.stop.cancel();
@@ -182,7 +182,7 @@ impl Inbox {
         self.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is to be told by now, and when the next is due.
+    /// The changes that are due now, and when the next is due.
     fn take(&self, now: Instant) -> (Vec<Change>, Option<Instant>) {
         let mut changes = self.lock();
         let mut due = Vec::new();
@@ -193,10 +193,10 @@ impl Inbox {
     }
 }
 
-/// Who is to have a turn, and how urgently, if its object does not tell.
+/// An object to be reconciled, and its priority unless the object determines it.
 type Wish = (Who, Option<Priority>);
 
-/// Who is to have a turn; shared with what wakes objects.
+/// The objects to be reconciled; shared with the code that wakes objects.
 #[derive(Clone, Default)]
 struct Due {
     wishes: Arc<Mutex<Vec<Wish>>>,
@@ -216,12 +216,12 @@ impl Due {
     }
 }
 
-/// As many turns of each kind at the same time as the operator runs by default, where nobody else asks for any.
+/// Maximum number of concurrent reconciles of each kind: the operator's default, used if there are no neighbours.
 const PLACES: usize = 256;
-/// So few where there are neighbours that they could take all of them.
+/// A smaller maximum with neighbours, so that they could occupy all slots.
 const FEW_PLACES: usize = 32;
 
-/// The schedules of both kinds, as the operator has them.
+/// The schedules of both kinds, as in the operator.
 struct Schedules {
     accounts: Schedule<Who>,
     instances: Schedule<Who>,
@@ -308,7 +308,7 @@ impl Running {
         }
     }
 
-    /// Begins every turn that is due, and says when the next one is.
+    /// Begins every reconcile that is due, and returns when the next one is.
     fn begin_turns(
         &self,
         turns: &mut FuturesUnordered<BoxFuture<'static, (Who, Duration)>>,
@@ -331,7 +331,7 @@ impl Running {
             while let Some(begun) = schedule.begin(|flow| instance::bound(sessions, flow)) {
                 match self.turn(&begun.key) {
                     Some(turn) => turns.push(turn),
-                    // It went while it waited.
+                    // The object was deleted while it waited.
                     None => schedule.end(&begun.key, now, Duration::ZERO),
                 }
             }

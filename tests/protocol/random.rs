@@ -1,4 +1,4 @@
-//! Schedules by chance: a seed gives the setting, the faults and what users do.
+//! Random schedules: a seed determines the setting, the faults and the users' actions.
 
 mod theme;
 
@@ -13,11 +13,11 @@ use rand::{RngExt, SeedableRng};
 use std::time::Duration;
 use theme::Theme;
 
-/// The settling time, in seconds. A late execution comes before it is over: the promise asks for that.
+/// The settling time, in seconds. A late execution happens before its end, as the promise requires.
 const SETTLE: u32 = 20;
 const LATEST: u32 = 15;
 
-/// From this one on, seeds are of schedules in which what is judged is one shard of two.
+/// From this seed on, the judged team is in one shard of two.
 pub const OF_SHARDS: u64 = 1 << 48;
 
 /// The schedule of a seed.
@@ -47,7 +47,7 @@ pub fn schedule(seed: u64) -> Schedule {
     let count = dice.random_range(0..=4);
     let mut rules: Vec<Rule> = (0..count).map(|_| rule(&mut dice, theme)).collect();
     if setting.readings.task_kept.is_some() {
-        // Of a task that failed and was forgotten at once nothing tells, and nothing is promised (docs).
+        // Nothing reports a task that failed and was forgotten at once, and nothing is promised for it (docs).
         rules.retain(|rule| !matches!(rule.act, Act::TaskFails | Act::TaskCancelled));
     }
     Schedule {
@@ -78,7 +78,7 @@ fn readings(dice: &mut StdRng) -> Readings {
     }
 }
 
-/// A fault at a request, of a kind that can happen to such a request.
+/// A random fault at a request, of a kind that can happen to such a request.
 fn rule(dice: &mut StdRng, theme: Theme) -> Rule {
     if dice.random_bool(0.3) {
         let on = On::Any(dice.random_range(1..60));
@@ -125,7 +125,7 @@ fn rule(dice: &mut StdRng, theme: Theme) -> Rule {
     }
 }
 
-/// What can happen to any request.
+/// A fault that can happen to any request.
 fn common(dice: &mut StdRng, theme: Theme) -> Act {
     match dice.random_range(0..10) {
         0 | 1 => Act::CrashBefore,
@@ -205,7 +205,7 @@ fn steps(dice: &mut StdRng, is_tampered: bool, operators: Operators, theme: Them
     steps
 }
 
-/// For a while everything is answered alike: a key that is revoked, rights that are taken away, a service in trouble.
+/// For a while all requests to a dependency get the same answer: a revoked key, missing permissions, a service in trouble.
 fn refusals(dice: &mut StdRng) -> [Timed; 2] {
     let all = [
         (Dependency::Service, 401),

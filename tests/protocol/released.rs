@@ -8,16 +8,16 @@ use serde_json::json;
 use std::collections::BTreeSet;
 use std::fs;
 
-/// How many seconds the task of a verb runs: it is open at [`KILLED`], and what came before it is over.
+/// How many seconds the task of a verb runs: it is open at [`KILLED`], and earlier tasks have ended.
 const TASK: u64 = 30;
-/// When the verb is asked for, in milliseconds.
+/// When the verb is requested, in milliseconds.
 const ASKED: u64 = 125_000;
 /// When the process is killed; another one starts a second later.
 const KILLED: u64 = 130_000;
-/// In between.
+/// When the object is replaced, in between.
 const REPLACED: u64 = 130_500;
 
-/// A life in which a verb is open at [`KILLED`], by the name of the kept object; and what comes of it.
+/// A life in which a verb is open at [`KILLED`], by the name of the stored object; and the expected result.
 fn lives() -> Vec<(&'static str, Play, &'static str)> {
     let bought = || one().tasks(TASK);
     let mut creating = one().tasks(2 * TASK);
@@ -76,7 +76,7 @@ fn what_the_last_release_left_open_is_carried_out_once() {
     let folder = judges::root().join("tests/released/objects");
     let files = fs::read_dir(folder).unwrap();
     let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
-    // Those of the round before are at rest.
+    // The other objects, from the round before, are idle.
     let open = names.filter(|name| name.starts_with("after-"));
     let open: BTreeSet<String> = open
         .map(|name| name.trim_end_matches(".json").to_owned())

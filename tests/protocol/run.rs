@@ -1,4 +1,4 @@
-//! One run: a schedule is played until everything is quiet, and judged.
+//! One run: a schedule is played until everything is idle, and judged.
 
 mod end;
 
@@ -20,98 +20,98 @@ use std::sync::Once;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
-/// How many processes, and what stands between them.
+/// The number of processes, and how they are coordinated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operators {
-    /// One, which is started again when it dies.
+    /// One, which is restarted when it ends.
     One,
-    /// Two, of which one holds the Lease.
+    /// Two, one of which holds the Lease.
     Lease,
-    /// The same of one shard of so many, and one more for each of the others.
+    /// As `Lease` for one of this many shards, and one more process for each of the others.
     Shards(u16),
-    /// Two at once, which nobody should do.
+    /// Two active at once, which is a misconfiguration.
     NoLease,
 }
 
 impl Operators {
-    /// Whether a Lease says which of two acts on what is judged.
+    /// Whether a Lease decides which of two processes acts on the judged objects.
     fn are_elected(self) -> bool {
         matches!(self, Self::Lease | Self::Shards(_))
     }
 }
 
-/// What is played.
+/// A schedule.
 #[derive(Clone, Debug)]
 pub struct Schedule {
-    /// Where it is played.
+    /// The setting.
     pub setting: Setting,
-    /// By how many.
+    /// The processes.
     pub operators: Operators,
-    /// Watches are late by up to this.
+    /// The maximum delay of watches.
     pub watch_delay: Duration,
     /// Faults.
     pub rules: Vec<Rule>,
-    /// What users and the console do.
+    /// The actions of users and of the console.
     pub steps: Vec<Timed>,
 }
 
-/// What is kept of a run beside its verdict.
+/// The data that a run keeps in addition to its verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
     /// Nothing.
     Verdict,
-    /// Every state that was met, as a digest.
+    /// Every state, as a digest.
     States,
-    /// What happened, for people.
+    /// The events, for people.
     Trace,
-    /// What a tool that watches the objects could see of them.
+    /// The states of the objects that a watching tool could see.
     Moments,
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// What was wrong; empty: nothing.
+    /// The violations; empty if there are none.
     pub violations: Vec<String>,
-    /// What happened, if that was wanted.
+    /// The events, if requested.
     pub trace: Vec<String>,
-    /// What could be seen of the objects, if that was wanted.
+    /// The visible states of the objects, if requested.
     pub moments: Vec<Moment>,
-    /// Requests of the processes until everything was quiet.
+    /// Number of requests of the processes until everything was idle.
     pub requests: u32,
     /// Faults that found no request, and steps that found nothing to act on.
     pub unmet: Vec<String>,
-    /// Which they were, by number, until the last change.
+    /// The kinds of the requests, by number, until the last change.
     pub kinds: Vec<(u32, Kind)>,
-    /// Hashes of the states met.
+    /// Hashes of the states.
     pub states: Vec<u64>,
     /// Servers released because another one was recorded.
     pub surplus: usize,
-    /// What came about, and how it ended.
+    /// The changes, and the final state.
     pub tally: Tally,
     /// How soon each object was served.
     pub pace: Pace,
     /// How often each rule was judged, and how often excused.
     pub judged: BTreeMap<Judged, Count>,
-    /// What was done for the neighbours.
+    /// The work for the neighbours.
     pub neighbours: Done,
 }
 
-/// A Lease as the operator holds it (design section 9): the holder fences itself, others take over later.
+/// A Lease as the operator holds it (design section 9): the holder stops first, and others take over later.
 const FENCED: Duration = Duration::from_secs(10);
 const TAKEN_OVER: Duration = Duration::from_secs(15);
-/// A killed process is started again.
+/// A killed process is restarted after this time.
 const STARTED_AGAIN: Duration = Duration::from_secs(1);
 /// Faults that have not found their request by then find none any more.
 const LAST_FAULT: Duration = Duration::from_secs(150);
-/// Nothing was written for so long, which is longer than any pace but that of what failed three times.
+/// No writes for this time, which is longer than any pace except that after three failures.
 const QUIET: Duration = Duration::from_secs(130);
-/// Longest time until it has to be at rest: the slowest pace of what failed is ten minutes.
+/// Longest time until all is idle: the slowest pace after failures is ten minutes.
 const PATIENCE: Duration = Duration::from_secs(3000);
-/// At rest, nothing is written or called for so long.
+/// When all is idle, nothing is written or called for this time.
 const STAYS: Duration = Duration::from_secs(300);
 const TICK: Duration = Duration::from_secs(5);
-/// More requests than any schedule needs in an hour: something asks without end.
+/// More requests than any schedule needs in an hour: something makes requests without end.
 const MOST_REQUESTS: u32 = 2_500;
 
 /// Plays a schedule.
@@ -128,14 +128,14 @@ pub fn run(schedule: &Schedule, look: Look) -> Outcome {
         Err(error) => panic!("no runtime: {error}"),
     };
     let played = std::panic::catch_unwind(AssertUnwindSafe(|| {
-        // Made inside: outside, the clock is not ours.
+        // Created inside of the runtime, since the clock outside is not virtual.
         runtime.block_on(async {
             let field = Field::new(schedule, look);
             let universe = field.universe.watched();
             (field.play(schedule).await, universe)
         })
     }));
-    // With it go all tasks, and with them all that the processes held, unless two parts of one hold each other.
+    // This drops all tasks and everything that the processes held, unless two parts of a process hold each other.
     drop(runtime);
     let mut outcome = match played {
         Ok((mut outcome, universe)) => {
@@ -157,11 +157,11 @@ pub fn run(schedule: &Schedule, look: Look) -> Outcome {
 }
 
 thread_local! {
-    /// A task of the operator panicked on this thread, which plays one run at a time.
+    /// Whether a task of the operator panicked on this thread, which plays one run at a time.
     static PANICKED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// A task that panics ends quietly where nobody waits for it: the hook hears it all the same.
+/// A panic in a task that is not awaited would go unnoticed, so a hook records it.
 fn hear_panics() {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
@@ -173,7 +173,7 @@ fn hear_panics() {
     });
 }
 
-/// The processes of a run and what is around them.
+/// The processes of a run and their environment.
 struct Field {
     universe: Shared,
     operators: Operators,
@@ -181,7 +181,7 @@ struct Field {
     start_at: Vec<Option<Instant>>,
     /// Since when the holder of the Lease has not renewed it.
     silent_since: Option<Instant>,
-    /// The last holder gave it away.
+    /// Whether the last holder released it.
     is_released: bool,
     dice: StdRng,
     started: u64,
@@ -264,7 +264,7 @@ impl Field {
         }
     }
 
-    /// Whether a process that may act runs, on objects as they are.
+    /// Whether a process that may act is running, with current objects.
     fn is_anybody_fit(&self) -> bool {
         self.judged().any(|p| {
             let stands_still = p.link.is_dead() || p.link.paused_until().is_some();
@@ -272,12 +272,12 @@ impl Field {
         })
     }
 
-    /// The processes that act on what is judged, or may come to.
+    /// The processes that act on the judged objects, or may come to.
     fn judged(&self) -> impl Iterator<Item = &Process> {
         judged(&self.processes)
     }
 
-    /// What the process of this slot acts on: two stand by for the shard that is judged.
+    /// The shard of the process in this slot: two processes are candidates for the judged shard.
     fn shard(&self, slot: usize) -> Shard {
         let Operators::Shards(shards) = self.operators else {
             return Shard::WHOLE;
@@ -288,7 +288,7 @@ impl Field {
         all.skip(slot).copied().next().unwrap_or(Shard::WHOLE)
     }
 
-    /// Whether it is over: at rest for long enough, or not for too long.
+    /// Whether the run is over: idle for long enough, or not idle for too long.
     fn judge(
         &self,
         now: Instant,
@@ -302,7 +302,7 @@ impl Field {
         }
         if let Some((since, before)) = at_rest.as_ref() {
             if universe.last_fault >= *since {
-                // Something happened to it: it has to come to rest once more.
+                // An event happened: all must become idle again.
                 *at_rest = None;
                 return None;
             }
@@ -322,7 +322,7 @@ impl Field {
         let is_manned = is_led && self.start_at.iter().all(Option::is_none);
         let is_known = universe.oracle.lists_are_known();
         let may_go = universe.oracle.may_go(&universe.kube, &universe.cloud);
-        // What happens in this very instant has not been answered yet.
+        // An event at this very instant has not been handled yet.
         let is_quiet = now >= universe.last_change + QUIET
             && now > universe.last_fault
             && is_manned
@@ -343,7 +343,7 @@ impl Field {
         None
     }
 
-    /// Kills the processes that steps want killed, and tells those to end that are to.
+    /// Kills the processes that steps want killed, and requests those to end that should.
     fn stop(&self) {
         let running = |slot: u8| {
             self.processes
@@ -366,7 +366,7 @@ impl Field {
         }
     }
 
-    /// Starts, ends and deposes processes, and brings their watches what happened. Gives when to look again.
+    /// Starts, ends and deposes processes, and delivers changes to their watches. Returns when to check again.
     fn care(&mut self, now: Instant) -> Instant {
         self.spread();
         self.stop();
@@ -421,7 +421,7 @@ impl Field {
         next
     }
 
-    /// The Lease: a holder that stands still is deposed by its own clock, and followed by another.
+    /// The Lease: a holder that is stopped is deposed by its own clock, and another process follows.
     fn keep_lease(&mut self, now: Instant) -> Instant {
         let mut next = now + TICK;
         for process in judged(&self.processes).filter(|p| p.leads()) {
@@ -435,7 +435,7 @@ impl Field {
                     }
                     next = next.min(until);
                 }
-                // It wakes up and finds that its Lease has run out: it ends, after what it had on the wire.
+                // It wakes up and finds that its Lease has expired: it ends, after the requests that it had sent.
                 None if process.is_deposed() => process.end_soon(),
                 None => self.silent_since = None,
             }
@@ -458,7 +458,7 @@ impl Field {
                     |p: &Process| p.leads() && !p.link.is_dead() && p.link.paused_until().is_some();
                 let is_alive = self.judged().any(stands_still);
                 let mut universe = self.universe.lock();
-                // A dead one calls nothing any more.
+                // A dead process calls nothing any more.
                 if is_alive && !self.is_released {
                     universe.oracle.taken_over();
                 }
@@ -487,7 +487,7 @@ impl Field {
         next.min(now + Duration::from_secs(1))
     }
 
-    /// Every watch tells every change, each in its own time.
+    /// Every watch gets every change, each with its own delay.
     fn spread(&mut self) {
         let changes = self.universe.lock().kube.take_changes();
         let now = Instant::now();

@@ -1,4 +1,4 @@
-//! Schedules by chance, on all processors.
+//! Random schedules, on all processors.
 
 use crate::exhaust::ENOUGH;
 use crate::oracle::{Count, Rule, idle, table};
@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// What many runs came to.
+/// The results of many runs.
 #[derive(Default)]
 struct Sum {
     runs: u64,
@@ -19,7 +19,7 @@ struct Sum {
     failed: Vec<(u64, Vec<String>)>,
 }
 
-/// Plays the schedules of these seeds until they are done or the time is over.
+/// Plays the schedules of these seeds until all are done or the time is over.
 fn play(first: u64, count: u64, longest: Option<Duration>) -> (Sum, Duration) {
     let (next, sum, began) = (
         AtomicU64::new(first),
@@ -87,7 +87,7 @@ fn assert_well(sum: &Sum, took: Duration) {
     );
 }
 
-/// Leaves out what is not needed to make it fail.
+/// Removes the parts that are not needed for the failure.
 fn shrink(mut schedule: Schedule) -> Schedule {
     let fails = |schedule: &Schedule| !run(schedule, Look::Verdict).violations.is_empty();
     loop {
@@ -121,7 +121,8 @@ fn ten_thousand_schedules_by_chance() {
     assert_well(&sum, took);
 }
 
-/// Like those, but what is judged is one shard of two, which changes hands, and a process acts on the other one all the time.
+/// As above, but the judged team is in one shard of two, which changes hands, and another process acts on the other shard all
+/// the time.
 #[test]
 fn five_hundred_schedules_by_chance_of_a_shard() {
     let count = number("SCHEDULES").unwrap_or(500);
@@ -133,7 +134,7 @@ fn five_hundred_schedules_by_chance_of_a_shard() {
 #[ignore = "as long as SOAK_MINUTES says: make soak"]
 fn soak() {
     let minutes = number("SOAK_MINUTES").unwrap_or(10);
-    // Other schedules each time, and told, so that they can be played again.
+    // Different schedules each time; the first seed is printed, so that they can be repeated.
     let first = number("FIRST_SEED").unwrap_or_else(|| rand::random::<u32>().into());
     let quarter = Duration::from_secs(minutes * 60) / 4;
     let played = [(OF_SHARDS + first, quarter), (first, 3 * quarter)].map(|(first, longest)| {
@@ -158,8 +159,8 @@ fn replay() {
     assert_eq!(outcome.violations, [""; 0]);
 }
 
-/// Seeds of long runs that failed once, for what was mended in the operator or its judges. They mean other schedules as soon as
-/// chance is played by other rules: some of what they were about has a schedule by name, or a test of its own, besides.
+/// Seeds of long runs that failed once because of defects in the operator or its judges, which are fixed. A seed means another
+/// schedule as soon as the generator changes; some of these cases also have a named schedule or a test of their own.
 const FAILED_ONCE: [u64; 143] = [
     880, 8053, 800082792, 800109082, 800118098, 800121322, 800128766, 800156758, 800164542,
     800174036, 800194782, 800214643, 800222817, 804882662, 1165100748, 1165126177, 1165128029,

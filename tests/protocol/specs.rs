@@ -1,10 +1,10 @@
-//! What specs say beside the ordinary: JSON merge patches, for schedules of every kind.
+//! Variations of specs as JSON merge patches, for schedules of every kind.
 
 use cloud_server_operator::runtime::chance;
 use cloud_simulator::catalogue::{Catalogue, example};
 use serde_json::{Value, json};
 
-/// A password that the operator makes, and a Secret for clients.
+/// A password that the operator generates, and a connection Secret.
 pub fn generated() -> Value {
     json!({
         "login": {"passwordSecretRef": null, "sshKey": null, "generate": {}},
@@ -12,22 +12,23 @@ pub fn generated() -> Value {
     })
 }
 
-/// It is replaced every half a minute. The schema wants an hour; the operator does not know that, and runs stay short.
+/// The password is rotated every half a minute. The schema requires an hour; the operator does not check that, and runs stay
+/// short.
 pub fn rotates() -> Value {
     json!({"login": {"generate": {"rotateEvery": "30s"}}})
 }
 
-/// It stays as it is.
+/// The password is not rotated.
 pub fn rotates_no_more() -> Value {
     json!({"login": {"generate": {"rotateEvery": null}}})
 }
 
-/// So many servers are bought in the place of those that somebody else released.
+/// An externally released server is replaced up to this number of times.
 pub fn recreates(limit: u8) -> Value {
     json!({"onExternalDeletion": "Recreate", "recreateLimit": limit})
 }
 
-/// No server is bought in the place of another one any more.
+/// Servers are not replaced any more.
 pub fn recreates_no_more() -> Value {
     json!({"onExternalDeletion": "Fail"})
 }
@@ -42,7 +43,7 @@ pub fn retains() -> Value {
     json!({"deletionPolicy": "Retain"})
 }
 
-/// Deleting it releases nothing, or does.
+/// A deletion releases nothing, or releases the server.
 pub fn protected(is_protected: bool) -> Value {
     json!({"deletionProtection": is_protected})
 }
@@ -52,18 +53,18 @@ pub fn management(policy: &str) -> Value {
     json!({"managementPolicy": policy})
 }
 
-/// Nothing is begun.
+/// The operator begins nothing.
 pub fn paused() -> Value {
     json!({"pause": {}})
 }
 
-/// Nothing is begun for so many seconds from the beginning of the run.
+/// The operator begins nothing for this many seconds from the beginning of the run.
 pub fn paused_until(second: i64) -> Value {
     let until = jiff::Timestamp::from_second(chance::SEEDED_DAY + second);
     json!({"pause": {"until": until.unwrap_or_default().to_string()}})
 }
 
-/// The detail is read anew every minute.
+/// The detail is read again every minute.
 pub fn resyncs() -> Value {
     json!({"resyncPeriod": "60s"})
 }
@@ -73,12 +74,12 @@ pub fn goes_on() -> Value {
     json!({"pause": null})
 }
 
-/// The power is cut: Never, AfterGracePeriod (of five seconds) or Always.
+/// The policy for power cuts: Never, AfterGracePeriod (of five seconds) or Always.
 pub fn forces(force: &str) -> Value {
     json!({"stopPolicy": {"force": force, "gracePeriodSeconds": 5}})
 }
 
-/// Image and package by what they are.
+/// Selects image and package by properties.
 pub fn by_name() -> Value {
     let catalogue = Catalogue::shared();
     let image = catalogue.image(example().image);

@@ -1,6 +1,6 @@
-//! What came of a run, in a line: `bought 1, left 1, erased 1; web-1 Available`.
+//! The result of a run in a line: `bought 1, left 1, erased 1; web-1 Available`.
 //!
-//! What the line does not name did not happen. Where seeds differ, it tells each way with a bar between.
+//! Anything that the line does not name did not happen. If seeds differ, the line contains each result, separated by a bar.
 
 use crate::apiserver::{Apiserver, INSTANCES};
 use crate::oracle::reason;
@@ -8,8 +8,8 @@ use cloud_simulator::model::{Effect, World};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What is counted, in the order in which it is told. Servers that are bought, and those that are there at the end, are told also
-/// where there are none.
+/// The counted events, in the order of the line. Servers that were bought, and those that exist at the end, are always listed,
+/// even if there are none.
 const WORDS: [&str; 7] = [
     "bought",
     "left",
@@ -20,21 +20,21 @@ const WORDS: [&str; 7] = [
     "passwords",
 ];
 const ALWAYS: [&str; 2] = ["bought", "left"];
-/// In the place of a reason: the Instance is there no more.
+/// Replaces the reason if the Instance does not exist any more.
 const GONE: &str = "gone";
-/// Between the ways in which a run may go.
+/// Separates alternative results.
 const OR: &str = " | ";
 
-/// What came of one run.
+/// The result of one run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     counts: BTreeMap<&'static str, usize>,
-    /// The reason of Ready at the end, of every Instance that ever was.
+    /// The reason of Ready at the end, of every Instance that ever existed.
     ends: BTreeMap<String, String>,
 }
 
 impl Tally {
-    /// The service did something.
+    /// The service acted.
     pub fn happened(&mut self, effect: &Effect) {
         let word = match effect {
             Effect::Created { .. } => "bought",
@@ -48,12 +48,12 @@ impl Tally {
         *self.counts.entry(word).or_default() += 1;
     }
 
-    /// How often this happened, by the word of the line.
+    /// How often this event happened, by its word in the line.
     pub fn count(&self, word: &str) -> usize {
         self.counts.get(word).copied().unwrap_or(0)
     }
 
-    /// There was an Instance of this name.
+    /// An Instance of this name existed.
     pub fn saw(&mut self, name: &str) {
         self.ends.insert(name.to_owned(), GONE.to_owned());
     }
@@ -67,7 +67,7 @@ impl Tally {
         }
     }
 
-    /// Whether this is one of the ways that a line tells.
+    /// Whether this is one of the results in a line.
     pub fn is(&self, line: &str) -> bool {
         let told = self.to_string();
         line.split(OR).any(|way| way == told)
@@ -93,7 +93,7 @@ impl fmt::Display for Tally {
     }
 }
 
-/// The line that tells each way in which these runs went.
+/// The line with each result of these runs.
 pub fn line(tallies: &[Tally]) -> String {
     let mut ways: Vec<String> = Vec::new();
     for way in tallies.iter().map(ToString::to_string) {

@@ -1,6 +1,6 @@
-//! Other teams beside the one that is judged. Each schedule is played twice under the same seed, alone and beside them: its
-//! Instances are told of, called for and Ready as soon as alone, and the service is asked for the same. All other judges
-//! judge both runs as ever.
+//! Other teams next to the judged one. Each schedule is played twice under the same seed, alone and with the others: status
+//! reports, calls and Ready of its Instances come as soon as alone, and the service gets the same calls. All other judges judge
+//! both runs as usual.
 
 use crate::fault::{Kind, Step, Timed};
 use crate::run::{Look, Operators, Outcome, Schedule, run};
@@ -12,14 +12,14 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// So much later than alone (issue 18, 2).
+/// The allowed delay compared with the run alone (issue 18, 2).
 const LATER: Duration = Duration::from_secs(1);
-/// What is done is told within this (issue 19, 6), alone as beside others: which query finds it, chance decides.
+/// A completed operation is reported within this time (issue 19, 6), alone and with others: it is random which poll finds it.
 const DONE: Duration = Duration::from_millis(1_500);
-/// Reads that depend on when exactly something was looked at: a task that ends between two looks is asked for once more.
+/// Reads that depend on the exact time of an observation: a task that ends between two polls is polled again.
 const MORE_READS: usize = 5;
 
-/// How soon the objects of a run were served, from its beginning, and what the service was asked for.
+/// How soon the objects of a run were served, from its beginning, and the calls to the service.
 #[derive(Clone, Debug, Default)]
 pub struct Pace {
     told: BTreeMap<String, Duration>,
@@ -37,7 +37,7 @@ impl Pace {
         }
     }
 
-    /// The service is called, for this object if it is for one.
+    /// The service is called, for this object if the call concerns one.
     pub fn called(&mut self, at: Duration, kind: Kind, object: Option<String>) {
         *self.calls.entry(kind).or_default() += 1;
         if let Some(object) = object {
@@ -46,14 +46,14 @@ impl Pace {
     }
 }
 
-/// Whether its status says so.
+/// Whether its status shows Ready.
 pub fn is_ready(object: &Value) -> bool {
     let conditions = object["status"]["conditions"].as_array();
     let mut conditions = conditions.into_iter().flatten();
     conditions.any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
 }
 
-/// What the neighbours cost.
+/// The cost of the neighbours.
 fn judge(alone: &Outcome, beside: &Outcome) -> Vec<String> {
     let mut wrong = Vec::new();
     for (run, outcome) in [("alone", alone), ("beside", beside)] {
@@ -91,7 +91,7 @@ fn judge(alone: &Outcome, beside: &Outcome) -> Vec<String> {
     wrong
 }
 
-/// Plays it without neighbours and with them.
+/// Plays the schedule without neighbours and with them.
 fn hold(schedule: &Schedule) -> Vec<String> {
     let mut alone = schedule.clone();
     alone.setting.neighbours.clear();
@@ -116,7 +116,7 @@ fn hold(schedule: &Schedule) -> Vec<String> {
     wrong
 }
 
-/// When the others have long begun, an Instance comes and is changed, and another one comes, is changed, and goes.
+/// Long after the others have begun, an Instance is created and changed, and another one is created, changed and deleted.
 fn beside(neighbours: &[(Manner, u16, u16)]) -> Schedule {
     let steps = [
         (20_000, Step::Apply(1)),
@@ -151,7 +151,7 @@ fn holds(mut schedule: Schedule) {
     }
 }
 
-/// The bound of the issue, word for word.
+/// The bound of the issue, taken literally.
 #[test]
 fn beside_two_thousand_instances_of_ten_accounts_in_trouble() {
     holds(beside(&[
@@ -163,7 +163,7 @@ fn beside_two_thousand_instances_of_ten_accounts_in_trouble() {
     ]));
 }
 
-/// Nineteen other teams, one of which applies two thousand at once and has every other one wrong (issue 22).
+/// Nineteen other teams, one of which applies two thousand at once, every other one of them wrong (issue 22).
 #[test]
 fn beside_eighteen_teams_and_one_that_has_a_thousand_of_two_thousand_wrong() {
     let mut others = vec![(Manner::Well, 1, 5); 18];
@@ -171,8 +171,8 @@ fn beside_eighteen_teams_and_one_that_has_a_thousand_of_two_thousand_wrong() {
     holds(beside(&others));
 }
 
-/// Four processes, each with a shard, buy for twenty teams: each server once, and the one that is judged notices nothing, also where
-/// its shard changes hands.
+/// Four processes, each with a shard, buy for twenty teams. Each server is bought once, and the judged team is not affected,
+/// even if its shard changes hands.
 #[test]
 fn beside_two_thousand_instances_that_four_shards_share() {
     let mut schedule = beside(&[(Manner::Well, 1, 100); 20]);
@@ -183,7 +183,7 @@ fn beside_two_thousand_instances_that_four_shards_share() {
     };
     schedule.steps.push(ends);
     holds(schedule.clone());
-    // They need the rest of a minute to buy all of it.
+    // They need the rest of a minute to buy all servers.
     schedule.steps.push(Timed {
         at: 180_000,
         step: Step::Label(1),
@@ -193,7 +193,7 @@ fn beside_two_thousand_instances_that_four_shards_share() {
     assert_eq!(outcome.neighbours.bought, 2_000);
 }
 
-/// One team with one Account, so that only its own bound holds it.
+/// One team with one Account, limited only by its own bound.
 #[test]
 fn beside_five_hundred_instances_on_one_service_that_is_slow() {
     holds(beside(&[(Manner::Slow, 1, 500)]));
@@ -204,13 +204,13 @@ fn beside_five_hundred_instances_on_one_service_that_is_well() {
     holds(beside(&[(Manner::Well, 1, 500)]));
 }
 
-/// Each of their creates holds its place for a minute, and comes again.
+/// Each of their creates holds its slot for a minute, and is then repeated.
 #[test]
 fn beside_accounts_whose_services_answer_no_create() {
     holds(beside(&[(Manner::Lure, 6, 50)]));
 }
 
-/// Accounts have places of their own.
+/// Each Account has its own slots.
 #[test]
 fn beside_a_hundred_accounts_whose_services_are_silent() {
     holds(beside(&[(Manner::Silent, 100, 1)]));
@@ -221,7 +221,7 @@ fn beside_services_that_answer_with_garbage_or_without_end() {
     holds(beside(&[(Manner::Garbage, 5, 20), (Manner::Flood, 5, 20)]));
 }
 
-/// A team that comes when all others are in trouble already: nothing is known of its service yet.
+/// A team that arrives when all others are in trouble already: nothing is known of its service yet.
 #[test]
 fn a_new_account_beside_all_of_them() {
     let mut schedule = beside(&Manner::BAD.map(|manner| (manner, 3, 30)));
@@ -234,7 +234,7 @@ fn a_new_account_beside_all_of_them() {
     holds(schedule);
 }
 
-/// A start finds everybody in trouble at once.
+/// A process that starts finds all teams in trouble at once.
 #[test]
 fn beside_all_of_them_after_a_restart() {
     let mut schedule = beside(&Manner::BAD.map(|manner| (manner, 2, 50)));
@@ -250,7 +250,7 @@ fn beside_all_of_them_after_a_restart() {
     holds(schedule);
 }
 
-/// Neighbours and steps by chance.
+/// Random neighbours and steps.
 fn by_chance(seed: u64) -> Schedule {
     let mut dice = StdRng::seed_from_u64(seed);
     let teams = dice.random_range(1..=3);

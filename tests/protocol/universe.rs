@@ -1,8 +1,8 @@
 //! Everything outside the operator's processes: apiserver, service, users, faults. One lock, virtual time.
 //!
-//! This file is about what the processes meet; [`beginning`] is what there is at first, [`faults`] what happens at which
-//! request, [`steps`] what users and the console do, [`words`] what is told of it.
-//! [`moments`] is what tools see of the objects. [`neighbours`] are whom nobody judges.
+//! This file has the interface to the processes; [`beginning`] creates the initial state, [`faults`] applies faults to
+//! requests, [`steps`] the actions of users and the console, and [`words`] describes objects. [`moments`] records the states
+//! that tools see. [`neighbours`] are teams that are not judged.
 
 mod beginning;
 mod faults;
@@ -46,10 +46,10 @@ use words::{base64, outline};
 
 /// The service's token.
 pub const TOKEN: &str = "token-of-the-loop";
-/// The passwords that the login Secret holds in turn.
+/// The passwords that the login Secret contains alternately.
 const PASSWORDS: [&str; 2] = ["First7pass!word", "Second8pass-word"];
 
-/// What comes back: an HTTP status and a JSON body.
+/// An answer: an HTTP status and a JSON body.
 #[derive(Clone, Debug)]
 pub struct Reply {
     /// Status.
@@ -58,12 +58,12 @@ pub struct Reply {
     pub body: Value,
 }
 
-/// What a request speaks of.
+/// The subject of a request.
 #[derive(Clone, Debug)]
 pub enum About {
     /// An object at the apiserver.
     Object(Key),
-    /// Whatever this call of the service names.
+    /// The subject that this call to the service names.
     Call(RawRequest),
 }
 
@@ -74,11 +74,11 @@ impl About {
     }
 }
 
-/// Shared by everybody in a run; cheap to clone.
+/// Shared by all parts of a run; cheap to clone.
 #[derive(Clone)]
 pub struct Shared {
     inner: Arc<Mutex<Universe>>,
-    /// Told when a watch has something new, or a process is to be started or ended.
+    /// Notified when a watch has a new event, or a process must be started or ended.
     pub changed: Arc<Notify>,
 }
 
@@ -93,17 +93,17 @@ impl Shared {
         }
     }
 
-    /// Tells later on whether anybody still holds it.
+    /// Shows later whether any part still holds the universe.
     pub fn watched(&self) -> Weak<Mutex<Universe>> {
         Arc::downgrade(&self.inner)
     }
 
-    /// Looks at it or changes it.
+    /// Locks it for reading or changes.
     pub fn lock(&self) -> MutexGuard<'_, Universe> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes it, and lets everybody know.
+    /// Changes it, and notifies all waiters.
     pub fn with<R>(&self, act: impl FnOnce(&mut Universe) -> R) -> R {
         let mut universe = self.lock();
         let result = act(&mut universe);
@@ -122,56 +122,56 @@ pub struct Universe {
     pub cloud: World,
     /// Judges what happens.
     pub oracle: Oracle,
-    /// Whom nobody judges.
+    /// The teams that are not judged.
     pub neighbours: Neighbours,
-    /// When each object was first told of in status, and each was first asked for at the service; and every call, by kind.
+    /// When each object first appeared in status and first caused a call; and every call, by kind.
     pub pace: Pace,
-    /// When anything was last changed by a process.
+    /// When a process last changed anything.
     pub last_change: Instant,
-    /// When a fault last met a request.
+    /// When a fault last hit a request.
     pub last_fault: Instant,
-    /// Calls and writes of the processes so far that change something, by the name of the object.
+    /// Mutating calls and writes of the processes so far, by the name of the object.
     pub changes: BTreeMap<String, u64>,
-    /// The processes to kill, by slot, as steps asked for it.
+    /// The processes that steps want killed, by slot.
     pub kills: Vec<u8>,
-    /// The processes to be told to end, likewise.
+    /// The processes that steps want to end, by slot.
     pub terminations: Vec<u8>,
     /// Faults that found no request, and steps that found nothing to act on.
     pub unmet: Vec<String>,
-    /// What came about.
+    /// The counted events.
     pub tally: Tally,
     /// Number and kind of the requests until the last change, and of a few more.
     pub kinds: Vec<(u32, Kind)>,
-    /// Hashes of every state that was met at a request.
+    /// Hashes of the state at every request.
     pub states: Vec<u64>,
     began: Instant,
     setting: Setting,
     /// The server that is imported.
     legacy: Option<String>,
-    /// What comes within this time of a change may still matter to it: a proof of absence, after the settling time.
+    /// An event within this time after a change may still depend on it: a proof of absence, after the settling time.
     lately: Duration,
     rules: Vec<Rule>,
     total: u32,
     counts: HashMap<Kind, u32>,
-    /// What is away, how, and whether anybody has noticed.
+    /// The unavailable dependencies, how they behave, and whether a process has noticed.
     away: Vec<(Dependency, Absence, bool)>,
-    /// What is there again, and has answered nobody yet although somebody waits for it.
+    /// Dependencies that are available again, and have not answered a request yet although work waits for them.
     unheard: Vec<Unheard>,
-    /// Until then an answer is on its way, and whoever waits for it asks nothing.
+    /// Until then an answer is under way, and its caller requests nothing else.
     slow_until: Option<Instant>,
     backups: HashMap<u8, Value>,
     snapshot: Option<Apiserver>,
     password: usize,
     tokens: u32,
     tasks_fail: bool,
-    /// Listings leave one server out.
+    /// Whether listings omit one server.
     pub hides: bool,
-    /// Every request to the apiserver, as method and target, and every URL of the service, where somebody wants to know.
+    /// Every request to the apiserver, as method and target, and every URL of the service, if they are recorded.
     pub sent: Option<(Vec<String>, Vec<String>)>,
     look: Look,
     trace: Vec<String>,
     moments: Vec<Moment>,
-    /// What the service said to calls so far.
+    /// The service's answers to calls so far.
     truth: Truth,
 }
 
@@ -229,11 +229,11 @@ impl Universe {
 
     /// The service's clock.
     pub fn timestamp(&self) -> Timestamp {
-        // Not at the epoch: a server that was made at once is not one without a date.
+        // Not at the epoch, so that a server that was created at once has a creation date.
         Timestamp::from_millis(1_700_000_000_000).plus(self.began.elapsed())
     }
 
-    /// Notes something for people, when somebody wants to read it.
+    /// Records an event for people, if a trace is requested.
     pub fn tell(&mut self, what: impl FnOnce() -> String) {
         if self.look == Look::Trace {
             let at = self.began.elapsed().as_secs_f64();
@@ -261,7 +261,7 @@ impl Universe {
         self.total
     }
 
-    /// A digest of all that lasts: to count the states that were met.
+    /// Records a digest of the whole durable state, to count the different states.
     pub fn note_state(&mut self) {
         if self.look == Look::Verdict {
             return;
@@ -323,14 +323,14 @@ impl Universe {
             self.oracle
                 .wrote((process, kind, is_status), &former, now, cloud, kube);
         }
-        // One that is refused is no rest either.
+        // A refused write counts as activity, too.
         if key.0 != ACCOUNTS {
             self.changed(&key.1);
         }
         answer
     }
 
-    /// A process makes a Secret.
+    /// A process creates a Secret.
     pub fn make_secret(&mut self, secret: &Value) -> Result<Value, Refused> {
         let name = secret["metadata"]["name"].as_str().unwrap_or_default();
         let answer = self.kube.make(&(SECRETS, name.to_owned()), secret.clone());
@@ -345,14 +345,14 @@ impl Universe {
         answer
     }
 
-    /// Kubernetes removes what belonged to objects that are gone.
+    /// Kubernetes deletes the dependents of deleted objects.
     pub fn collect_garbage(&mut self) {
         if self.kube.collect_garbage() {
             self.tell(|| "   garbage was collected".to_owned());
         }
     }
 
-    /// Another process acts: what it finds, it has yet to say.
+    /// Another process becomes active, and has yet to report the state that it finds.
     pub fn led_anew(&mut self) {
         self.oracle.has_changes();
         self.last_change = Instant::now();
@@ -363,7 +363,7 @@ impl Universe {
         *self.changes.entry(object.to_owned()).or_default() += 1;
     }
 
-    /// A process sends a request, whatever becomes of it.
+    /// A process sends a request, with any outcome.
     pub fn departs(&mut self, process: ProcessId, kind: Kind, about: &About) {
         match about {
             About::Object(key) => {
@@ -381,7 +381,7 @@ impl Universe {
         }
     }
 
-    /// A process hears what came of its request to the service; `is_sent`: it may have arrived.
+    /// A process gets the result of its request to the service; `is_sent`: it may have arrived.
     pub fn arrives(
         &mut self,
         process: ProcessId,
@@ -422,7 +422,7 @@ impl Universe {
                     (Ok(_), Effect::None) => format!("{kind:?}"),
                     (Ok(_), effect) => format!("{kind:?} -> {effect:?}"),
                 });
-                // One that is refused is no rest either.
+                // A refused call counts as activity, too.
                 if reply.effect.is_acceptance() || kind.is_mutating_call() {
                     let object = self.oracle.object_of(&request, &self.cloud);
                     self.changed(object.as_deref().unwrap_or("nobody"));

@@ -1,5 +1,5 @@
-//! Another controller keeps a condition of its own in the status of an Instance. Each write of status is judged by
-//! `OthersConditions` and each minute by `Writes`, in every run; here the other controller writes at particular moments.
+//! Another controller has its own condition in the status of an Instance. In every run, `OthersConditions` judges each write of
+//! status, and `Writes` each minute; here the other controller writes at particular moments.
 
 use super::play::{Play, one};
 use super::schedules;
@@ -7,7 +7,7 @@ use crate::fault::Act::{After, Before, CrashAfter};
 use crate::fault::Kind::{Create, Intent, Receipt, Status};
 use crate::fault::Step::{self, EditImage, OthersCondition, OthersList};
 
-/// The step, a hundred times in ten seconds.
+/// Repeats the step a hundred times in ten seconds.
 fn again_and_again(play: Play, step: &Step) -> Play {
     (0..100).fold(play, |play, n| play.at(10_000 + 100 * n, step.clone()))
 }

@@ -1,4 +1,4 @@
-//! Logins that the operator makes: whatever is cut off where, the password that the server has stands in the Secret.
+//! Generated logins: wherever the process is interrupted, the Secret contains the password that the server has.
 
 use super::play::{Play, lease, no_lease, one};
 use super::schedules;
@@ -16,20 +16,20 @@ use crate::fault::{Dependency, Kind};
 use crate::specs::{generated, goes_on, paused, rotates, rotates_no_more};
 use serde_json::json;
 
-/// The operator makes the password.
+/// The operator generates the password.
 fn login() -> Play {
     one().spec(generated())
 }
 
-/// It is replaced once, at half a minute. Writes of Secrets: the login, the connection, the new password, its end, the
-/// connection again.
+/// The password is rotated once, after half a minute. Writes of Secrets: the login, the connection, the new password, its
+/// completion, the connection again.
 fn rotated() -> Play {
     login()
         .at(4_000, Spec(1, rotates()))
         .at(45_000, Spec(1, rotates_no_more()))
 }
 
-/// A user puts another one there.
+/// A user puts another password into the Secret.
 fn edited() -> Play {
     login().at(4_000, EditLogin(1))
 }

@@ -1,4 +1,4 @@
-//! Imports, policies, replacements and references by name: what came after the model-checked protocol.
+//! Imports, policies, replacements and references by name: features that are newer than the model-checked protocol.
 
 use super::play::{Play, lease, no_lease, one};
 use super::schedules;
@@ -25,25 +25,25 @@ use crate::universe::ImportBy;
 use cloud_simulator::catalogue::example;
 use serde_json::json;
 
-/// A server that somebody else bought is imported.
+/// A server that was bought externally is imported.
 fn import() -> Play {
     one().import(ImportBy::Name)
 }
 
-/// Somebody else releases the server, and another one is bought, as often as this.
+/// The server is released externally, and is replaced up to this number of times.
 fn recreated(limit: u8) -> Play {
     one().spec(recreates(limit)).at(4_000, ConsoleRelease(1))
 }
 
-/// Another image is asked for, and etcd put back to before that when the disk is about to be erased; what happens then brings
-/// the version of the object that it was planned from.
+/// Another image is requested, and etcd is restored to a state before that just when the disk is about to be erased. The next
+/// step then gives the object the version on which the plan was based.
 fn put_back_between_look_and_intent(then: crate::fault::Step) -> Play {
     let edited = one().at(3_900, SnapshotEtcd).at(4_000, EditImage(1));
     let put_back = edited.on(Detail, 2, Before(RestoreEtcd));
     put_back.on(Intent, 2, Before(then))
 }
 
-/// A token that acknowledges an image that nobody asked for.
+/// A token that confirms an image that the spec does not request.
 fn acknowledge_another() -> crate::fault::Step {
     let reinstall = json!({"token": "another", "image": example().windows_image});
     Spec(1, json!({"reinstall": reinstall}))

@@ -1,4 +1,4 @@
-//! A schedule in the making: a setting, and what happens when.
+//! Builds a schedule: a setting, and events with their times.
 
 use crate::fault::{Act, Dependency, Kind, On, Rule, Step, Timed};
 use crate::run::{Look, Operators, Schedule, run};
@@ -9,23 +9,23 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A schedule in the making.
+/// A schedule under construction.
 pub struct Play {
     pub schedule: Schedule,
     meets: Meets,
 }
 
-/// Under how many seeds everything happens that a schedule tells.
+/// Under how many seeds all events of a schedule must happen.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Meets {
     Always,
     Sometimes,
 }
 
-/// By so many seeds some are met that find what others do not.
+/// With this many seeds, some find defects that others do not.
 const ENOUGH: u64 = 8;
 
-/// One operator, a server that takes half a second, and the object applied.
+/// One operator, tasks that take half a second, and the object applied.
 pub fn one() -> Play {
     let setting = Setting {
         seed: 7,
@@ -48,14 +48,14 @@ pub fn one() -> Play {
     }
 }
 
-/// Two operators, of which one holds the Lease.
+/// Two operators, one of which holds the Lease.
 pub fn lease() -> Play {
     let mut play = one();
     play.schedule.operators = Operators::Lease;
     play
 }
 
-/// Two operators at once.
+/// Two active operators at once.
 pub fn no_lease() -> Play {
     let mut play = one();
     play.schedule.operators = Operators::NoLease;
@@ -74,7 +74,7 @@ impl Play {
         self
     }
 
-    /// Nothing is there to answer from here on, for so many seconds.
+    /// The dependency does not answer for this many seconds.
     pub fn away(self, millis: u64, dependency: Dependency, seconds: u64) -> Self {
         self.at(millis, Step::Away(dependency))
             .at(millis + 1000 * seconds, Step::Back(dependency))
@@ -106,19 +106,19 @@ impl Play {
         self
     }
 
-    /// The Account lets no Instance import a server.
+    /// The Account denies imports.
     pub fn denied(mut self) -> Self {
         self.schedule.setting.imports = false;
         self
     }
 
-    /// The operating system takes so long to stop.
+    /// The operating system takes this long to stop.
     pub fn stops_in(mut self, seconds: u64) -> Self {
         self.schedule.setting.stop = Some(Duration::from_secs(seconds));
         self
     }
 
-    /// Fields of a server move by themselves.
+    /// Some fields of a server change continuously.
     pub fn fields_move(mut self) -> Self {
         self.schedule.setting.readings.used_flow_grows = true;
         self
@@ -140,24 +140,24 @@ impl Play {
         self
     }
 
-    /// The service releases what it is still creating.
+    /// The service accepts the release of a server that is still being created.
     pub fn released_at_any_time(mut self) -> Self {
         self.schedule.setting.readings.release_while_creating = ReleaseWhileCreating::Allowed;
         self
     }
 
-    /// Some of it finds nothing to happen to under some seeds: requests come in another order there.
+    /// Some of the events find nothing to happen to under some seeds, in which requests come in another order.
     pub fn met_sometimes(mut self) -> Self {
         self.meets = Meets::Sometimes;
         self
     }
 
-    /// Plays it under several seeds, which move the network's delays and the watches. This comes of it under each, and all that
-    /// it tells happens.
+    /// Plays the schedule under several seeds, which vary the network's delays and the watches. Each seed must give this
+    /// result, and all events must happen.
     pub fn holds(mut self, line: &str) {
         self.play(line);
         if self.schedule.operators == Operators::Lease {
-            // The same where what is handed over is a shard, and another process acts on the other one all the time.
+            // Repeats the schedule with a shard that changes hands, while another process acts on the other shard all the time.
             self.schedule.operators = Operators::Shards(2);
             self.schedule.setting.neighbours = vec![OTHERS; 2];
             self.play(line);

@@ -1,4 +1,5 @@
-//! What is refused or fails for long: nothing is taken for gone, and nobody is asked without end.
+//! Refusals and failures that last: the operator concludes from none of them that something is gone, and does not retry without
+//! pauses.
 
 use super::play::{Play, lease, no_lease, one};
 use super::schedules;
@@ -20,42 +21,42 @@ use cloud_simulator::readings::FailedCreate;
 use serde_json::json;
 
 impl Play {
-    /// Everything is answered with this status from here on, for so many seconds.
+    /// Everything is answered with this status for this many seconds.
     fn refuses(self, millis: u64, dependency: Dependency, status: u16, seconds: u64) -> Self {
         self.at(millis, Answers(dependency, status))
             .at(millis + 1000 * seconds, Back(dependency))
     }
 
-    /// What fails to be created is not there.
+    /// A failed create leaves no server.
     fn leaves_nothing(mut self) -> Self {
         self.schedule.setting.readings.failed_create = FailedCreate::LeavesNothing;
         self
     }
 
-    /// Two Instances, of which the Account may have this many.
+    /// Two Instances, with this limit of the Account.
     fn two_of(mut self, most: u8) -> Self {
         self.schedule.setting.most = Some(most);
         self.at(600, Apply(2))
     }
 }
 
-/// An image that the service does not have, until somebody mends it.
+/// An image that the service does not have, until a user fixes the spec.
 fn unknown_image() -> Play {
     refused_until(1_200_000)
 }
 
-/// A create that the service refuses for its image, until somebody mends that.
+/// A create that the service refuses because of its image, until a user fixes that.
 fn refused_until(millis: u64) -> Play {
     let mended = json!({"image": {"id": example().image}});
     refused_for_good().at(millis, Spec(1, mended))
 }
 
-/// The same, and nobody mends it.
+/// A create that the service refuses because of its image; no user fixes it.
 fn refused_for_good() -> Play {
     one().spec(json!({"image": {"id": "img-nosuchimage"}}))
 }
 
-/// A Secret for the login that is not there, until somebody names another.
+/// A login Secret that does not exist, until a user names another one.
 fn missing_secret() -> Play {
     let secret =
         |name: &str| json!({"login": {"passwordSecretRef": {"name": name, "key": "value"}}});
@@ -64,7 +65,7 @@ fn missing_secret() -> Play {
         .at(1_200_000, Spec(1, secret("login")))
 }
 
-/// A server is released, and its Instance waits for nothing but a listing, which is refused from then on.
+/// A server is released, and its Instance waits only for a listing, which is refused from then on.
 fn deleted_while(refused: u16) -> Play {
     one()
         .at(4_000, Delete(1))
@@ -72,7 +73,8 @@ fn deleted_while(refused: u16) -> Play {
         .at(77_000, Back(Service))
 }
 
-/// A create fails and its receipt dies with the process: what is left is found by its name, and refuses whatever is asked of it.
+/// A create fails and its receipt is lost with the process: the server that is left is found by its name, and refuses every
+/// operation.
 fn failed_unseen() -> Play {
     one()
         .on(Create, 1, TaskFails)

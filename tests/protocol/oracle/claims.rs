@@ -1,4 +1,4 @@
-//! Judges what status tells of an outcome: refused, lost or done is what the service answered.
+//! Judges the outcomes in status: refused, unknown or done must match the service's answer.
 
 use super::heard::{Begun, Call, Fate, uids};
 use super::truth::ALL;
@@ -8,7 +8,7 @@ use cloud_simulator::model::{Progress, Verb, World};
 use serde_json::Value;
 
 impl Oracle {
-    /// Whether the reason that status gives is what the service answered; none where it tells of no answer.
+    /// Whether the reason in status matches the service's answer; none if the reason does not concern an answer.
     pub(super) fn is_claim_true(&self, process: ProcessId, now: &Value) -> Option<Verdict> {
         let ready = condition(now, "Ready");
         let message = ready["message"].as_str().unwrap_or_default();
@@ -20,7 +20,7 @@ impl Oracle {
         })
     }
 
-    /// Whether the service refused such a call for this object, in the words that are told.
+    /// Whether the service refused such a call for this object with the reported message.
     fn was_refused(
         &self,
         now: &Value,
@@ -37,7 +37,7 @@ impl Oracle {
         Verdict::of((!is_so).then(why), false)
     }
 
-    /// Whether a create may have happened of whose end this process does not know.
+    /// Whether a create may have happened whose end this process does not know.
     fn may_be_bought(&self, process: ProcessId, now: &Value) -> Verdict {
         let record = record(now).filter(|record| speaks(record, now));
         if record.as_ref().is_some_and(PurchaseRecord::bought_nothing) {
@@ -46,7 +46,7 @@ impl Oracle {
         }
         let is_lost = |call: &Call| match call.fate {
             Fate::Open | Fate::Lost => true,
-            // What it said is with whom it told.
+            // Only the process that made the call got its answer.
             Fate::Accepted => call.process != process,
             Fate::NotSent | Fate::Refused(_) => false,
         };
@@ -60,13 +60,13 @@ impl Oracle {
         if is_others || self.calls_for(now, &[Verb::Create]).any(is_lost) {
             return Verdict::Right;
         }
-        // The record is gone, by force or with the store, and what it said with it.
+        // The record is gone, by force or with the store, and its content with it.
         let is_excused = self.is_tampered(name_of(now)) || self.troubles.copied;
         let why = "told as unconfirmed, and no create was left without an answer";
         Verdict::of(Some(why.to_owned()), is_excused)
     }
 
-    /// Whether an entry of the history is what became of its attempt; none where it claims nothing.
+    /// Whether an entry of the history matches the result of its attempt; none if the entry makes no claim.
     pub(super) fn is_history_true(
         &self,
         process: ProcessId,
@@ -94,8 +94,8 @@ impl Oracle {
             .begun
             .iter()
             .filter(|begun| of.contains(&begun.object) && begun.verb == verb)
-            // Whoever finds a server by its name has it under an attempt of its own; and a status that is wiped between intent
-            // and call does not show which attempt the call is for.
+            // A process that adopts a server has it under its own attempt; and a status that is wiped between intent and call
+            // does not show which attempt the call belongs to.
             .filter(|begun| {
                 let is_any = verb == Verb::Create || (self.troubles.wiped && !begun.is_announced);
                 is_any || i64::from(begun.attempt) == attempt
@@ -113,15 +113,15 @@ impl Oracle {
         if shown.is_some_and(|row| is_done_by(row, verb, target)) {
             return Some(Verdict::Right);
         }
-        // The service does not tell how a task ended that it says it does not know (docs).
+        // The service does not report the end of a task that it claims not to know (docs).
         let is_untold = |begun: &&Begun| self.talk.unknown_tasks.contains(&begun.task);
-        // Nor of one whose answer reached nobody.
+        // Nor of a task whose answer no process received.
         let heard = match verb {
             Verb::Create => on_record.as_ref().is_some_and(|r| r.task.is_some()),
             _ => operation(former).is_some_and(|told| told.task_id.is_some()),
         };
-        // A server that went before its end was known: what made or erased it counts as done, so that nothing does it again
-        // (docs).
+        // A server that was released before the end of its operation was known: a create or an erasure counts as done, so that
+        // it is not repeated (docs).
         let is_gone = cloud
             .server(&id)
             .is_none_or(|server| !super::is_alive(&server));
@@ -131,8 +131,8 @@ impl Oracle {
         Some(Verdict::of(Some(why), is_excused))
     }
 
-    /// The row that the newest answer to this process has of the server. An import is content with any: all that it says is that
-    /// the server was there once.
+    /// The row of the server in the newest answer to this process. For an import any row suffices, since it only proves that
+    /// the server existed once.
     fn row_shown(&self, process: ProcessId, id: &str, is_import: bool) -> Option<&Value> {
         let mut shown = self.talk.shown(process, id);
         if is_import {
@@ -143,7 +143,7 @@ impl Oracle {
     }
 }
 
-/// Whether a row alone shows that such an operation was done.
+/// Whether a row alone proves that such an operation was done.
 fn is_done_by(row: &Value, verb: Verb, target_image: Option<&str>) -> bool {
     let shows = |field: &str, values: &[&str]| values.iter().any(|value| row[field] == *value);
     match verb {
@@ -155,7 +155,7 @@ fn is_done_by(row: &Value, verb: Verb, target_image: Option<&str>) -> bool {
     }
 }
 
-/// The service's name for what the history tells.
+/// The service's verb for an entry of the history.
 pub(super) fn verb_of(told: &str) -> Option<Verb> {
     Some(match told {
         "Create" => Verb::Create,

@@ -1,25 +1,26 @@
-//! How often each rule was judged, and how often something excused what it would have called wrong: a judge that is never
-//! asked, or that always excuses, judges nothing.
+//! Counts how often each rule was judged, and how often an excuse applied to a result that would have been wrong: a judge that
+//! is never called, or that always excuses, judges nothing.
 //!
-//! Judged is whatever could have broken the rule: a rule about a policy is judged only of Instances whose spec has ever said
-//! so. An excuse counts only where it mattered: without it the rule, taken by its words, was broken, or could not be judged.
+//! A rule counts as judged only if it could have been broken: a rule about a policy is judged only for Instances whose spec has
+//! ever had that policy. An excuse counts only if it mattered: without it the rule, taken literally, was broken or could not be
+//! judged.
 
 use super::Oracle;
 use std::collections::BTreeMap;
 
-/// What a judge finds.
+/// The result of a judge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// As it is to be.
+    /// The rule holds.
     Right,
-    /// It is not, or nobody can say, and there is an excuse.
+    /// The rule is broken, or cannot be judged, and there is an excuse.
     Excused,
-    /// It is not, in words.
+    /// The rule is broken, with a description.
     Wrong(String),
 }
 
 impl Verdict {
-    /// What is wrong, if anything is, and whether there is an excuse for it.
+    /// The verdict for this violation, if there is one, and this excuse.
     pub fn of(wrong: Option<String>, is_excused: bool) -> Self {
         match wrong {
             None => Self::Right,
@@ -28,7 +29,7 @@ impl Verdict {
         }
     }
 
-    /// The same, with one more excuse.
+    /// The same verdict with an additional excuse.
     pub(super) fn or_excused(self, is_excused: bool) -> Self {
         match self {
             Self::Wrong(_) if is_excused => Self::Excused,
@@ -36,7 +37,7 @@ impl Verdict {
         }
     }
 
-    /// The same, with what it is about before its words.
+    /// The same verdict, with its subject in front of the description.
     pub(super) fn about(self, what: &str) -> Self {
         match self {
             Self::Wrong(why) => Self::Wrong(format!("{what}: {why}")),
@@ -45,7 +46,7 @@ impl Verdict {
     }
 }
 
-/// How often a rule was asked, and how often it could not say.
+/// How often a rule was judged, and how often excused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
     /// Judged, excused or not.
@@ -54,16 +55,16 @@ pub struct Count {
     pub excused: u64,
 }
 
-/// Each rule: what it says, how often ten thousand schedules by chance judge it at the least, and of how many in a hundred
-/// judgements an excuse is taken at the most.
+/// Each rule with its description, the minimum number of judgements in ten thousand random schedules, and the maximum
+/// percentage of excused judgements.
 ///
-/// The least is a third of what was measured, and about a tenth where that was less than a thousand: few runs come to it, and how
-/// many, chance decides. The most is at least three times what was measured, and five where that was next to nothing. Below the
-/// one, chance does not play any more what the rule is about, or its judge is not asked; above the other, an excuse has grown. A
-/// rule that knows no excuse has none.
+/// The minimum is a third of the measured number, or about a tenth if that was less than a thousand: few runs reach such a
+/// rule, and their number is random. The maximum is at least three times the measured percentage, and five if that was close to
+/// zero. Below the minimum, the random schedules no longer exercise the rule, or its judge is not called; above the maximum, an
+/// excuse has grown too broad. A rule without excuses has a maximum of zero.
 macro_rules! rules {
     ($($(#[doc = $says:literal])+ $name:ident: $least:literal, $most:literal;)*) => {
-        /// The rules, as they are counted.
+        /// The rules.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum Rule { $($(#[doc = $says])+ $name,)* }
 
@@ -78,115 +79,115 @@ macro_rules! rules {
 }
 
 rules! {
-    /// S1: at most one live server bears an Instance's marker, and none is bought without one.
+    /// S1: at most one live server has an Instance's marker, and none is bought without a marker.
     OneServer: 3_700, 5;
-    /// S1: nothing is called when the term of the process is over.
+    /// S1: a process makes no call after its term.
     Term: 6_800, 0;
-    /// S2: at rest, every live server has its Instance.
+    /// S2: when idle, every live server has its Instance.
     Owned: 3_100, 5;
-    /// S3: what changes something stands on a look at its object in the same turn.
+    /// S3: a mutating call is based on a read of its object in the same reconcile.
     Look: 6_800, 5;
-    /// S3: the recorded server is released only with an Instance that goes and does not keep it.
+    /// S3: the recorded server is released only with an Instance that is deleted and does not retain it.
     Released: 540, 5;
-    /// S3: beside it, what bears the marker of an Instance that stays is released only while another one is recorded.
+    /// S3: another server with the marker of an existing Instance is released only while a different one is recorded.
     Surplus: 1, 0;
-    /// S3: nobody else's server is released.
+    /// S3: servers of other owners are not released.
     Foreign: 560, 5;
-    /// S3: a server that is to outlive its Instance does.
+    /// S3: a server that must outlive its Instance does.
     Kept: 8, 5;
-    /// S3: a disk is erased as often as users asked for it.
+    /// S3: a disk is erased only as often as users requested it.
     Erased: 610, 5;
-    /// S3: a server is restarted as often as users asked for it.
+    /// S3: a server is restarted only as often as users requested it.
     Restarted: 46, 10;
-    /// S4: what somebody released at the console is bought again only where the spec wants it, and as often.
+    /// S4: a server that was released at the console is replaced only if the spec requires it, and at most that often.
     BoughtAgain: 43, 5;
     /// S4: a record does not forget its server.
     Forgotten: 20, 0;
-    /// S4: what is told as missing is not there.
+    /// S4: a server that is reported as missing does not exist.
     Missing: 400, 15;
-    /// S5: the finalizer leaves when nothing is left at the service.
+    /// S5: the finalizer is removed once nothing is left at the service.
     Finalizer: 570, 5;
-    /// S6: `observedGeneration` is none that is to come, and does not go back.
+    /// S6: `observedGeneration` is never ahead, and does not go back.
     Generation: 16_600, 5;
-    /// S6: the server of a Ready Instance is there.
+    /// S6: the server of a Ready Instance exists.
     ReadyThere: 5_200, 5;
-    /// S6: and it is not at work.
+    /// S6: the server of a Ready Instance is idle.
     ReadyIdle: 5_200, 5;
-    /// S6: a write of status leaves the conditions of other controllers as they are.
+    /// S6: a write of status keeps the conditions of other controllers.
     OthersConditions: 15_000, 0;
-    /// S6: Ready and an operation that runs are not told at once.
+    /// S6: status does not show Ready together with a running operation.
     ReadyAlone: 5_300, 0;
-    /// S6: Ready is what the service last showed.
+    /// S6: Ready matches the state that the service last showed.
     Shown: 5_300, 5;
-    /// S6: Ready stands while no operation is open that the operator began.
+    /// S6: Ready is true only while no operation of the operator is open.
     Closed: 8_300, 5;
-    /// S6: what is told of an outcome is what was answered.
+    /// S6: a reported outcome matches the service's answer.
     Claimed: 59, 10;
-    /// S6: what is in the history is what became of the task.
+    /// S6: the history matches the results of the tasks.
     History: 5_500, 5;
     /// S6: an edit is acknowledged before a call.
     Acknowledged: 3_000, 5;
     /// S8: attempt numbers increase.
     Numbers: 2_200, 5;
-    /// S8: what is asked for is what an intent announced.
+    /// S8: a request matches the one that an intent announced.
     Announced: 4_300, 5;
-    /// L1: once faults stop, an Instance comes to what its spec wants, or to the reason why not.
+    /// L1: once faults stop, an Instance reaches the state of its spec, or shows why not.
     Settled: 3_600, 8;
-    /// L1: then nothing is written or called.
+    /// L1: afterwards nothing is written or called.
     Still: 3_300, 5;
-    /// L1: the state of the cluster is not taken for one that went back in time: all settling begins anew with that.
+    /// L1: the operator does not believe without cause that the cluster was restored, since all settling would begin anew.
     Believed: 4_000, 20;
-    /// L2: whoever waits for a dependency asks it within half a minute after it is back.
+    /// L2: work that waits for a dependency uses it within half a minute after its return.
     Recovered: 49, 5;
     /// L3: calls for one object in a minute.
     Calls: 24_700, 30;
-    /// L3: questions for what runs at one server in a minute.
+    /// L3: polls of a server's running operation in a minute.
     Looks: 16_600, 5;
     /// L3: writes to one object in a minute.
     Writes: 32_600, 35;
-    /// L3: no status is written that says nothing new.
+    /// L3: no status write repeats known content.
     Silence: 12_900, 5;
-    /// L3: no run asks without end.
+    /// L3: no run makes requests without end.
     Ends: 3_300, 0;
-    /// Nothing is announced for an Instance that is paused or only looked at.
+    /// No intent is written for an Instance that is paused or observed only.
     RestrainedIntent: 38, 0;
-    /// The service takes nothing for one.
+    /// The service accepts no operation for such an Instance.
     RestrainedCall: 23, 5;
-    /// No purchase is announced beyond the Account's limit.
+    /// No purchase beyond the Account's limit is announced.
     Limit: 43, 5;
-    /// Nothing is bought for an Instance that imports.
+    /// No server is bought for an Instance with an import.
     ImportBuys: 370, 5;
-    /// Nothing is imported that the Account has never allowed.
+    /// No server is imported if the Account has never allowed imports.
     ImportAllowed: 16, 0;
-    /// A server is imported by one Instance.
+    /// A server is imported by only one Instance.
     ImportedOnce: 360, 5;
-    /// Power is cut where `stopPolicy` allows it, and not before its time.
+    /// Power is cut only if `stopPolicy` allows it, and not before its time.
     PowerCut: 2, 5;
-    /// A login Secret is made once, and again when somebody deleted it.
+    /// A login Secret is created once, and again after it was deleted.
     SecretMade: 860, 5;
-    /// It is made with a password, which counts as in force only where the server has it.
+    /// It is created with a password, which counts as in effect only once the server has it.
     SecretWhole: 1_700, 5;
-    /// What a login Secret says is in force, the server has.
+    /// The server has the password that the login Secret shows as in effect.
     InForce: 840, 5;
-    /// A password that waits in it gives way to none, is not dropped, and is made when it is due.
+    /// A pending password is not replaced or dropped, and is generated when it is due.
     Waiting: 690, 5;
-    /// The password of a server stands in its Secret, at every moment.
+    /// A server's password is in its Secret, at every moment.
     Known: 37_000, 10;
-    /// The connection Secret tells the password that the server has.
+    /// The connection Secret contains the server's password.
     Connection: 1_000, 5;
-    /// At rest, the server has the password of the Secret that users made.
+    /// When idle, the server has the password of the Secret that users created.
     GivenAtRest: 1_500, 5;
-    /// At rest, login and connection Secret say what the server has.
+    /// When idle, login and connection Secret match the server.
     SecretsAtRest: 1_300, 8;
 }
 
-/// What the bounds are for.
+/// The number of schedules that the bounds refer to.
 const SCHEDULES: u64 = 10_000;
-/// Of so few judgements nobody takes a share: one run alone may excuse as many.
+/// Below this number of judgements no percentage is checked, since a single run may excuse that many.
 const FEW: u64 = 100;
 
 impl Oracle {
-    /// A judge has decided by this rule.
+    /// Records the verdict of a judge on this rule.
     pub fn judge(&mut self, rule: Rule, verdict: Verdict) {
         let count = self.counts.entry(rule).or_default();
         count.judged += 1;
@@ -197,7 +198,7 @@ impl Oracle {
         }
     }
 
-    /// How often each rule was asked, and excused.
+    /// How often each rule was judged, and how often excused.
     pub fn counted(&self) -> BTreeMap<Rule, Count> {
         self.counts.clone()
     }
@@ -214,7 +215,7 @@ pub fn table(counts: &BTreeMap<Rule, Count>) -> Vec<String> {
     Rule::ALL.iter().map(line).collect()
 }
 
-/// The rules that so many schedules by chance judged too seldom, or excused too often.
+/// The rules that this many random schedules judged too seldom, or excused too often.
 pub fn idle(counts: &BTreeMap<Rule, Count>, schedules: u64) -> Vec<String> {
     let mut idle = Vec::new();
     for rule in Rule::ALL {

@@ -1,8 +1,8 @@
-//! Judges how much is asked and written: invariant L3.
+//! Judges the number of calls and writes: invariant L3.
 //!
-//! Counted is what a process sends, whatever becomes of it, for each object by itself, in every minute that ends with a
-//! request. While something happens that is not the operator's own doing, an operation may take what it takes; what only
-//! fails again and again is held to the bound of the design.
+//! It counts the requests of a process, regardless of their results, for each object separately, in every minute that ends with
+//! a request. While external events happen, an operation may take the requests that it needs; repeated failures alone are held
+//! to the bound of the design.
 
 use super::{Oracle, ProcessId, Rule, Verdict, WATCHES_LATE, is_alive};
 use crate::apiserver::{ACCOUNTS, Key, uid};
@@ -13,15 +13,15 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// What the bounds are for: a minute, but for what the network takes of it.
+/// The period of the bounds: a minute, minus the network's share.
 const MINUTE: Duration = Duration::from_secs(59);
-/// Calls and writes for one object in a minute before which nothing happened (design section 5).
+/// Calls and writes for one object in a minute without a preceding event (design section 5).
 const STEADY: usize = 6;
-/// And one look more: whoever waits is woken when the trouble of the Account is told.
+/// One more read: a waiting Instance is woken when the Account's trouble is reported.
 const WOKEN: usize = 1;
-/// What each thing that happened may cost beside that. Where all goes well: a look, a stop, a look whether it is off, the call,
-/// the end of its task and a look at the server. Where all fails: in the first minute seven calls, each after a look, before
-/// the pauses between them are as long as they get.
+/// The additional cost of each event. If all goes well: a read, a stop, a check whether the server is off, the call, the end of
+/// its task, and a read of the server. If everything fails: in the first minute seven calls, each after a read, before the
+/// pauses between them reach their maximum.
 const EACH: usize = 8;
 /// How often an operation that runs is asked for within a minute: its task and its server, each as often as
 /// `instance::pace` allows while it is young.
@@ -32,15 +32,15 @@ const YOUNG: usize = 12;
 const GROWN: Duration = Duration::from_secs(14);
 /// And how many writes.
 const WRITTEN: usize = 6;
-/// What happened longer ago than a minute and this is no reason any more to ask.
+/// An event that is older than a minute plus this does not justify requests any more.
 const PAST: Duration = Duration::from_secs(60);
 
-/// What a request is counted as.
+/// The category of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Cost {
     /// A call of the service.
     Calls,
-    /// A question for an operation that runs at the service.
+    /// A poll of an operation that runs at the service.
     Looks,
     /// A write to Kubernetes.
     Writes,
@@ -56,24 +56,24 @@ impl Cost {
     }
 }
 
-/// What every object has cost.
+/// The costs of all objects.
 #[derive(Debug, Default)]
 pub(super) struct Effort {
     spent: BTreeMap<(ProcessId, Cost, String), VecDeque<Instant>>,
-    /// When each object had a call that may begin an operation, lately.
+    /// The times of recent calls for each object that may begin an operation.
     begun: BTreeMap<String, VecDeque<Instant>>,
-    /// What was too much already.
+    /// Excesses that were reported already.
     told: BTreeSet<(ProcessId, Cost, String)>,
-    /// When something happened that is not the operator's own doing.
+    /// The times of external events.
     event: VecDeque<Instant>,
-    /// Servers that are gone, and which process has looked at them since.
+    /// Servers that are gone, with the processes that have read them since.
     found_gone: BTreeSet<(ProcessId, String)>,
-    /// The status that a process has written last and knows to stand.
+    /// The status that a process has written last and knows to be stored.
     said: BTreeMap<(ProcessId, String), Value>,
 }
 
 impl Effort {
-    /// Counts one. What is too much where nothing happens may be excused by what did happen.
+    /// Counts one request. An excess without an event may be excused by an earlier event.
     fn spend(
         &mut self,
         (process, cost, object): (ProcessId, Cost, &str),
@@ -108,19 +108,19 @@ impl Effort {
         let why = (spent > steady).then(|| {
             format!("L3: {spent} {cost:?} for {object} within {MINUTE:?}, at most {most}")
         });
-        // Told once for each.
+        // Reported once for each.
         let is_new = spent > most && self.told.insert(of);
         Verdict::of(why, !is_new)
     }
 }
 
 impl Oracle {
-    /// Something happens that is not the operator's own doing.
+    /// Records an external event.
     pub fn has_changes(&mut self) {
         self.effort.event.push_back(Instant::now());
     }
 
-    /// What the service did is new, unless the operator asked for it again and again, and it failed.
+    /// An action of the service is new, unless the operator requested it repeatedly and it failed.
     pub(super) fn may_be_change(&mut self, effect: &Effect) {
         let is_vain = matches!(effect, Effect::None | Effect::TaskFailed { .. });
         if !is_vain && !effect.is_acceptance() {
@@ -128,7 +128,8 @@ impl Oracle {
         }
     }
 
-    /// The object that a call is for, or else what it names; none for listings and lists of what is offered, which all share.
+    /// The object that a call is for, or else the thing that it names; none for listings and lists of the catalogue, which all
+    /// objects share.
     pub fn object_of(&self, request: &Request, cloud: &World) -> Option<String> {
         let subject = match request {
             Request::Create(body) => body.instance_name.clone(),
@@ -147,13 +148,13 @@ impl Oracle {
         Some(owner.or_else(named).unwrap_or(subject))
     }
 
-    /// A call for one object.
+    /// Counts a call for one object.
     pub(super) fn counts_call(&mut self, process: ProcessId, request: &Request, cloud: &World) {
         let Some(object) = self.object_of(request, cloud) else {
             return;
         };
         if let Request::Detail { server: Some(id) } = request {
-            // It may have gone long ago, where nobody looked.
+            // The server may have been released long ago without a read since.
             let is_gone = cloud.server(id).is_none_or(|server| !is_alive(&server));
             if is_gone && self.effort.found_gone.insert((process, id.clone())) {
                 self.has_changes();
@@ -164,8 +165,8 @@ impl Oracle {
             begun.retain(|at| *at + MINUTE + GROWN > Instant::now());
             begun.push_back(Instant::now());
         }
-        // A server that is imported may be looked at for each Instance that wants it; and what one of two processes says is new
-        // to the other.
+        // An imported server may be read for each Instance that requests it; and each of two processes reacts to the writes of
+        // the other.
         let is_shared = self.troubles.no_lease || !self.foreign.is_empty();
         let wanting = if is_shared { 2 } else { 1 };
         let cost = match follows_what_runs(request, cloud) {
@@ -176,10 +177,10 @@ impl Oracle {
         self.judge(cost.rule(), verdict);
     }
 
-    /// A write to an object.
+    /// Counts a write to an object.
     pub(super) fn counts_write(&mut self, process: ProcessId, kind: Kind, key: &Key) {
         if kind == Kind::Status && key.0 == ACCOUNTS {
-            // Whoever waits for the Account looks up.
+            // Every Instance that waits for the Account is woken.
             self.has_changes();
         } else if kind.is_write() {
             let cost = Cost::Writes;
@@ -188,17 +189,17 @@ impl Oracle {
         }
     }
 
-    /// A process writes a status. One that it has written already, and that stands, it does not write again. Times and what
-    /// moves by itself go with the next change.
+    /// Judges a status write of a process: it must not repeat a status that the process has written and that is still stored.
+    /// Timestamps and continuously changing values are written with the next change.
     pub(super) fn judge_silence(&mut self, process: ProcessId, former: &Value, now: &Value) {
         let said = said(now);
         let known = self.effort.said.get(&(process, uid(now)));
         let t = &self.troubles;
-        // Versions count anew where etcd went back: until a watch tells, nothing shows that the cache is older than the own
-        // write.
+        // Versions start again after etcd was restored: until the watch event, nothing shows that the cache is older than the
+        // process's own write.
         let is_uncounted = t.restored.is_some_and(|at| at.elapsed() < WATCHES_LATE);
-        // Of two processes at once each may say what the other one has just taken back. So does one that wakes up after another
-        // one took over.
+        // Each of two concurrent processes may write a status that the other one has just replaced. So may a process that wakes
+        // up after another one took over.
         let is_excused = t.no_lease || t.takeovers > 0 || is_uncounted;
         let is_nothing_new = known == Some(&said) && self::said(former) == said;
         let why =
@@ -206,12 +207,12 @@ impl Oracle {
         self.judge(Rule::Silence, Verdict::of(why, is_excused));
     }
 
-    /// A process is told that another writer came before it: its status does not stand, and it knows.
+    /// A process learns that another writer came first: its status is not stored, and it knows.
     pub fn was_overtaken(&mut self, process: ProcessId, key: &Key) {
         self.says_status(process, key, true);
     }
 
-    /// A process is told that its status stands.
+    /// A process learns that its status is stored.
     pub fn has_said(&mut self, process: ProcessId, key: &Key, object: &Value) {
         self.says_status(process, key, true);
         self.effort
@@ -220,7 +221,7 @@ impl Oracle {
     }
 }
 
-/// Whether a call asks for an operation that has not ended.
+/// Whether a call polls an operation that has not ended.
 fn follows_what_runs(request: &Request, cloud: &World) -> bool {
     match request {
         Request::TaskResult { task: Some(id) } => {
@@ -235,7 +236,7 @@ fn follows_what_runs(request: &Request, cloud: &World) -> bool {
     }
 }
 
-/// What a status says, without the times.
+/// The content of a status without timestamps.
 fn said(object: &Value) -> Value {
     let mut status = object["status"].clone();
     if let Some(fields) = status.as_object_mut() {

@@ -1,5 +1,5 @@
-//! What each process asked the service for, what it was answered, and what the service last showed it: what a status may stand
-//! on.
+//! Records each process's requests to the service and their answers, and the state that the service last showed to it: the
+//! information on which a status may be based.
 
 use super::claims::verb_of;
 use super::{Oracle, ProcessId, name_of, newest_attempt, open_operation, record, speaks};
@@ -10,36 +10,36 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use tokio::time::Instant;
 
-/// What became of a call, as its process knows.
+/// The outcome of a call, as its process knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// No answer has come, and it may have been carried out.
+    /// No answer has arrived, and the call may have been carried out.
     Open,
-    /// It never left, so it was not carried out.
+    /// The call was never sent, so it was not carried out.
     NotSent,
-    /// The service took it.
+    /// The service accepted the call.
     Accepted,
-    /// The service said no, with this code.
+    /// The service refused the call, with this code.
     Refused(String),
-    /// The answer was lost, cut off, or tells nothing.
+    /// The answer was lost, truncated, or without information.
     Lost,
 }
 
-/// A call that changes something.
+/// A mutating call.
 #[derive(Clone, Debug)]
 pub(super) struct Call {
     pub(super) process: ProcessId,
     pub(super) verb: Verb,
-    /// The server; of a create the name that it is to have.
+    /// The server, or for a create the name of the new one.
     subject: String,
-    /// UID of the object that it is for, and the attempt that was on record when it left.
+    /// UID of the call's object, and the attempt that was recorded when the call was sent.
     pub(super) object: String,
     pub(super) attempt: u32,
     pub(super) is_announced: bool,
     pub(super) fate: Fate,
 }
 
-/// An operation that the service took for the operator.
+/// An operation that the service accepted from the operator.
 #[derive(Clone, Debug)]
 pub(super) struct Begun {
     pub(super) process: ProcessId,
@@ -47,32 +47,32 @@ pub(super) struct Begun {
     pub(super) server: String,
     pub(super) task: String,
     pub(super) at: Instant,
-    /// UID of the object that it is for, and the attempt.
+    /// UID of the operation's object, and the attempt.
     pub(super) object: String,
     pub(super) attempt: u32,
-    /// Status announced the operation when the call left; else the attempt is a guess.
+    /// Whether status announced the operation when the call was sent; otherwise the attempt is a guess.
     pub(super) is_announced: bool,
 }
 
-/// What the service showed of a server: none, that it does not know it.
+/// The state of a server that the service showed; none if the service reported that it does not exist.
 #[derive(Clone, Debug)]
 pub(super) struct Shown {
     pub(super) at: Instant,
     pub(super) row: Option<Value>,
 }
 
-/// All of it.
+/// All recorded information.
 #[derive(Debug, Default)]
 pub(super) struct Talk {
     pub(super) calls: Vec<Call>,
     pub(super) begun: Vec<Begun>,
     shown: BTreeMap<(ProcessId, String), Vec<Shown>>,
-    /// Tasks that the service said it does not know.
+    /// Tasks that the service claimed not to know.
     pub(super) unknown_tasks: Vec<String>,
 }
 
 impl Talk {
-    /// What the service showed a process of a server, the newest first.
+    /// The states of a server that the service showed to a process, the newest first.
     pub(super) fn shown<'a>(
         &'a self,
         process: ProcessId,
@@ -82,7 +82,7 @@ impl Talk {
         self.shown.get(&of).into_iter().flatten().rev()
     }
 
-    /// What the service showed of a server to any other process since then.
+    /// The states of a server that the service showed to any other process since then.
     pub(super) fn shown_to_others<'a>(
         &'a self,
         process: ProcessId,
@@ -108,7 +108,7 @@ impl Talk {
 }
 
 impl Oracle {
-    /// A call that changes something leaves a process.
+    /// A process sends a mutating call.
     pub(super) fn begins_call(
         &mut self,
         process: ProcessId,
@@ -119,7 +119,8 @@ impl Oracle {
         let (Some(verb), Some(subject)) = (request.verb(), subject(request)) else {
             return;
         };
-        // Of two that have the same server, which two processes without a lease may take over, the one that announced it.
+        // If two objects have the same server, which two processes without a lease may import, this is the one that announced
+        // the call.
         let announced = kube.all().map(|(_, object)| object).find(|object| {
             let is_announced = open_operation(object).is_some_and(|told| told.task_id.is_none());
             let told = object["status"]["operation"]["verb"].as_str();
@@ -148,7 +149,7 @@ impl Oracle {
         });
     }
 
-    /// The service took what a process had asked for: now, or when nobody waits for it any more.
+    /// The service accepted a request of a process, which may no longer be waiting for the answer.
     pub(super) fn has_begun(&mut self, process: ProcessId, request: &Request, reply: &Reply) {
         let (Ok(Answer::Accepted { task, server, verb }), Some(subject)) =
             (&reply.outcome, subject(request))
@@ -170,7 +171,7 @@ impl Oracle {
         });
     }
 
-    /// A process hears the answer of the service, or that none will come; `is_sent`: the request may have arrived.
+    /// A process gets the service's answer, or learns that none will come; `is_sent`: the request may have arrived.
     pub fn hears_service(
         &mut self,
         process: ProcessId,
@@ -220,7 +221,7 @@ impl Oracle {
         }
     }
 
-    /// The calls for an object, as far as anybody made any, of these verbs.
+    /// The calls with these verbs for an object.
     pub(super) fn calls_for<'a>(
         &'a self,
         object: &'a Value,
@@ -239,13 +240,13 @@ impl Oracle {
     }
 }
 
-/// The UIDs of an object: its own, and what it was before it was restored.
+/// The UIDs of an object: its current one, and the one before it was restored.
 pub(super) fn uids(object: &Value) -> Vec<String> {
     let former = record(object).map(|record| record.uid);
     former.into_iter().chain([uid(object)]).collect()
 }
 
-/// What an answer says of a call.
+/// The outcome of a call, as its answer shows it.
 fn fate(answer: &Heard) -> Fate {
     if !answer.body.is_object() {
         return Fate::Lost;
@@ -259,7 +260,7 @@ fn fate(answer: &Heard) -> Fate {
     }
 }
 
-/// The server that a call is for, or the name that it is to have.
+/// The server of a call, or the name of the new one.
 fn subject(request: &Request) -> Option<&str> {
     match request {
         Request::Create(body) => body.instance_name.as_deref(),

@@ -1,7 +1,8 @@
-//! Judges what a call that changes something stands on: invariant S3.
+//! Judges the basis of mutating calls: invariant S3.
 //!
-//! Each one needs, in the very turn that makes it, the apiserver's own word on the object: a read past every cache, or a
-//! compare-and-swap that went through. By that word the server is the one on record, or bears the object's marker.
+//! Each such call needs, in the same reconcile, authoritative information about the object from the apiserver: by a read past
+//! every cache, or by a successful compare-and-swap. This information must show that the server is the recorded one, or has the
+//! object's marker.
 
 use super::effort::server_of;
 use super::{
@@ -14,22 +15,23 @@ use cloud_simulator::model::{Request, World};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What the apiserver itself said to whom.
+/// Authoritative information that processes got from the apiserver.
 #[derive(Debug, Default)]
 pub(super) struct Looks {
-    /// The objects as processes saw them in the turns that go on, by name. A call uses up what it stands on.
+    /// The objects as processes saw them in the current reconciles, by name. A call uses up its basis.
     fresh: BTreeMap<(ProcessId, String), Value>,
-    /// Markers of objects that a process let go, or found gone: their servers are released without a look.
+    /// Markers of objects whose finalizer a process removed, or that it found gone: their servers are released without such a
+    /// read.
     homeless: BTreeSet<(ProcessId, Marker)>,
 }
 
 impl Oracle {
-    /// A turn begins: what an earlier one saw counts no more.
+    /// A reconcile begins: information from an earlier one no longer counts.
     pub fn begins_turn(&mut self, process: ProcessId, object: &str) {
         self.looks.fresh.remove(&(process, object.to_owned()));
     }
 
-    /// The apiserver itself tells a process of an object, or that there is none.
+    /// The apiserver itself shows a process an object, or that it does not exist.
     pub fn hears(&mut self, process: ProcessId, key: &Key, object: Option<&Value>) {
         if key.0 != INSTANCES {
             return;
@@ -45,7 +47,7 @@ impl Oracle {
         }
     }
 
-    /// A process is about to take the finalizer away.
+    /// A process is about to remove the finalizer.
     pub(super) fn lets_go(&mut self, process: ProcessId, kind: Kind, object: Option<&Value>) {
         let Some(object) = object.filter(|_| kind == Kind::Finalizer) else {
             return;
@@ -56,7 +58,7 @@ impl Oracle {
         }
     }
 
-    /// A process is about to call this. Gives the object that it stands on, as the process saw it.
+    /// A process is about to make this call. Returns the object on which the call is based, as the process saw it.
     pub(super) fn judge_look(
         &mut self,
         process: ProcessId,
@@ -93,7 +95,7 @@ impl Oracle {
     }
 }
 
-/// Whether an object that looks like this wants that call.
+/// Whether an object in this state justifies the call.
 fn allows(
     object: &Value,
     request: &Request,

@@ -1,5 +1,5 @@
-//! Judges the Secrets that the operator makes: the password that a server has is never lost, and stands where it is looked for
-//! once it is in force, not sooner.
+//! Judges the Secrets that the operator creates: the password of a server is never lost, and its Secret shows it as in effect
+//! once it is, not earlier.
 
 use super::{Oracle, Rule, Verdict, bearing, is_alive, name_of, record, speaks};
 use crate::apiserver::{Apiserver, INSTANCES, SECRETS, uid};
@@ -13,21 +13,21 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// The period that is played.
+/// The rotation period of the runs.
 const ROTATES_EVERY: Duration = Duration::from_secs(30);
 
-/// What is known of passwords and of the Secrets with them.
+/// The known passwords and their Secrets.
 #[derive(Debug, Default)]
 pub(super) struct Passwords {
-    /// Passwords that users have, whatever stands in Secrets.
+    /// Passwords that users know, independently of Secrets.
     of_users: BTreeSet<String>,
-    /// How often somebody deleted a login Secret, by name.
+    /// How often a login Secret was deleted, by name.
     dropped: BTreeMap<String, usize>,
-    /// How often the operator made one, for which objects by UID.
+    /// How often the operator created one, by name and by UID of the object.
     made: BTreeMap<String, BTreeMap<String, usize>>,
 }
 
-/// What stands in a login Secret.
+/// The passwords in a login Secret.
 #[derive(Clone, Copy, Debug)]
 enum Slot {
     Password,
@@ -51,17 +51,17 @@ impl Slot {
 }
 
 impl Oracle {
-    /// A user has this password.
+    /// A user knows this password.
     pub fn users_password(&mut self, password: &str) {
         self.passwords.of_users.insert(password.to_owned());
     }
 
-    /// A user deletes a login Secret, and with it what stands there.
+    /// A user deletes a login Secret with its content.
     pub fn dropped_login(&mut self, name: &str) {
         *self.passwords.dropped.entry(name.to_owned()).or_default() += 1;
     }
 
-    /// The operator made a Secret.
+    /// The operator created a Secret.
     pub fn made_secret(&mut self, now: &Value, cloud: &World, kube: &Apiserver) {
         if !is_login(now) {
             return self.judge_connection(now, cloud, kube);
@@ -75,7 +75,8 @@ impl Oracle {
         let may = 1 + self.passwords.dropped.get(name).copied().unwrap_or(0);
         let why = (*made > may)
             .then(|| format!("Secret {name} was made {made} times, at most {may} may be"));
-        // Between the last look at the object and the making of its Secret lies a moment, longer for a process that stands still.
+        // A moment passes between the last read of the object and the creation of its Secret; it is longer for a process that
+        // is stopped.
         let is_excused = self.is_anything_murky() || self.troubles.slow;
         self.judge(Rule::SecretMade, Verdict::of(why, is_excused));
         let [password, current, waits] =
@@ -108,7 +109,7 @@ impl Oracle {
             return;
         };
         let is_excused = self.is_excused();
-        // What a server had that is gone since may be told as long as nobody knows that it is.
+        // The Secret may show the password of a released server until the operator knows of the release.
         let last = record(object).filter(|record| speaks(record, object));
         let last = last.and_then(|record| cloud.server(&record.id?));
         let is_unsure = last
@@ -142,7 +143,7 @@ impl Oracle {
         self.judge_copies(cloud, kube);
     }
 
-    /// Every server with a password that the operator made has it in its Secret, at every moment.
+    /// Judges that the Secret contains every server's generated password, at every moment.
     pub(super) fn judge_copies(&mut self, cloud: &World, kube: &Apiserver) {
         let is_excused = self.is_excused();
         for (key, object) in kube.all().filter(|(key, _)| key.0 == INSTANCES) {
@@ -150,7 +151,7 @@ impl Oracle {
             if !object["spec"]["login"]["generate"].is_object() {
                 continue;
             }
-            // What somebody deleted is not there to be looked up until another one is set.
+            // A deleted Secret cannot be looked up until another password is set.
             let was_dropped = self.passwords.dropped.contains_key(&name);
             let secret = kube
                 .get(&(SECRETS, name))
@@ -172,8 +173,8 @@ impl Oracle {
                 let password = cloud.password_of(&server.id);
                 let is_lost = password
                     .is_some_and(|password| !has(&password) && !of_users.contains(&password));
-                // What was on its way for a former owner, who let the server go, is nobody's promise, nor what another one sets
-                // who has it as well.
+                // A password change for a former owner that released the server is not promised, and neither is one by another
+                // Instance that also imported it.
                 let is_handed_on =
                     self.kept.contains(&server.id) || self.were_imported_twice.contains(&server.id);
                 let why = is_lost.then(|| {
@@ -191,7 +192,7 @@ impl Oracle {
         }
     }
 
-    /// The connection Secret tells what is in force.
+    /// Judges that the connection Secret shows the password in effect.
     fn judge_connection(&mut self, secret: &Value, cloud: &World, kube: &Apiserver) {
         let server = owner(secret, kube).and_then(|object| recorded(object, cloud));
         let is_unsure = server
@@ -201,7 +202,7 @@ impl Oracle {
             value(secret, "password"),
             server.and_then(|server| cloud.password_of(&server.id)),
         );
-        // What a server had that is gone misleads nobody.
+        // The password of a released server misleads no client.
         if told.is_none() || has.is_none() {
             return;
         }
@@ -215,7 +216,7 @@ impl Oracle {
         self.judge(Rule::Connection, Verdict::of(why, is_excused));
     }
 
-    /// At rest: the Secrets say what the server has, and nothing waits.
+    /// When idle: the Secrets match the server, and no password is pending.
     pub(super) fn secrets_at_rest(
         &self,
         object: &Value,
@@ -225,7 +226,7 @@ impl Oracle {
     ) -> Vec<(Rule, Verdict)> {
         let has = cloud.password_of(&server.id);
         let t = &self.troubles;
-        // Two processes: the last password may be the old one, and nothing shows it (docs).
+        // With two processes, the last password may be the old one, and nothing shows it (docs).
         let is_unknown = t.takeovers > 0
             || t.no_lease
             || t.restores > 0
@@ -253,7 +254,7 @@ impl Oracle {
             return found;
         };
         let Some(secret) = get(connection.to_owned()) else {
-            // Its login Secret went back to before its password was set: it waits for another one (docs).
+            // Its login Secret was restored to a state before its password was set, and waits for another one (docs).
             let is_put_back = t.restores > 0
                 && login.is_some_and(|login| {
                     let [password, current] =
@@ -267,40 +268,40 @@ impl Oracle {
         let address = object["status"]["addresses"]["public"].as_str();
         let is_reached = value(secret, "host").as_deref() == address;
         let why = "and its connection Secret says something else";
-        // A copy wants a Secret that is somebody else's.
+        // A copied object names a Secret of another owner.
         let is_excused = t.copied || (is_reached && (is_unknown || t.wiped));
         judge((!is_told || !is_reached).then_some(why), is_excused);
         found
     }
 
-    /// The newest change, or the reinstall that was to bring it, failed or was broken off at the console, at a service that says
-    /// it does not know its task: it counts as done (docs). Or it was on its way for a former owner.
+    /// The newest password change, or the reinstall that was to set it, failed or was interrupted at the console, and the
+    /// service claims not to know its task: the change counts as done (docs). Or it was a call for a former owner.
     pub(super) fn is_unsure(&self, server: &str, cloud: &World) -> bool {
         let may_be_unknown = self.troubles.tasks_denied > 0 || cloud.readings().task_kept.is_some();
         self.may_be_for_a_former_owner(server)
             || (self.broken_passwords.contains(server) && may_be_unknown)
     }
 
-    /// What two processes, a late call, and whoever changes objects behind the operator's back make impossible to promise.
+    /// Cases in which promises are impossible: two processes, a late call, and changes of objects behind the operator's back.
     fn is_excused(&self) -> bool {
         self.is_anything_murky() || self.troubles.copied || self.troubles.too_late
     }
 }
 
-/// Whether another password is due by what stands on the Secret.
+/// Whether a new password is due, by the annotations of the Secret.
 fn is_due(object: &Value, secret: &Value) -> bool {
     let login = object["spec"]["login"]["generate"].clone();
     let login: GeneratedLogin = serde_json::from_value(login).unwrap_or_default();
     let stamp = secret["metadata"]["annotations"][ROTATED_AT].as_str();
     let stamp: Option<Timestamp> = stamp.and_then(|text| text.parse().ok());
     let Some(stamp) = stamp else { return false };
-    // Taken out of the spec while it is under way, it is finished.
+    // A rotation that is removed from the spec while it is in progress is completed.
     let every = login.rotates_every().unwrap_or(ROTATES_EVERY);
     let age = chance::time_of_day().duration_since(stamp);
     u64::try_from(age.as_secs()).is_ok_and(|age| age >= every.as_secs())
 }
 
-/// The recorded server of an object, if it is there.
+/// The recorded server of an object, if it exists.
 fn recorded(object: &Value, cloud: &World) -> Option<ServerInfo> {
     let record = record(object).filter(|record| speaks(record, object))?;
     cloud.server(&record.id?).filter(is_alive)

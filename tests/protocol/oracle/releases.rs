@@ -1,4 +1,4 @@
-//! Judges releases: of what is on record, of what is left over, and of what is to stay.
+//! Judges releases: of recorded servers, of surplus servers, and of servers that must stay.
 
 use super::wishes::Property;
 use super::{Oracle, Rule, Verdict, bearing, is_alive, record, speaks};
@@ -7,15 +7,16 @@ use cloud_server_operator::api::{Marker, PurchaseRecord};
 use cloud_simulator::model::World;
 use serde_json::Value;
 
-/// An Instance, and a server that was released: how they stand to each other.
+/// The relation of an Instance to a released server.
 struct Relation<'a> {
     key: &'a Key,
     record: PurchaseRecord,
-    /// The server is on its record.
+    /// The server is in the Instance's record.
     is_recorded: bool,
-    /// It bears its marker.
+    /// The server has the Instance's marker.
     is_ours: bool,
-    /// It is not being deleted, or its spec says that its server stays: now, or for so long that whoever releases it knows.
+    /// The Instance is not being deleted, or its spec retains the server: now (`says_stay`), or for so long that the releasing
+    /// process knows it (`stays`).
     says_stay: bool,
     stays: bool,
 }
@@ -31,7 +32,7 @@ impl Oracle {
             };
             let is_failed = self.failed_creates.contains(server);
             is_lawful |= of.is_recorded && of.record.imported.is_some() && !of.stays;
-            // Put back from a backup, an Instance has again what it let go, and cleans up what its failed create left.
+            // An Instance restored from a backup has its former server again, and cleans up the server of its failed create.
             goes_with_another |= of.is_recorded && (!of.stays || is_failed);
             if of.is_recorded {
                 self.judge_recorded(&of, server, kube);
@@ -55,7 +56,7 @@ impl Oracle {
         let why = (!is_lawful).then(|| format!("S3: a foreign server was released: {name}"));
         self.judge(Rule::Foreign, Verdict::of(why, self.is_any_tampered()));
         if self.kept.contains(server) && !goes_with_another {
-            // Of a call that was late on its way nobody knew any more.
+            // No process knew any more of a call that arrived late.
             let is_excused = self.troubles.late > 0 || self.is_anything_murky();
             let why = format!("S3: server {server} was to outlive its Instance, and was released");
             self.judge(Rule::Kept, Verdict::of(Some(why), is_excused));
@@ -84,13 +85,13 @@ impl Oracle {
         })
     }
 
-    /// It is the recorded server of this Instance.
+    /// Judges the release of this Instance's recorded server.
     fn judge_recorded(&mut self, of: &Relation<'_>, server: &str, kube: &Apiserver) {
         let is_shared = of.record.imported.is_some() && self.is_shared(server, kube);
         if is_shared {
             self.shared.insert(server.to_owned());
         }
-        // What a failed create left is cleaned up.
+        // The server of a failed create is cleaned up.
         let is_wrong = of.says_stay && !self.failed_creates.contains(server);
         let why = is_wrong.then(|| {
             format!(
@@ -98,15 +99,15 @@ impl Oracle {
                 of.key.1
             )
         });
-        // Its Instance was being deleted in the look that the release was for. Since then etcd went back, or the finalizer was
-        // taken by force and another Instance imported the server (docs).
+        // In the read on which the release is based, its Instance was being deleted. Since then etcd was restored, or the
+        // finalizer was removed by force and another Instance imported the server (docs).
         let interfered = self.may_yet_be_released.get(server);
         let is_undone = interfered.is_some_and(|at| at.elapsed() <= self.under_way());
         let is_excused = !of.stays || is_shared || is_undone;
         self.judge(Rule::Released, Verdict::of(why, is_excused));
     }
 
-    /// It bears the marker of an Instance that stays, and is not the recorded one.
+    /// Judges the release of a server that has the marker of an existing Instance and is not recorded.
     fn judge_surplus(&mut self, of: &Relation<'_>, server: &str) {
         let is_surplus = of.record.id.is_some();
         self.surplus += usize::from(is_surplus);
@@ -120,8 +121,8 @@ impl Oracle {
         self.judge(Rule::Surplus, Verdict::of(why, false));
     }
 
-    /// Whether an Instance that is deleted with its server imported one that another Instance has on record as well, which comes
-    /// of two processes (docs).
+    /// Whether an Instance that is deleted with its server imported one that another Instance has also recorded, which two
+    /// processes can cause (docs).
     fn is_shared(&self, server: &str, kube: &Apiserver) -> bool {
         let mut objects = kube.all().filter(|(key, _)| key.0 == INSTANCES);
         self.were_imported_twice.contains(server)
@@ -134,7 +135,7 @@ impl Oracle {
             })
     }
 
-    /// Whether a server went with one of two Instances that had imported it.
+    /// Whether a server was released with one of two Instances that had imported it.
     pub(super) fn was_shared(&self, server: &str) -> bool {
         self.shared.contains(server)
     }
@@ -143,7 +144,7 @@ impl Oracle {
     pub(super) fn keeps(&mut self, id: Option<&str>, marker: &Marker, cloud: &World) {
         let recorded = id.and_then(|id| cloud.server(id)).filter(is_alive);
         for server in bearing(cloud, marker).into_iter().chain(recorded) {
-            // The Secret goes with its Instance (docs): whoever wants the password has it by now.
+            // The Secret is deleted with its Instance (docs), so users must have copied the password by now.
             if let Some(password) = cloud.password_of(&server.id) {
                 self.users_password(&password);
             }

@@ -1,4 +1,4 @@
-//! Judges what is left when all is quiet.
+//! Judges the final state, when all is idle.
 
 use super::wishes::Property;
 use super::{Oracle, Rule, Verdict, condition, name_of, record, servers_of};
@@ -9,20 +9,20 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// By then a listing has shown it: where nothing is under way, one is read every five minutes.
+/// By then a listing has shown the server: without operations in flight, zones are listed every five minutes.
 const QUIET_LISTING: Duration = Duration::from_secs(400);
 
-/// The world at rest.
+/// The idle world.
 #[derive(Clone, Copy)]
 pub(super) struct Rest<'a> {
     pub(super) kube: &'a Apiserver,
     pub(super) cloud: &'a World,
-    /// What the login Secret holds that users make.
+    /// The content of the login Secret that users create.
     password: &'a str,
 }
 
 impl Oracle {
-    /// All is quiet: what every rule says of what is left.
+    /// The verdicts of all rules on the final state.
     pub fn at_rest(&self, kube: &Apiserver, cloud: &World, password: &str) -> Vec<(Rule, Verdict)> {
         let mut found = Vec::new();
         let mut owned: BTreeSet<String> = BTreeSet::new();
@@ -56,10 +56,10 @@ impl Oracle {
         found
     }
 
-    /// Whether every live server belongs to somebody.
+    /// Whether every live server has an owner.
     fn owned_at_rest(&self, owned: &BTreeSet<String>, cloud: &World) -> Vec<(Rule, Verdict)> {
         let t = &self.troubles;
-        // What no rule can reach: nothing is left that knows of such a server (docs, "What is not promised").
+        // Beyond the reach of any rule: no process or object knows of such a server any more (docs, "What is not promised").
         let is_out_of_reach = (t.deleted
             && (t.takeovers > 0 || t.no_lease || t.doubled > 0)
             && t.crashes + t.ended > 0)
@@ -81,8 +81,8 @@ impl Oracle {
         cloud.live_servers().into_iter().map(verdict).collect()
     }
 
-    /// Whether a server of an Instance that is gone may be on its way out: it was made so lately that a quiet listing has yet to
-    /// show it to whoever remembers that Instance.
+    /// Whether a server of a deleted Instance may still be released: it was created so recently that a listing has yet to show
+    /// it to the process that remembers the Instance.
     pub fn may_go(&self, kube: &Apiserver, cloud: &World) -> bool {
         let objects = kube.all().filter(|(key, _)| key.0 == INSTANCES);
         let servers = objects.flat_map(|(_, object)| servers_of(object, cloud));
@@ -91,7 +91,7 @@ impl Oracle {
         orphans.iter().any(|server| server.billed < QUIET_LISTING)
     }
 
-    /// The servers that belong to none of the Instances that are there, and were not left behind by will.
+    /// The servers that belong to no existing Instance and were not retained on purpose.
     fn orphans(&self, owned: &BTreeSet<String>, cloud: &World) -> Vec<ServerInfo> {
         let mut servers = cloud.live_servers();
         servers.retain(|server| {
@@ -104,9 +104,9 @@ impl Oracle {
         servers
     }
 
-    /// The Instances that want something of a server which a failed or broken-off create left behind, and which the service
-    /// refuses for ever, or one of a package that is sold out: it is asked for again at the slowest pace, without an end. How
-    /// often that may be, L3 judges.
+    /// The Instances that keep retrying at the slowest pace, without end: they request something of a server that a failed or
+    /// interrupted create left behind and that the service refuses forever, or a package that is sold out. L3 judges how often
+    /// they may.
     pub fn asking_in_vain(&self, kube: &Apiserver) -> BTreeSet<String> {
         let objects = kube.all().filter(|(key, _)| key.0 == INSTANCES);
         let asking = objects.filter(|(_, object)| {
@@ -121,7 +121,7 @@ impl Oracle {
         asking.map(|(key, _)| key.1.clone()).collect()
     }
 
-    /// What is to be logged in with works, and stands where it is looked for.
+    /// Judges that the login works, and that it is where users look it up.
     fn passwords_at_rest(
         &self,
         object: &Value,
@@ -130,7 +130,7 @@ impl Oracle {
     ) -> Vec<(Rule, Verdict)> {
         let spec = &object["spec"];
         let is_generated = spec["login"]["generate"].is_object();
-        // What it had when it was taken over counts as applied.
+        // The values that it had when it was imported count as applied.
         if Property::Imported.is_in(spec) && !is_generated {
             return Vec::new();
         }
@@ -141,7 +141,7 @@ impl Oracle {
         found
     }
 
-    /// The server has the password that users gave.
+    /// Judges that the server has the password that users gave.
     fn given_at_rest(
         &self,
         object: &Value,
@@ -150,8 +150,8 @@ impl Oracle {
     ) -> (Rule, Verdict) {
         let has = world.cloud.password_of(&server.id);
         let t = &self.troubles;
-        // Two processes, or a change that was broken off unseen: the last password may be the old one, and nothing shows it
-        // (docs).
+        // With two processes, or a change that was interrupted unnoticed, the last password may be the old one, and nothing
+        // shows it (docs).
         let is_excused = t.takeovers > 0
             || t.no_lease
             || self.is_tampered(name_of(object))
@@ -171,7 +171,7 @@ impl Oracle {
     }
 }
 
-/// Whether an operation is announced that the service has not taken.
+/// Whether an operation is announced that the service has not accepted.
 pub(super) fn is_untaken(object: &Value) -> bool {
     super::open_operation(object).is_some_and(|open| !open.accepted)
 }

@@ -1,4 +1,4 @@
-//! Judges what the service did, and what it was asked for.
+//! Judges the service's actions, and the requests for them.
 
 use super::wishes::Property;
 use super::{Oracle, Rule, Verdict, bearing, open_operation, record, speaks};
@@ -10,11 +10,11 @@ use serde_json::Value;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// What is tried again after this time is no more often than a user would ask for it.
+/// A repetition after this time is no more frequent than a user's requests.
 const RARE: Duration = Duration::from_secs(300);
 
 impl Oracle {
-    /// A process is about to ask the service for this.
+    /// A process is about to send this request.
     pub fn asked(&mut self, request: &Request, kube: &Apiserver) {
         self.cutting = None;
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
@@ -43,7 +43,7 @@ impl Oracle {
         self.judge(Rule::Announced, Verdict::of(why, self.is_any_tampered()));
     }
 
-    /// The power of a server is cut: only where its spec allows it, and not before its time.
+    /// The power of a server is cut: only if its spec allows it, and not before its time.
     fn on_power_cut(&mut self, server: &str, kube: &Apiserver) {
         let mut objects = kube.all().filter(|(key, _)| key.0 == INSTANCES);
         let found = objects.find_map(|(key, object)| {
@@ -53,7 +53,7 @@ impl Oracle {
         let Some((key, object)) = found else {
             return;
         };
-        // A server that has to be stopped for a reinstall is another matter.
+        // A server that must be stopped for a reinstall has other rules.
         let runs = open_operation(object);
         if runs.is_some_and(|runs| runs.verb == api::Verb::Reinstall) {
             return;
@@ -77,12 +77,12 @@ impl Oracle {
         self.judge(Rule::PowerCut, Verdict::of(why, !is_known));
     }
 
-    /// The service did something.
+    /// The service acted.
     pub fn happened(&mut self, effect: &Effect, cloud: &World, kube: &Apiserver) {
         if let (true, Some(server)) = (effect.is_acceptance(), effect.server()) {
             let former = self.accepted.insert(server.to_owned(), Instant::now());
             if former.is_none_or(|at| at.elapsed() > RARE) {
-                // An operation may take what it takes, one at a time.
+                // An operation may take the requests that it needs, one operation at a time.
                 self.has_changes();
             }
         }
@@ -98,7 +98,7 @@ impl Oracle {
             Effect::Deployed { server } => self.on_deployed(server, cloud),
             Effect::StopAccepted { server } => {
                 self.on_restrained(effect, cloud, kube);
-                // A cut that was late on its way gives the server no new time: it has had that since it was asked to stop.
+                // A power cut that arrives late gives the server no additional time: the time began with the stop request.
                 let is_cut = self.cutting.take().as_ref() == Some(server);
                 if !(is_cut && self.stops.contains_key(server)) {
                     self.stops.insert(server.clone(), (Instant::now(), false));
@@ -128,7 +128,7 @@ impl Oracle {
         self.judge_copies(cloud, kube);
     }
 
-    /// The service took something for a server of an object that is paused or only looked at.
+    /// The service accepted an operation on a server of an object that is paused or observed only.
     fn on_restrained(&mut self, effect: &Effect, cloud: &World, kube: &Apiserver) {
         let server = effect.server().unwrap_or_default();
         let name = cloud.server(server).map(|server| server.name);
@@ -157,7 +157,7 @@ impl Oracle {
         if self.released_at_console.contains(&marker) {
             self.judge_bought_again(&marker, &owner, kube);
         }
-        // What is bought late may be for an object that is gone, and has a namesake by now.
+        // A late purchase may be for an object that is deleted and has a namesake by now.
         let is_there = self::owner(server, name, kube).as_ref() == Some(&owner);
         let t = &self.troubles;
         let is_unclear = t.no_lease || t.takeovers > 0 || !is_there;
@@ -175,7 +175,7 @@ impl Oracle {
         }
     }
 
-    /// A server came about with this marker.
+    /// A server with this marker was created.
     fn judge_one_server(&mut self, marker: &Marker, cloud: &World) {
         let alive = bearing(cloud, marker).len();
         if alive > 1 && self.troubles.doubled > 0 {
@@ -183,12 +183,13 @@ impl Oracle {
         }
         let t = &self.troubles;
         let may = 1 + t.doubled + t.takeovers;
-        // Without a Lease, or after finalizer and record were taken by force together with a lost memory, or where two listings
-        // in a row leave it out, this cannot be had at every moment (docs: two operators, QBe, lies); it has to heal.
+        // This cannot be guaranteed at every moment without a Lease, after finalizer and record were removed by force together
+        // with a lost memory, or if two consecutive listings omit the server (docs: two operators, QBe, lies); but it must
+        // heal.
         let is_lied_to = t.lies > 1;
         let has_ended = t.crashes + t.ended + t.takeovers > 0;
-        // The record of a purchase in the place of a server that failed, or was released, went with the store, and then the
-        // process that knew of it, before any listing showed the new server (docs).
+        // The record of a purchase that replaced a failed or released server was lost with the store; the process that knew of
+        // the purchase then ended before any listing showed the new server (docs).
         let is_of_it = |id: &String| {
             let failed = cloud.server(id);
             failed.is_some_and(|failed| Marker::in_name(&failed.name).as_ref() == Some(marker))
@@ -204,11 +205,11 @@ impl Oracle {
         self.judge(Rule::OneServer, Verdict::of(why, is_excused));
     }
 
-    /// One was bought with the marker of a server that somebody released at the console.
+    /// A server was bought with the marker of a server that was released at the console.
     fn judge_bought_again(&mut self, marker: &Marker, owner: &str, kube: &Apiserver) {
         let t = &self.troubles;
-        // Record and status taken away, or put back, while nobody remembers, or a status that told no server yet: it is a new
-        // object to whoever starts then (docs), and to the other one of two without a Lease.
+        // Record and status were removed or restored while no process remembers them, or status did not show a server yet: to a
+        // process that starts then, and to the other one of two without a Lease, the object is new (docs).
         let object = kube.get(&(INSTANCES, owner.to_owned()));
         let is_untold = object.is_some_and(|object| object["status"]["id"].is_null());
         let is_lost = t.wiped || t.unwritten || is_untold;
@@ -217,8 +218,8 @@ impl Oracle {
             (self.is_tampered(owner) && is_lost && is_another) || self.put_back.contains(marker);
         let stays = self.says(owner, Property::NotRecreated) || self.is_spent(marker, 0);
         let is_known = self.holds(owner, Property::NotRecreated) || self.is_over_budget(marker);
-        // Whoever stood still before the first purchase may make it after another process made it, and after its release.
-        // So may one of two without a Lease that something holds up.
+        // A process that was stopped before the first purchase may make it after another process made it, and after that
+        // server's release. So may one of two processes without a Lease that is held up.
         let whole = self.whole.get(marker).copied().unwrap_or(0);
         let late = t.takeovers + usize::from(t.no_lease && t.slow);
         let is_late = late > 0 && whole <= late;
@@ -231,7 +232,7 @@ impl Oracle {
         self.judge(Rule::BoughtAgain, Verdict::of(why, is_excused));
     }
 
-    /// Whether as many servers came about for a marker as its Instance may have over its life, and so many more.
+    /// Whether this marker has had all servers that its Instance may have over its life, plus `more`.
     fn is_spent(&self, marker: &Marker, more: usize) -> bool {
         let owner = self
             .names
@@ -241,7 +242,7 @@ impl Oracle {
         whole > owner.map_or(0, |wishes| wishes.recreations) + more
     }
 
-    /// Whether one more is one too many.
+    /// Whether one more server exceeds the limit.
     fn is_over_budget(&self, marker: &Marker) -> bool {
         let t = &self.troubles;
         !t.no_lease && !t.too_late && self.is_spent(marker, t.doubled + t.takeovers)
@@ -263,19 +264,19 @@ impl Oracle {
         let done = self.erasures_done.entry(name.clone()).or_default();
         *done += 1;
         let t = &self.troubles;
-        // Until a late watch tells, a version that comes again after a restore may be taken for the one before, and what was
-        // asked for there is announced and undone (docs: `--bump-revision`).
+        // Until a late watch event, a version that is assigned again after a restore may be confused with the earlier one, and
+        // a request from before the restore is announced and undone (docs: `--bump-revision`).
         let unseen = 2 * self.announced_unseen.get(&name).copied().unwrap_or(0);
-        // While nobody knows what became of a reinstall, somebody who puts the old image back makes it look as if it had not come
-        // (docs).
+        // While the outcome of a reinstall is unknown, a user who restores the old image makes it look as if the reinstall had
+        // not happened (docs).
         let calls = t.unknown.get(&Kind::Reinstall).copied().unwrap_or(0);
         let undone = match self.touched_at_console.contains(server) {
             true => calls,
             false => 0,
         };
-        // A process that was stopped before its call may make it after another one made it. A wish that leaves the image as it
-        // is, or whose image somebody took away at the console, is carried out again where the record of it is gone: with the
-        // store that went back, or dropped with the memory (docs).
+        // A process that was stopped before its call may make it after another process made it. A reinstall that keeps the
+        // image, or whose image was replaced at the console, is repeated if its record is gone: with the restored store, or
+        // dropped together with the memory (docs).
         let forgotten = if t.crashes + t.ended > 0 { t.drops } else { 0 };
         let is_hidden = t.same_image || self.touched_at_console.contains(server);
         let again = if is_hidden { t.restores + forgotten } else { 0 };
@@ -296,7 +297,7 @@ impl Oracle {
         let done = self.restarts_done.entry(name.clone()).or_default();
         *done += 1;
         let t = &self.troubles;
-        // A restart whose answer was lost with the process may be made once more (docs).
+        // A restart whose answer was lost with the process may be repeated (docs).
         let unknown = t.unknown.get(&Kind::Power).copied().unwrap_or(0);
         let wishes = self.wishes.get(&name).map_or(0, |wishes| wishes.restarts);
         let wanted = wishes + unknown + t.crashes + t.pauses;
@@ -306,7 +307,7 @@ impl Oracle {
         self.judge(Rule::Restarted, Verdict::of(why, is_excused));
     }
 
-    /// What an intent announces: see `announced`.
+    /// Records the announcement of an intent: see `announced`.
     pub(super) fn announces(&mut self, object_name: &str, record: &PurchaseRecord) {
         let target = &record.target;
         let name = names::server_name(object_name, &record.marker);
@@ -319,7 +320,7 @@ impl Oracle {
         self.announced.insert((name, asked));
     }
 
-    /// What the intent of a reinstall announces.
+    /// Records the announcement of a reinstall's intent.
     pub(super) fn announces_reinstall(&mut self, record: &PurchaseRecord, operation: &Operation) {
         let server = record.id.clone().unwrap_or_default();
         let target = &operation.target;
@@ -328,7 +329,7 @@ impl Oracle {
     }
 }
 
-/// The object that a server belongs to, by its record or by the marker in its name.
+/// The object that owns a server, by its record or by the marker in its name.
 fn owner(server: &str, name: &str, kube: &Apiserver) -> Option<String> {
     let marker = Marker::in_name(name);
     let mut objects = kube.all().filter(|(key, _)| key.0 == INSTANCES);

@@ -1,4 +1,4 @@
-//! Judges what an Instance says when all is quiet: that it has what its spec wants, or why not.
+//! Judges an Instance's status when all is idle: it has the state of its spec, or shows why not.
 
 use super::rest::{Rest, is_untaken};
 use super::wishes::{self, Property};
@@ -10,7 +10,7 @@ use cloud_simulator::model::{ServerInfo, World};
 use serde_json::Value;
 
 impl Oracle {
-    /// Whether an Instance has come to what its spec wants, or to the right reason why not.
+    /// Whether an Instance has reached the state of its spec, or shows the right reason why not.
     pub(super) fn instance_at_rest(
         &self,
         object: &Value,
@@ -54,7 +54,7 @@ impl Oracle {
         Verdict::of(Some(why), is_excused)
     }
 
-    /// Its server is told as missing: rightly where somebody released it, and the spec wants no other one.
+    /// Its server is reported as missing: correct if it was released externally and the spec does not replace it.
     fn missing_at_rest(&self, object: &Value, alive: &[ServerInfo], world: Rest<'_>) -> Verdict {
         let spec = &object["spec"];
         let id = object["status"]["id"].as_str().unwrap_or_default();
@@ -64,25 +64,25 @@ impl Oracle {
         let why = format!("{} servers, ServerMissing", alive.len());
         match alive {
             [] if touched && is_final => Verdict::Right,
-            // The purchase in its place was called off.
+            // The purchase of its replacement was cancelled.
             [] if id.is_empty() && self.is_called_off(object) => Verdict::Right,
             [] => {
                 let is_excused = may_stay
                     || self.is_tampered(name_of(object))
                     || self.troubles.copied
-                    // Two had it on record, and the one with the better right was deleted with it (docs).
+                    // Two Instances had recorded it, and the one with the better right was deleted with it (docs).
                     || self.was_shared(id)
-                    // One of two processes looked at it, stood still, and took it over when the other one had released it.
+                    // One of two processes read it, was stopped, and imported it after the other one had released it.
                     || (Property::Imported.is_in(spec)
                         && self.may_be_imported_twice()
                         && self.released_imports.contains(id))
-                    // Nothing told that its create failed: it may as well have been released by somebody else (docs).
+                    // Nothing showed that its create failed, so it may as well have been released externally (docs).
                     || (self.failed_creates.contains(id)
                         && (self.troubles.tasks_denied > 0
                             || self.is_create_without_a_task(object)));
                 Verdict::of(Some(why), is_excused)
             }
-            // Of two, the recorded one is gone: the other one is told, and goes with the Instance.
+            // The recorded one of two servers is gone: status mentions the other one, which is released with the Instance.
             [other] if may_stay => {
                 let message = &condition(object, "Ready")["message"];
                 let told = message.as_str().unwrap_or_default();
@@ -103,8 +103,9 @@ impl Oracle {
         }
     }
 
-    /// Its create was ended at the console, or failed and was forgotten: what is left is neither whole nor gone (docs). What is
-    /// asked of it all the same is refused; of two processes the one that did not call only sees that it was not done.
+    /// Its create was interrupted at the console, or failed and was forgotten: the remaining server is neither complete nor
+    /// gone (docs). Operations on it are refused; of two processes, the one that did not call only sees that the operation was
+    /// not done.
     fn is_left_by_a_failed_create(
         &self,
         object: &Value,
@@ -124,14 +125,14 @@ impl Oracle {
                 || self.touched_at_console.contains(id))
     }
 
-    /// Only a human can tell: the answer was lost, and nothing shows whether the disk was erased.
+    /// Only a human can decide: the answer was lost, and nothing shows whether the disk was erased.
     fn is_unknown_outcome(&self, object: &Value) -> bool {
         let id = object["status"]["id"].as_str().unwrap_or_default();
         let is_hidden = self.troubles.same_image || self.touched_at_console.contains(id);
         is_hidden
             && (self.lost_reinstalls() > 0
                 || self.half_told.contains(name_of(object))
-                // The record that one process put back is not the one that the other knows of.
+                // The record that one process restored differs from the one that the other process knows.
                 || (self.troubles.no_lease && self.troubles.drops > 0))
     }
 
@@ -140,20 +141,20 @@ impl Oracle {
         let t = &self.troubles;
         self.touched_at_console.contains(id)
             || self.may_be_for_a_former_owner(&server.id)
-            // A reinstall whose wish was taken back may land late (docs).
+            // A reinstall whose request was withdrawn may take effect late (docs).
             || t.no_lease
             || t.takeovers > 0
             || self.is_tampered(name_of(object))
             || t.copied
-            // What the spec says counts as applied where status was lost, and what differs is told (docs).
+            // The spec counts as applied after status was lost, and a difference is reported (docs).
             || t.wiped
-            // It failed, and the service says that it knows no such task (docs).
+            // The reinstall failed, and the service claims not to know its task (docs).
             || (t.tasks_denied > 0 && t.failed > 0)
-            // The doubled server that took the place of one that somebody released is as it was bought: nothing erases it (docs).
+            // The doubled server that replaced an externally released one stays as it was bought: nothing erases it (docs).
             || self.took_the_place(server)
     }
 
-    /// Whether the service may never have told how the create of this object ended.
+    /// Whether the service may never have reported the end of this object's create.
     fn is_end_untold(&self, object: &Value, world: Rest<'_>) -> bool {
         self.troubles.tasks_denied > 0
             || world.cloud.readings().task_kept.is_some()
@@ -169,7 +170,7 @@ impl Oracle {
         })
     }
 
-    /// Whether this reason, which the spec or the lists account for, is the right one; none where it is another matter.
+    /// Whether this reason is correct, judged by the spec and the lists; none if the spec and the lists do not decide it.
     fn is_rightly_held(
         &self,
         object: &Value,
@@ -186,7 +187,7 @@ impl Oracle {
             "NotBought" => alive.is_empty() && Property::Observed.is_in(spec),
             "ObservedOnly" => Property::Observed.is_in(spec),
             "ReinstallPending" => {
-                // A token that names another image holds up everything, whatever the policy.
+                // A token that names another image holds up everything, with any policy.
                 let named = &spec["reinstall"]["image"];
                 spec["reinstallPolicy"] == "OnRequest"
                     || (named.is_string() && *named != spec["image"]["id"])
@@ -195,7 +196,8 @@ impl Oracle {
             "RecreateLimitReached" => {
                 let record = record(object);
                 let marker = record.map(|record| record.marker);
-                // What the console stopped in the making was never told as whole, and counts as a server all the same.
+                // A server whose deployment was interrupted at the console was never reported as complete, but counts as a
+                // server.
                 let stopped = |id: &&String| self.touched_at_console.contains(*id);
                 let mut stopped = self.failed_creates.iter().filter(stopped);
                 let is_broken_off = stopped.any(|id| {
@@ -215,8 +217,8 @@ impl Oracle {
             }
             "ImportConflict" => imported && self.is_taken(object, world),
             "ImportNotFound" => imported && alive.is_empty() && self.is_legacy_gone(world.cloud),
-            // One that is gone differs in nothing, and one that somebody rebuilt differs in something else: that is told at the
-            // next look, and is no rest before.
+            // A released server differs in nothing, and a rebuilt one differs in something else. The next read reports that,
+            // and until then the Instance is not idle.
             "ImportDiffers" => {
                 let message = &condition(object, "Ready")["message"];
                 let message = message.as_str().unwrap_or_default();
@@ -225,7 +227,7 @@ impl Oracle {
                 let differs = |has: &str| Some(has) != image && message.contains(has);
                 imported && servers.any(|server| differs(&server.image))
             }
-            // What is sold out is asked for again without an end. How often that may be, L3 judges.
+            // A package that is sold out is requested again without end. L3 judges how often.
             "ServiceBusy" if alive.is_empty() && lists.is_sold_out => true,
             "ReferenceNotFound" | "CreateRefused" => {
                 alive.is_empty() && (lists.is_withdrawn || lists.is_sold_out)
@@ -235,7 +237,7 @@ impl Oracle {
         })
     }
 
-    /// Whether what was taken away by force, or went with the store, accounts for this reason.
+    /// Whether removals by force, or a restored store, explain this reason.
     fn is_held_all_the_same(&self, object: &Value, alive: &[ServerInfo], reason: &str) -> bool {
         let (t, name) = (&self.troubles, name_of(object));
         match reason {
@@ -243,7 +245,7 @@ impl Oracle {
                 let is_wanted = !Property::NotRecreated.is_in(&object["spec"]);
                 alive.is_empty() && is_wanted && (t.copied || self.is_tampered(name))
             }
-            // What it was resolved to was lost with the store, or with a record of which status tells nothing (docs).
+            // The resolved identifier was lost with the store, or with a record to which status has no counterpart (docs).
             "ReferenceAmbiguous" => {
                 let is_lost = object["status"]["resolved"]["image"].is_null();
                 let was_dropped = t.restores > 0 || t.replaced.contains(name);
@@ -253,7 +255,7 @@ impl Oracle {
         }
     }
 
-    /// Whether somebody else has the server that an object imports, or had it on record and tells it still.
+    /// Whether another object owns the server that this object imports, or had it recorded and still shows it.
     fn is_taken(&self, object: &Value, world: Rest<'_>) -> bool {
         let others = world.kube.all().filter(|(key, _)| key.0 == INSTANCES);
         let mut known = others
@@ -273,8 +275,8 @@ impl Oracle {
         servers.all(|server| !is_alive(&server))
     }
 
-    /// Whether a server that somebody else released need not be bought anew, although the spec wants it. Where the service
-    /// forgets its tasks, nothing may tell whether the create had ended (docs).
+    /// Whether an externally released server need not be replaced, although the spec requires it. If the service forgets its
+    /// tasks, nothing may show whether the create had ended (docs).
     fn may_stay_missing(&self, object: &Value, world: Rest<'_>) -> bool {
         let t = &self.troubles;
         self.is_tampered(name_of(object))
@@ -283,10 +285,10 @@ impl Oracle {
             || self.is_end_untold(object, world)
     }
 
-    /// Whether a server was announced in the place of one that somebody released, and the spec does not want it any more.
+    /// Whether the replacement of an externally released server was announced, and the spec does not require it any more.
     fn is_called_off(&self, object: &Value) -> bool {
         let record = record(object).filter(|record| record.recreated > 0);
-        // What was made in its place may have failed.
+        // The replacement may have failed.
         let has_none = |id: Option<&String>| id.is_none_or(|id| self.failed_creates.contains(id));
         Property::NotRecreated.is_in(&object["spec"])
             && record.is_some_and(|record| {
@@ -304,14 +306,14 @@ impl Oracle {
             && lost + t.crashes + t.ended + t.takeovers > 0
     }
 
-    /// Reinstalls of whose call nobody may know what became of it.
+    /// Reinstalls whose outcome may be unknown to every process.
     fn lost_reinstalls(&self) -> usize {
         let t = &self.troubles;
         t.unknown.get(&Kind::Reinstall).copied().unwrap_or(0) + t.crashes + t.ended + t.takeovers
     }
 }
 
-/// What is wrong with the server of an Instance that says Available.
+/// The differences of the server of an Instance that shows Available.
 fn server_at_rest(object: &Value, server: &ServerInfo) -> Option<String> {
     let spec = &object["spec"];
     let recorded = record(object).and_then(|record| record.id);

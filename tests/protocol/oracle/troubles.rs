@@ -1,4 +1,4 @@
-//! What happened to a run that was not the operator's own doing, and what cannot be promised because of it.
+//! Records external events in a run, and the promises that they make impossible.
 
 use super::{Oracle, WATCHES_LATE};
 use crate::fault::{Act, Dependency, Kind, Step};
@@ -6,47 +6,47 @@ use cloud_server_operator::api::Marker;
 use std::collections::{BTreeMap, BTreeSet};
 use tokio::time::Instant;
 
-/// What is known of one kind of trouble, from which follows what cannot be promised.
+/// The known troubles, which determine the promises that cannot be kept.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Troubles {
-    /// When a process that stood by took over last.
+    /// When a standby last became active.
     pub(super) handed_over: Option<Instant>,
     /// Creates that were executed twice.
     pub(super) doubled: usize,
-    /// Which servers more than one was made of at once.
+    /// The markers with which more than one server was created at once.
     pub(super) doubled_markers: BTreeSet<Marker>,
-    /// How often another process took over from one that stood still, and may yet do what it was about to do.
+    /// How often another process took over from one that was stopped and may still make the call that it was about to make.
     pub(super) takeovers: usize,
-    /// Processes that died.
+    /// Processes that crashed.
     pub(super) crashes: usize,
-    /// Processes that ended when they were told to, with what they remembered.
+    /// Processes that ended on request, and lost their memory.
     pub(super) ended: usize,
-    /// Two processes are active at once, from the start.
+    /// Two processes are active at once from the start.
     pub(super) no_lease: bool,
     /// Calls whose answer was lost or late, by kind.
     pub(super) unknown: BTreeMap<Kind, usize>,
-    /// How often a process stood still: whatever it was about to ask for, it may have asked for when nobody waited any more.
+    /// How often a process was stopped: it may have sent its next request when no caller waited any more.
     pub(super) pauses: usize,
-    /// Calls that are executed after they were given up.
+    /// Calls that are executed after the caller gave up.
     pub(super) late: usize,
-    /// One of them later than the settling time.
+    /// Whether one of them is later than the settling time.
     pub(super) too_late: bool,
-    /// A listing lied, or the service said falsely that there is no such server.
+    /// How often a listing was wrong, or the service reported falsely that a server does not exist.
     pub(super) lies: usize,
-    /// How often the service itself said falsely that there is no such thing: listings alone prove nothing.
+    /// How often the service itself reported falsely that a thing does not exist: listings alone prove nothing.
     pub(super) denials: usize,
-    /// How often it said so of a task.
+    /// How often it reported that of a task.
     pub(super) tasks_denied: usize,
-    /// The Instances whose finalizer was taken away by force, and those whose finalizer and record were dropped by `kubectl
+    /// The Instances whose finalizer was removed by force, and those whose finalizer and record were dropped by `kubectl
     /// replace`.
     pub(super) forced: BTreeSet<String>,
     pub(super) replaced: BTreeSet<String>,
-    /// How often etcd went back, and how often a record was dropped.
+    /// How often etcd was restored, and how often a record was dropped.
     pub(super) restores: usize,
     pub(super) drops: usize,
-    /// When etcd went back last.
+    /// When etcd was last restored.
     pub(super) restored: Option<Instant>,
-    /// The apiserver was away: what a process knew, it may not have been able to write.
+    /// The apiserver was unavailable, so that a process may not have been able to write its knowledge.
     pub(super) unwritten: bool,
     /// An object was copied or restored.
     pub(super) copied: bool,
@@ -54,41 +54,41 @@ pub(super) struct Troubles {
     pub(super) failed: usize,
     pub(super) wiped: bool,
     pub(super) deleted: bool,
-    /// A reinstall may have been asked for that leaves the image as it is.
+    /// A reinstall may have been requested that keeps the image.
     pub(super) same_image: bool,
-    /// Something takes its time: a call may come long after what it was decided by.
+    /// Something is slow: a call may come long after the read on which it is based.
     pub(super) slow: bool,
 }
 
-/// How the service's lists of what it offers were changed.
+/// Changes of the service's lists.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lists {
     pub(super) is_sold_out: bool,
     pub(super) is_withdrawn: bool,
-    /// There are two images of the name that specs want.
+    /// There are two images with the name that specs select.
     pub(super) is_doubled: bool,
-    /// When that was.
+    /// When the lists were last changed.
     pub(super) changed: Option<Instant>,
 }
 
 impl Oracle {
-    /// Two lies agree that there is no such server: the service's own word, and a listing.
+    /// Two falsehoods agree that a server does not exist: the service's own answer, and a listing.
     pub(super) fn is_lied_to(&self) -> bool {
         self.troubles.lies > 1 && self.troubles.denials > 0
     }
 
-    /// Two processes may have acted on an import without a word of each other.
+    /// Two processes may have acted on an import independently of each other.
     pub(super) fn may_be_imported_twice(&self) -> bool {
         self.troubles.no_lease || self.troubles.takeovers > 0 || self.is_fresh()
     }
 
-    /// Whoever took over a moment ago may not know of what was written last.
+    /// A process that took over recently may not know of the latest writes.
     pub(super) fn is_fresh(&self) -> bool {
         let handed_over = self.troubles.handed_over;
         handed_over.is_some_and(|at| at.elapsed() < WATCHES_LATE)
     }
 
-    /// What a fault makes impossible to promise.
+    /// Records the promises that a fault makes impossible.
     pub fn acts(&mut self, kind: Kind, act: &Act) {
         self.has_changes();
         let troubles = &mut self.troubles;
@@ -136,20 +136,20 @@ impl Oracle {
             *self.troubles.unknown.entry(kind).or_default() += 1;
         }
         if kind == Kind::Receipt && *act == Act::CrashBefore {
-            // What it was to tell nobody knows any more: of a reinstall nothing else does.
+            // The content of the receipt is lost, and for a reinstall nothing else shows it.
             *self.troubles.unknown.entry(Kind::Reinstall).or_default() += 1;
         }
     }
 
-    /// A dependency that is not well answers this to a request.
+    /// An unavailable dependency answers a request with this status.
     pub fn was_answered(&mut self, kind: Kind, status: u16) {
         if status >= 500 {
-            // Whoever called cannot know that nothing came of it.
+            // The caller cannot know that the call had no effect.
             *self.troubles.unknown.entry(kind).or_default() += 1;
         }
     }
 
-    /// What a step asks for, or makes impossible to promise.
+    /// Records the requests of a step, or the promises that it makes impossible.
     pub fn steps(&mut self, step: &Step) {
         self.has_changes();
         if matches!(
@@ -195,14 +195,14 @@ impl Oracle {
         }
     }
 
-    /// Whether a late call may be on its way for an Instance that kept this server when it was deleted, and which another one has
-    /// taken over since (docs).
+    /// Whether a late call may be under way for an Instance that retained this server when it was deleted, and another Instance
+    /// has imported the server since (docs).
     pub(super) fn may_be_for_a_former_owner(&self, server: &str) -> bool {
         let t = &self.troubles;
         self.foreign.contains_key(server) && t.late > 0 && t.deleted
     }
 
-    /// Whether finalizer or record of this Instance were taken away by force, or etcd went back.
+    /// Whether finalizer or record of this Instance were removed by force, or etcd was restored.
     pub(super) fn is_tampered(&self, name: &str) -> bool {
         self.troubles.restores > 0 || self.is_forced(name) || self.troubles.replaced.contains(name)
     }
@@ -212,19 +212,19 @@ impl Oracle {
         self.troubles.forced.contains(name)
     }
 
-    /// Whether those of any Instance were.
+    /// Whether that holds for any Instance.
     pub(super) fn is_any_tampered(&self) -> bool {
         let t = &self.troubles;
         t.restores > 0 || !t.forced.is_empty() || !t.replaced.is_empty()
     }
 
-    /// Whether that of any Instance may have been touched so.
+    /// Whether any Instance may have been tampered with, or two processes may have acted at once.
     pub(super) fn is_anything_murky(&self) -> bool {
         let t = &self.troubles;
         self.is_any_tampered() || t.no_lease || t.takeovers > 0
     }
 
-    /// The server of this Instance may have been touched by a call that nobody waits for any more.
+    /// A call that no caller waits for any more may have changed this Instance's server.
     pub(super) fn is_murky(&self, name: &str) -> bool {
         let t = &self.troubles;
         self.is_tampered(name) || t.no_lease || t.takeovers > 0

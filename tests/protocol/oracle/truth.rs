@@ -1,7 +1,7 @@
-//! Judges whether status is true: Ready stands on what the service last showed, with nothing open at it; what is told of an
-//! outcome is what the service answered; and an edit is acknowledged before anything is called for it.
+//! Judges whether status is true: Ready is based on the state that the service last showed, without an open operation; a
+//! reported outcome matches the service's answer; and an edit is acknowledged before a call is made for it.
 //!
-//! [`super::claims`] is about outcomes.
+//! [`super::claims`] judges outcomes.
 
 use super::heard::{Begun, uids};
 use super::wishes::Property;
@@ -11,7 +11,7 @@ use cloud_simulator::model::{Request, Task, Verb, World};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is called for a server that stands.
+/// The verbs for an existing server.
 pub(super) const ALL: [Verb; 6] = [
     Verb::Release,
     Verb::Stop,
@@ -21,28 +21,28 @@ pub(super) const ALL: [Verb; 6] = [
     Verb::Reinstall,
 ];
 
-/// What has to be known for it.
+/// The information that these rules need.
 #[derive(Debug, Default)]
 pub(super) struct Truth {
     /// Specs by UID and generation.
     specs: BTreeMap<(String, i64), Value>,
-    /// Who announced an attempt, by nonce.
+    /// The process that announced an attempt, by nonce.
     pub(super) announcers: BTreeMap<String, ProcessId>,
-    /// Who said last that an object is Ready, by UID.
+    /// The process that last reported an object as Ready, by UID.
     says_ready: BTreeMap<String, ProcessId>,
-    /// Whose newest status of an object is not known to stand.
+    /// Processes and objects for which it is unknown whether the newest status was stored.
     unreported: BTreeSet<(ProcessId, String)>,
 }
 
 impl Oracle {
-    /// The spec of an object, of this generation.
+    /// Records the spec of an object with its generation.
     pub(super) fn specifies(&mut self, object: &Value) {
         let generation = object["metadata"]["generation"].as_i64().unwrap_or(0);
         let of = (uid(object), generation);
         self.truth.specs.insert(of, object["spec"].clone());
     }
 
-    /// An attempt may have been announced by this process.
+    /// This process may have announced an attempt.
     pub(super) fn announced_by(&mut self, process: ProcessId, now: &Value) {
         let announcers = &mut self.truth.announcers;
         let operation = super::operation(now).map(|operation| operation.nonce);
@@ -52,7 +52,7 @@ impl Oracle {
         }
     }
 
-    /// A status is on its way, or it is known whether it stands.
+    /// A status write is under way, or its result is known.
     pub(super) fn says_status(&mut self, process: ProcessId, key: &Key, is_known: bool) {
         let of = (process, key.1.clone());
         match is_known {
@@ -61,7 +61,7 @@ impl Oracle {
         };
     }
 
-    /// A process wrote a status, and it stands.
+    /// A process wrote a status, which is stored.
     pub(super) fn judge_truth(
         &mut self,
         process: ProcessId,
@@ -76,7 +76,7 @@ impl Oracle {
             let stood = is_ready(former)
                 && (self.troubles.no_lease || generation(former) == generation(now));
             let who = self.truth.says_ready.entry(uid(now)).or_insert(process);
-            // What another process says is left as it is by one that has something else to tell.
+            // A process that writes something else keeps the Ready of another process.
             let is_others = stood && *who != process;
             if !is_others {
                 *who = process;
@@ -108,17 +108,17 @@ impl Oracle {
         }
     }
 
-    /// Whether the spec that status speaks of is what the service last showed to whom says Ready.
+    /// Whether the spec that status refers to matches the state that the service last showed to the process that reports Ready.
     fn is_as_shown(&self, process: ProcessId, now: &Value) -> Verdict {
         let told = now["status"]["observedGeneration"].as_i64().unwrap_or(0);
         let (of, id) = (uid(now), now["status"]["id"].as_str().unwrap_or_default());
-        // A deletion is a generation too, of the same spec.
+        // A deletion is also a generation, with the same spec.
         let specs = &self.truth.specs;
         let spec = specs.range((of.clone(), 0)..=(of, told)).next_back();
         let Some((_, spec)) = spec else {
             return Verdict::Excused;
         };
-        // Of what is only looked at, Ready promises nothing.
+        // For an observed object, Ready promises nothing.
         let is_observed = Property::Observed.is_in(spec);
         let mut shown = self.talk.shown(process, id);
         let Some(last) = shown.next() else {
@@ -128,12 +128,12 @@ impl Oracle {
         let Some(why) = differs(spec, now, last.row.as_ref()) else {
             return Verdict::Right;
         };
-        // What was shown while the status was under way is for the next one.
+        // A state that was shown while the write was under way belongs to the next status.
         let is_new = last.at.elapsed() < self.under_way();
         let was_so = shown
             .next()
             .is_some_and(|shown| differs(spec, now, shown.row.as_ref()).is_none());
-        // Of two processes at once, each takes up what the other one has read and told.
+        // Each of two concurrent processes adopts the state that the other one has read and reported.
         let is_told = self.troubles.no_lease
             && self
                 .talk
@@ -143,14 +143,14 @@ impl Oracle {
         Verdict::of(Some(format!("Ready, and {why}")), is_excused)
     }
 
-    /// Whether nothing that the operator began is open at the server that is told as Ready.
+    /// Whether no operation of the operator is open at a server that is reported as Ready.
     fn is_closed(&self, process: ProcessId, now: &Value, cloud: &World) -> Verdict {
         let id = now["status"]["id"].as_str().unwrap_or_default();
         let looked = self.talk.shown(process, id).next().map(|shown| shown.at);
         let open = self.talk.begun.iter().filter(|begun| begun.server == id);
         let mut open = open.filter(|begun| cloud.task(&begun.task).is_some_and(Task::is_open));
-        // Another process called after this one looked, or a call came late that was for a former owner of the server: nothing
-        // could tell it.
+        // Another process called after this one's read, or a late call for a former owner of the server arrived: this process
+        // could not know of it.
         let of = uids(now);
         let is_unseen = |begun: &Begun| {
             let is_others = begun.process != process || !of.contains(&begun.object);
@@ -159,13 +159,13 @@ impl Oracle {
         let Some(begun) = open.next() else {
             return Verdict::Right;
         };
-        // The store went back after the deletion that the release was for.
+        // The store was restored after the deletion that caused the release.
         let is_undone = begun.verb == Verb::Release && self.troubles.restores > 0;
         let why = format!("Ready, and a {} of server {id} is open", begun.verb);
         Verdict::of(Some(why), is_unseen(begun) || is_undone)
     }
 
-    /// A process is about to call this for an object that it saw like that.
+    /// A process is about to make this call for an object that it saw in this state.
     pub(super) fn judge_acknowledged(
         &mut self,
         process: ProcessId,
@@ -177,7 +177,7 @@ impl Oracle {
         };
         let id = super::effort::server_of(request);
         let is_its = record(seen).is_some_and(|record| record.id.as_deref() == id);
-        // A surplus server is nothing that status tells of.
+        // Status does not mention surplus servers.
         if !is_its {
             return;
         }
@@ -192,7 +192,7 @@ impl Oracle {
         self.judge(Rule::Acknowledged, Verdict::of(why, is_excused));
     }
 
-    /// All is quiet: whether what is told as Ready is so.
+    /// When all is idle: whether a reported Ready is true.
     pub(super) fn is_told_truly(&self, object: &Value, cloud: &World) -> Option<Verdict> {
         let id = object["status"]["id"]
             .as_str()
@@ -205,7 +205,7 @@ impl Oracle {
     }
 }
 
-/// What a server shows that the spec does not want, or that status counts as not applied.
+/// The difference of a server from the spec, or from the values that count as applied.
 fn differs(spec: &Value, now: &Value, row: Option<&Value>) -> Option<String> {
     let Some(row) = row else {
         return Some("the service says that there is no such server".to_owned());
@@ -227,7 +227,7 @@ fn differs(spec: &Value, now: &Value, row: Option<&Value>) -> Option<String> {
         Value::Null => &status["resolved"]["image"]["id"],
         id => id,
     };
-    // A minimal row tells no image.
+    // A minimal row has no image.
     let shown = &row["imageResourceUUID"];
     if !shown.is_null() && shown != image {
         return Some(format!("the service showed image {shown}, not {image}"));

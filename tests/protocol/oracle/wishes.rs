@@ -1,4 +1,4 @@
-//! What the users of one Instance asked for, as its spec has told it over time.
+//! The requests of the users of one Instance, from the history of its spec.
 
 use cloud_server_operator::api::{Lasts, Pause};
 use cloud_server_operator::runtime::chance;
@@ -7,24 +7,24 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Something that a spec says, and that keeps the operator from something.
+/// A property of a spec that restricts the operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Property {
-    /// Nothing is begun.
+    /// The operator begins nothing.
     Paused,
-    /// Nothing is called that changes anything.
+    /// The operator makes no mutating call.
     Observed,
     /// The server outlives its Instance.
     Retained,
-    /// Deleting it releases nothing.
+    /// A deletion releases nothing.
     Protected,
     /// Nothing is bought.
     Imported,
     /// No power is cut.
     Unforced,
-    /// No power is cut before the server had its time.
+    /// No power is cut before the grace period.
     Graced,
-    /// A server that somebody else released is not bought anew.
+    /// An externally released server is not replaced.
     NotRecreated,
 }
 
@@ -40,7 +40,7 @@ impl Property {
         Self::NotRecreated,
     ];
 
-    /// Whether a spec says so.
+    /// Whether a spec has the property.
     pub(super) fn is_in(self, spec: &Value) -> bool {
         match self {
             Self::Paused => is_paused(&spec["pause"]),
@@ -55,30 +55,30 @@ impl Property {
     }
 }
 
-/// All of it.
+/// All requests.
 #[derive(Debug, Default)]
 pub(super) struct Wishes {
-    /// How often somebody asked for what erases a disk.
+    /// How often a user requested something that erases a disk.
     pub(super) erasures: usize,
-    /// How often somebody asked for a restart.
+    /// How often a user requested a restart.
     pub(super) restarts: usize,
-    /// How many servers may be bought in the place of those that somebody else released, at the most that ever stood.
+    /// How many replacements of externally released servers are allowed: the highest limit that the spec ever had.
     pub(super) recreations: usize,
-    /// Since when the spec says so; none: as long as it is there.
+    /// Since when the spec has each property; none if it always had.
     since: BTreeMap<Property, Option<Instant>>,
-    /// What a reinstall was last asked for by: image, key and token.
+    /// The last request that determines a reinstall: image, key and token.
     installation: Value,
-    /// It was another one for a while, before the server was told as bought, which may be that one.
+    /// The request was different for a while before the server was reported as bought, and the purchase may have used that one.
     differed: bool,
     restart: Value,
-    /// The spec has been such that nothing may be begun.
+    /// Whether the spec ever restrained the operator.
     has_restrained: bool,
-    /// As it stands.
+    /// The current spec.
     spec: Value,
 }
 
 impl Wishes {
-    /// The object is there from now on.
+    /// The object was created.
     pub(super) fn are_born(&mut self, object: &Value) {
         let spec = &object["spec"];
         self.take(spec);
@@ -100,8 +100,8 @@ impl Wishes {
         let is_new = wish(spec) != self.installation;
         let is_bought = object["status"]["applied"].is_object();
         self.differed |= is_new && !is_bought;
-        // A token that came before the server was told as bought may have come before the purchase, which carried it out, or
-        // after it.
+        // A token that came before the server was reported as bought may have come before the purchase, which then carried it
+        // out, or after it.
         let is_asked = is_acknowledged(spec, &self.installation[2])
             || (self.differed && is_acknowledged(spec, &former_token));
         if is_asked && (is_new || self.differed) {
@@ -116,7 +116,7 @@ impl Wishes {
         self.recreations = self.recreations.max(limit(spec));
     }
 
-    /// The object is again what it was before: that asks for nothing.
+    /// The object was restored to a former state, which requests nothing.
     pub(super) fn go_back(&mut self, object: &Value) {
         let spec = &object["spec"];
         self.becomes(spec);
@@ -134,7 +134,7 @@ impl Wishes {
         let former = self.take(spec);
         for property in Property::ALL {
             if !property.is_in(&former) {
-                // A pause that has ended by itself begins anew.
+                // A pause that ended by its time begins anew.
                 self.since.remove(&property);
             }
             if property.is_in(spec) {
@@ -145,44 +145,44 @@ impl Wishes {
         }
     }
 
-    /// Whether the spec has said so for longer than this, or for as long as it is there.
+    /// Whether the spec has had the property for longer than this, or since its creation.
     pub(super) fn have_said(&self, property: Property, longer_than: Duration) -> bool {
         let since = self.since.get(&property);
-        // A pause may have ended by itself.
+        // A pause may have ended by its time.
         property.is_in(&self.spec)
             && since.is_some_and(|since| since.is_none_or(|since| since.elapsed() > longer_than))
     }
 
-    /// Whether the spec says so now.
+    /// Whether the spec has the property now.
     pub(super) fn say(&self, property: Property) -> bool {
         property.is_in(&self.spec)
     }
 
-    /// Whether it has ever been such that nothing may be begun.
+    /// Whether the spec ever restrained the operator.
     pub(super) fn have_ever_restrained(&self) -> bool {
         self.has_restrained
     }
 
-    /// Whether one of several wishes may ask for the image that is there.
+    /// Whether one of several requests may be for the image that is already installed.
     pub(super) fn may_leave_the_image(&self) -> bool {
         self.erasures > 1 || self.installation[2].is_string()
     }
 }
 
-/// Whether a pause holds, by the clock that the operator reads.
+/// Whether a pause is in effect, by the clock that the operator reads.
 fn is_paused(pause: &Value) -> bool {
     let pause = serde_json::from_value::<Option<Pause>>(pause.clone());
     let pause = pause.ok().flatten();
     pause.is_some_and(|pause| pause.lasts(chance::time_of_day()) != Lasts::Over)
 }
 
-/// What a spec asks a reinstall for.
+/// The parts of a spec that determine a reinstall.
 fn wish(spec: &Value) -> Value {
     let token = &spec["reinstall"]["token"];
     json!([spec["image"], spec["login"]["sshKey"], token])
 }
 
-/// Whether what a spec asks for may erase a disk, by its policy.
+/// Whether the policy of a spec allows its changes to erase a disk.
 fn is_acknowledged(spec: &Value, former_token: &Value) -> bool {
     let (token, named) = (&spec["reinstall"]["token"], &spec["reinstall"]["image"]);
     let is_new = token.is_string() && token != former_token;
@@ -195,7 +195,7 @@ fn is_acknowledged(spec: &Value, former_token: &Value) -> bool {
     }
 }
 
-/// How many servers may be bought in the place of others.
+/// How many replacements are allowed.
 pub(super) fn limit(spec: &Value) -> usize {
     let limit = spec["recreateLimit"].as_u64().unwrap_or(1);
     usize::try_from(limit).unwrap_or(usize::MAX)

@@ -1,4 +1,4 @@
-//! Judges what the operator wrote.
+//! Judges the operator's writes.
 
 use super::wishes::Property;
 use super::{
@@ -13,7 +13,7 @@ use cloud_simulator::model::{ServerInfo, World};
 use serde_json::Value;
 use std::time::Duration;
 
-/// By then every process knows of a limit: no watch is later than 25 s, and no turn takes longer than this.
+/// By then every process knows of a limit: no watch is later than 25 s, and no reconcile takes longer than this.
 const LIMIT_KNOWN: Duration = Duration::from_secs(150);
 
 impl Oracle {
@@ -86,8 +86,8 @@ impl Oracle {
         self.judge(Rule::Numbers, Verdict::of(why, self.may_count_anew()));
     }
 
-    /// After the store went back, each of two processes puts back what it knows; and until its late watch tells, a version that
-    /// comes again may be taken for the one before (docs: `--bump-revision`).
+    /// After the store was restored, each of two processes restores the state that it knows; and until its late watch event, a
+    /// version that is assigned again may be confused with the earlier one (docs: `--bump-revision`).
     fn may_count_anew(&self) -> bool {
         let t = &self.troubles;
         (t.no_lease && t.restores > 0) || self.is_just_restored()
@@ -113,14 +113,14 @@ impl Oracle {
         if let (Verb::Reinstall, Some(record)) = (after.verb, &record) {
             self.announces_reinstall(record, &after);
         }
-        // Put back after its status was lost, with the store or by force.
+        // Written again after its status was lost, with the store or by force.
         let attempt = (marker, after.nonce.clone());
         if !self.nonces.insert(attempt) {
             return;
         }
         let number = u32::try_from(after.attempt).unwrap_or(0);
         self.judge_number(newest_attempt(former), number);
-        // Of another generation it is not carried out: the answer to the write shows it.
+        // An operation of another generation is not carried out: the answer to the write shows the difference.
         let is_of_now = now["metadata"]["generation"] == after.generation;
         if self.is_just_restored() && is_of_now && is_unasked(&after, &now["spec"]) {
             *self.announced_unseen.entry(name.to_owned()).or_default() += 1;
@@ -136,11 +136,11 @@ impl Oracle {
         }
     }
 
-    /// An attempt is announced for an object that says, in this very version, that none is to be.
+    /// Judges an attempt that is announced for an object whose current version forbids it.
     fn judge_restriction(&mut self, object: &Value, after: &PurchaseRecord) {
         let before = record(object).filter(|record| speaks(record, object));
-        // A record that was lost, with the store or by `kubectl replace`, is put back, whatever the spec says by now: it was
-        // announced before.
+        // A record that was lost, with the store or by `kubectl replace`, is written again, regardless of the current spec: it
+        // was announced before.
         let attempt = (after.marker.clone(), after.nonce.clone());
         let was_lost = self.troubles.restores + self.troubles.drops > 0
             && !after.nonce.is_empty()
@@ -162,7 +162,7 @@ impl Oracle {
         }
     }
 
-    /// A first purchase is announced for an Instance: only as long as the Account's limit leaves room.
+    /// A first purchase is announced for an Instance: only while the Account's limit allows it.
     fn judge_limit(
         &mut self,
         former: &Value,
@@ -174,7 +174,7 @@ impl Oracle {
         if !is_first || self.most.is_none() {
             return;
         }
-        // Watches tell of a new limit in their time.
+        // Watches deliver a new limit with a delay.
         let is_known = self
             .most
             .is_some_and(|(_, since)| since.is_none_or(|since| since.elapsed() > LIMIT_KNOWN));
@@ -189,8 +189,8 @@ impl Oracle {
         self.judge(Rule::Limit, Verdict::of(why, !is_known || !is_clear));
     }
 
-    /// Whether as many other Instances as may have a server have one on record, or in status where the record was dropped, or are
-    /// about to.
+    /// Whether the limit is reached by other Instances that have a server in their record, or in status after the record was
+    /// dropped, or that are about to buy one.
     pub(super) fn is_full(&self, object: &Value, kube: &Apiserver) -> bool {
         let others = kube.all().filter(|(key, _)| key.0 == INSTANCES);
         let have = others
@@ -203,7 +203,7 @@ impl Oracle {
         self.most.is_some_and(|(most, _)| have >= most)
     }
 
-    /// A server was taken over: by one object at the most.
+    /// A server was imported: by one object at most.
     fn judge_import(
         &mut self,
         former: &Value,
@@ -266,7 +266,7 @@ impl Oracle {
         let is_ahead = observed(now) > generation(now);
         let went_back = observed(now) < observed(former);
         let t = &self.troubles;
-        // A store that went back while a status was on its way: it is put right by the next one.
+        // The store was restored while a status write was under way; the next write corrects it.
         let is_excused = t.restores > 0 || (t.copied && !is_ahead);
         let why = match (is_ahead, went_back) {
             (true, _) => Some("S6: observedGeneration is ahead"),
@@ -277,7 +277,7 @@ impl Oracle {
         self.judge(Rule::Generation, Verdict::of(why, is_excused));
     }
 
-    /// Status says Ready of the spec as it stands: its server is there, and does nothing.
+    /// Status shows Ready for the current spec: its server exists and is idle.
     fn judge_ready_server(&mut self, now: &Value, server: Option<&ServerInfo>) {
         let id = status_id(now);
         let is_excused = self.is_murky(name_of(now)) || !self.is_ours_alone(id);
@@ -292,7 +292,7 @@ impl Oracle {
 
     fn judge_missing(&mut self, now: &Value, server: Option<&ServerInfo>) {
         let (id, ready) = (status_id(now), condition(now, "Ready"));
-        // Of the server before it the message may go on telling until this one shows.
+        // The message may still name the previous server until the new one shows.
         let is_missed = ready["reason"] == "ServerMissing"
             && ready["message"]
                 .as_str()
@@ -301,19 +301,19 @@ impl Oracle {
             return;
         }
         let t = &self.troubles;
-        // What a lie of the service made of it is looked at again later.
+        // A conclusion from a false report of the service is checked again later.
         let is_excused = t.lies > 0 || t.slow || t.copied || self.is_murky(name_of(now));
         let is_there = server.is_some_and(is_alive);
         let why = is_there.then(|| format!("S4: server {id} is there, and told as missing"));
         self.judge(Rule::Missing, Verdict::of(why, is_excused));
     }
 
-    /// Whether nobody has touched a server at the console, and no call may come late.
+    /// Whether the server was not changed at the console, and no late call may arrive.
     fn is_ours_alone(&self, server: &str) -> bool {
         !self.touched_at_console.contains(server) && self.troubles.late == 0
     }
 
-    /// Whether a server was imported twice, and an Instance beside this one has it on record.
+    /// Whether a server was imported twice, and another Instance has it recorded.
     fn is_left_to_another(&self, server: &str, but: &str, kube: &Apiserver) -> bool {
         let mut objects = kube.all().filter(|(key, _)| key.0 == INSTANCES);
         self.were_imported_twice.contains(server)
@@ -324,7 +324,7 @@ impl Oracle {
             })
     }
 
-    /// The finalizer leaves: nothing of it may be left at the service.
+    /// The finalizer is removed: none of the Instance's servers may be left at the service.
     fn judge_finalizer(&mut self, former: &Value, cloud: &World, kube: &Apiserver) {
         if !finalizers(former).contains(&FINALIZER) {
             return;
@@ -337,11 +337,12 @@ impl Oracle {
             return self.keeps(id.as_deref(), &marker, cloud);
         }
         let alive = servers_of(former, cloud);
-        // Of two that imported it under two processes, the one without the better right leaves it to the other one (docs).
+        // If two Instances imported it under two processes, the one without the better right leaves it to the other (docs).
         let is_left = |server: &ServerInfo| self.is_left_to_another(&server.id, &uid(former), kube);
         let is_left = alive.iter().all(is_left);
         let t = &self.troubles;
-        // A doubled request, and two processes, are healed by the memory of finalised UIDs; two lies in a row are not seen.
+        // The memory of finalized UIDs heals a doubled request and the effects of two processes; two consecutive falsehoods
+        // cannot be noticed.
         let is_doubled = t.doubled_markers.contains(&marker);
         let is_excused =
             is_left || is_doubled || self.is_murky(name_of(former)) || self.is_lied_to();
@@ -355,12 +356,12 @@ impl Oracle {
     }
 }
 
-/// Whether this spec says that nothing may be begun.
+/// Whether this spec restrains the operator.
 fn is_restrained(spec: &Value) -> bool {
     Property::Paused.is_in(spec) || Property::Observed.is_in(spec)
 }
 
-/// The generation that status tells of.
+/// The generation in status.
 fn observed(object: &Value) -> i64 {
     let told = object["status"]["observedGeneration"].as_i64();
     told.unwrap_or(-1)
@@ -370,18 +371,18 @@ fn generation(object: &Value) -> i64 {
     object["metadata"]["generation"].as_i64().unwrap_or(0)
 }
 
-/// The server that status tells of.
+/// The server in status.
 fn status_id(object: &Value) -> &str {
     object["status"]["id"].as_str().unwrap_or_default()
 }
 
-/// Whether status tells of an operation that has not ended.
+/// Whether status shows an operation that has not ended.
 fn is_under_way(object: &Value) -> bool {
     let told = &object["status"]["operation"];
     told.is_object() && told["end"].is_null()
 }
 
-/// Whether a reinstall was announced that this spec does not ask for.
+/// Whether a reinstall was announced that this spec does not request.
 fn is_unasked(announced: &Operation, spec: &Value) -> bool {
     let target = &announced.target;
     let image = spec["image"]["id"].as_str();

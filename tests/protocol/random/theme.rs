@@ -1,4 +1,4 @@
-//! What a schedule by chance is about, beside the ordinary life of a server.
+//! The theme of a random schedule, in addition to the ordinary life of a server.
 
 use crate::fault::{Step, Timed};
 use crate::specs;
@@ -9,30 +9,30 @@ use rand::seq::IndexedRandom;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// One import in so many is one that the Account does not allow.
+/// One import in this many is not allowed by the Account.
 const DENIED: u64 = 10;
 
-/// One of them: all at once, hardly any schedule would come to anything.
+/// A theme. With all of them at once, hardly any schedule would complete anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Theme {
     /// The ordinary life.
     Ordinary,
-    /// The operator makes the password.
+    /// The operator generates the password.
     Login,
-    /// A server that exists is imported.
+    /// An existing server is imported.
     Import,
-    /// What somebody else releases is bought anew.
+    /// An externally released server is replaced.
     Recreate,
-    /// What may be done with the server changes.
+    /// The policies of the Instance change.
     Policies,
-    /// Image and package are named by what they are.
+    /// Image and package are selected by properties.
     Names,
-    /// The Account may not have as many servers as there are Instances.
+    /// The Account's limit is below the number of Instances.
     Limit,
 }
 
 impl Theme {
-    /// More than a third of all schedules are about the ordinary life.
+    /// A random theme. More than a third of all schedules have the ordinary one.
     pub fn choose(dice: &mut StdRng) -> Self {
         match dice.random_range(0..100) {
             0..36 => Self::Ordinary,
@@ -45,7 +45,7 @@ impl Theme {
         }
     }
 
-    /// What every Instance says because of it.
+    /// Applies the theme to every Instance's spec.
     pub fn set(self, setting: &mut Setting, dice: &mut StdRng) {
         match self {
             Self::Ordinary => {}
@@ -77,19 +77,20 @@ impl Theme {
             Self::Names => {
                 setting.spec.push(specs::by_name());
                 if setting.by_key {
-                    // A merge patch of another login would say both.
+                    // A merge patch of another login would set both.
                     setting.by_key = false;
                 }
             }
         }
     }
 
-    /// Whether the Account denies it. Told by the seed and not by the dice, which reservations for other things as they ever did.
+    /// Whether the Account denies the import. Derived from the seed and not from the dice, so that all other draws stay the
+    /// same.
     pub fn is_denied(self, seed: u64) -> bool {
         self == Self::Import && seed.is_multiple_of(DENIED)
     }
 
-    /// What has to happen for it to be about that at all.
+    /// The steps without which the theme would not be exercised at all.
     pub fn steps(self, dice: &mut StdRng) -> Vec<Timed> {
         let at = 500 + dice.random_range(0..20_000);
         let mut steps = Vec::new();
@@ -104,13 +105,13 @@ impl Theme {
             }
             Self::Limit => {
                 then(500 + dice.random_range(0..3_000), Step::Apply(2));
-                // Most limits are raised some time.
+                // Most limits are raised at some time.
                 if dice.random_bool(0.7) {
                     then(at + 20_000, Step::Most(dice.random_range(1..=2)));
                 }
             }
             Self::Recreate => then(at, Step::ConsoleRelease(1)),
-            // Most pauses end some time.
+            // Most pauses end at some time.
             Self::Policies if dice.random_bool(0.8) => {
                 then(at + 60_000, Step::Spec(1, specs::goes_on()));
                 if dice.random_bool(0.5) {
@@ -122,7 +123,7 @@ impl Theme {
         steps
     }
 
-    /// Something that somebody does because of it.
+    /// An additional user action of the theme.
     pub fn step(self, dice: &mut StdRng) -> Option<Step> {
         Some(match self {
             Self::Ordinary => return None,
@@ -163,7 +164,7 @@ impl Theme {
     }
 }
 
-/// Something that a spec says about what may be done.
+/// A random policy of a spec.
 fn policy(dice: &mut StdRng) -> Value {
     let until = dice.random_range(1..120);
     let all = [
@@ -186,7 +187,7 @@ fn policy(dice: &mut StdRng) -> Value {
     one_of(dice, &all)
 }
 
-/// One of them.
+/// A random element.
 fn one_of(dice: &mut StdRng, all: &[Value]) -> Value {
     all.choose(dice).cloned().unwrap_or_default()
 }

@@ -1,11 +1,11 @@
-//! How a run ends, and what came of it.
+//! The end of a run, and its result.
 
 use super::{MOST_REQUESTS, Outcome};
 use crate::oracle::{Rule, Verdict};
 use crate::universe::Universe;
 use std::collections::BTreeMap;
 
-/// Whether nothing was written or called since all was at rest, but what nobody can spare whoever asks in vain.
+/// Whether nothing was written or called since all was idle, except the unavoidable requests of Instances that retry in vain.
 pub(super) fn is_still(universe: &Universe, before: &BTreeMap<String, u64>) -> Verdict {
     let in_vain = universe.oracle.asking_in_vain(&universe.kube);
     let more = |(name, now): (&String, &u64)| {
@@ -21,13 +21,13 @@ pub(super) fn is_still(universe: &Universe, before: &BTreeMap<String, u64>) -> V
     Verdict::of(why, is_excused)
 }
 
-/// What every rule says of what is left.
+/// The verdicts of all rules on the final state.
 pub(super) fn at_the_end(universe: &Universe) -> Vec<(Rule, Verdict)> {
     let (kube, cloud) = (&universe.kube, &universe.cloud);
     universe.oracle.at_rest(kube, cloud, universe.password())
 }
 
-/// It is over, and this is what was found at the end.
+/// Ends the run with these final verdicts.
 pub(super) fn ended(universe: &mut Universe, found: Vec<(Rule, Verdict)>) -> Outcome {
     for (rule, verdict) in found {
         universe.oracle.judge(rule, verdict);

@@ -1,4 +1,4 @@
-//! What a run is played in, and what there is when it begins.
+//! The setting of a run, and its initial state.
 
 use super::neighbours::Neighbour;
 use super::{PASSWORDS, TOKEN, Universe, base64};
@@ -13,28 +13,28 @@ use std::time::Duration;
 pub(super) const LEGACY: &str = "legacy-db";
 const LEGACY_PASSWORD: &str = "Legacy7pass!word";
 
-/// What a run is played in.
+/// The setting of a run.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// Everything that looks random follows from it.
+    /// The seed of all random values.
     pub seed: u64,
     /// The settling time, in seconds.
     pub settle: u32,
     /// How long the service's tasks take.
     pub tasks: Duration,
-    /// How the service reads its specification.
+    /// The readings of the simulated service.
     pub readings: Readings,
-    /// The login is a key.
+    /// Whether the login is a key.
     pub by_key: bool,
-    /// What every Instance wants beside that: JSON merge patches of its spec, one after the other.
+    /// Further properties of every Instance: JSON merge patches of its spec, applied in order.
     pub spec: Vec<Value>,
-    /// The Account may have so many Instances with a server.
+    /// The Account's limit of Instances with a server.
     pub most: Option<u8>,
     /// The request limits of the Account.
     pub requests: Value,
-    /// There is a server that nobody of us bought, and every Instance imports it.
+    /// Whether there is a server that was bought externally, which every Instance imports.
     pub import: Option<ImportBy>,
-    /// The Account lets its Instances import servers.
+    /// Whether the Account allows imports.
     pub imports: bool,
     /// How long an operating system takes to stop, where that is another time.
     pub stop: Option<Duration>,
@@ -42,13 +42,13 @@ pub struct Setting {
     pub forgets_key: bool,
     /// Other teams, which the same process serves.
     pub neighbours: Vec<Neighbour>,
-    /// The Account of those who are judged is not there at the beginning: see [`Step::ApplyAccount`].
+    /// Whether the Account of the judged team does not exist at the beginning: see [`Step::ApplyAccount`].
     ///
     /// [`Step::ApplyAccount`]: crate::fault::Step::ApplyAccount
     pub account_comes_later: bool,
 }
 
-/// How an Instance says which server it imports.
+/// How an Instance selects the server that it imports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ImportBy {
     /// By its identifier.
@@ -79,7 +79,7 @@ impl Default for Setting {
 }
 
 impl Universe {
-    /// Makes what every run begins with.
+    /// Creates the initial state of every run.
     pub(super) fn furnish(&mut self, setting: &Setting) {
         let secret = |value: &str| json!({"apiVersion": "v1", "kind": "Secret", "metadata": {}, "data": {"value": base64(value)}});
         let mut token = secret(TOKEN);
@@ -107,7 +107,7 @@ impl Universe {
         }
     }
 
-    /// The Account of those who are judged.
+    /// The Account of the judged team.
     pub(super) fn furnish_own_account(&mut self) {
         let mut account = json!({
             "apiVersion": "cloudserver.dev/v1alpha1", "kind": "Account", "metadata": {},
@@ -127,7 +127,7 @@ impl Universe {
         self.kube.create(&(ACCOUNTS, "default".to_owned()), account);
     }
 
-    /// Somebody buys a server by other means than ours.
+    /// A server is bought externally.
     fn buy_elsewhere(&mut self) {
         let example = catalogue::example();
         let text = |text: &str| Some(text.to_owned());

@@ -1,4 +1,4 @@
-//! What happens at which request, and what is away.
+//! Applies faults to requests, and makes dependencies unavailable.
 
 use super::Universe;
 use crate::apiserver::INSTANCES;
@@ -8,10 +8,10 @@ use serde_json::Value;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Within this time after a dependency is back, whoever waits for it has asked it (design section 5, L2).
+/// Within this time after a dependency is available again, all waiting work has used it (design section 5, L2).
 const RECOVERY: Duration = Duration::from_secs(30);
 
-/// How a dependency is away.
+/// How a dependency is unavailable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Absence {
     /// No connection opens.
@@ -20,13 +20,13 @@ pub enum Absence {
     Answers(u16),
 }
 
-/// A dependency that is there again, and whom nobody has asked yet.
+/// A dependency that is available again and has not been used yet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Unheard {
     dependency: Dependency,
     /// When it came back.
     back: Instant,
-    /// Since when whoever waits for it has its time to ask: later, where something kept it from that.
+    /// Since when waiting work has had the time to use it: later than `back` if something prevented that.
     since: Instant,
 }
 
@@ -50,7 +50,7 @@ impl Universe {
         }
     }
 
-    /// What keeps this request from its answer, if anything does.
+    /// The absence that keeps this request from its answer, if any.
     pub fn absence(&mut self, kind: Kind) -> Option<Absence> {
         let mut away = self.away.iter_mut();
         let (_, how, is_noticed) = away.find(|(dependency, ..)| dependency.serves(kind))?;
@@ -60,7 +60,7 @@ impl Universe {
         Some(how)
     }
 
-    /// A dependency goes.
+    /// A dependency becomes unavailable.
     pub(super) fn goes(&mut self, dependency: Dependency, how: Absence) {
         self.away.retain(|(away, ..)| *away != dependency);
         self.away.push((dependency, how, false));
@@ -79,20 +79,20 @@ impl Universe {
         }
     }
 
-    /// Nobody is fit to ask: what is back waits no longer than from now on.
+    /// No process can make requests: waiting for an available dependency counts from now on.
     pub fn nobody_asks(&mut self) {
         for it in &mut self.unheard {
             it.since = Instant::now();
         }
     }
 
-    /// What came back and was asked for nothing in time, although somebody waits for it: in words.
+    /// A dependency that became available again and was not used in time, although work waits for it: its description.
     pub fn unheard(&mut self) -> Option<String> {
         let mut unheard = std::mem::take(&mut self.unheard);
         unheard.retain(|it| self.does_anybody_wait(it.dependency));
         self.unheard = unheard;
         if !self.away.is_empty() || self.slow_until.is_some_and(|until| Instant::now() < until) {
-            // What is back is of no use without the other.
+            // An available dependency is useless without the other.
             self.nobody_asks();
         }
         let mut unheard = self.unheard.iter();
@@ -100,16 +100,16 @@ impl Universe {
         Some(late.tardy())
     }
 
-    /// Whether an Instance is not yet what it is to be, and needs this dependency for it.
+    /// Whether an Instance has not reached its desired state, and needs this dependency for it.
     fn does_anybody_wait(&self, dependency: Dependency) -> bool {
         let waits = |object: &Value| {
             let is_observed =
                 object["status"]["observedGeneration"] == object["metadata"]["generation"];
             let reason = &object["status"]["conditions"][0]["reason"];
-            // Who may not be deleted, or not yet, waits for a user, and for nothing at the service.
+            // An Instance that may not be deleted, or not yet, waits for a user and for nothing at the service.
             let is_protected = object["spec"]["deletionProtection"] == true;
             let is_paused = object["spec"]["pause"].is_object();
-            // Also while status cannot be written, which needs the apiserver and nobody else.
+            // Also while status cannot be written, which only needs the apiserver.
             let is_no_matter =
                 oracle::is_paused(&object["spec"]) && dependency == Dependency::Service;
             let is_held = is_observed
@@ -122,7 +122,7 @@ impl Universe {
         instances.any(|(_, object)| waits(object))
     }
 
-    /// A dependency is there again.
+    /// A dependency becomes available again.
     pub(super) fn back(&mut self, dependency: Dependency) {
         let mut away = self.away.iter();
         let was_noticed = away.any(|(away, _, is_noticed)| *away == dependency && *is_noticed);
@@ -137,7 +137,7 @@ impl Universe {
         }
     }
 
-    /// Counts a request, and says what happens at it. A rule happens once.
+    /// Counts a request, and returns its fault. A rule applies once.
     pub fn count(&mut self, kind: Kind) -> Option<Act> {
         self.total += 1;
         if self.last_change.elapsed() < self.lately {
@@ -152,7 +152,7 @@ impl Universe {
         };
         let index = self.rules.iter().position(met)?;
         let rule = self.rules.remove(index);
-        // Whoever was asked, and did not answer because of this, has its time from here on.
+        // If the fault prevents the answer, the time to use the dependency begins again.
         let keeps_silent = rule.act.keeps_silent();
         for it in &mut self.unheard {
             if keeps_silent && it.dependency.serves(kind) {

@@ -1,4 +1,5 @@
-//! What a tool could see of an object at any time, with how the service stood just then: for judges that know nothing of us.
+//! The states of an object that a tool could see at any time, with the true state of the service at that time: for independent
+//! judges.
 
 use super::Universe;
 use crate::apiserver::{ACCOUNTS, INSTANCES, Key};
@@ -8,38 +9,38 @@ use cloud_simulator::model::{Progress, Request, Task, Verb};
 use serde_json::Value;
 use std::time::Duration;
 
-/// An object as the apiserver has it, from this time on until the next moment of the same object.
+/// An object's state in the apiserver, from this time until the next moment of the same object.
 #[derive(Clone, Debug)]
 pub struct Moment {
-    /// From the beginning of the run.
+    /// Time from the beginning of the run.
     pub at: Duration,
     /// Which object.
     pub key: Key,
-    /// As anybody reads it.
+    /// The object as readers get it.
     pub object: Value,
-    /// How the service stood.
+    /// The state of the service.
     pub truth: Truth,
 }
 
-/// How the service stands: of its own books, not of what the operator made of them. A run that is looked at so has one Instance.
+/// The true state of the service, independent of the operator's view. A run that is recorded in this way has one Instance.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Truth {
-    /// Operations that run.
+    /// Running operations.
     pub running: Vec<Verb>,
-    /// What the servers are not that the spec wants.
+    /// The difference of the servers from the spec.
     pub lacks: Option<&'static str>,
-    /// The login Secret holds another password than the server has. Nothing of that stands in the object.
+    /// Whether the login Secret contains another password than the server has, which the object does not show.
     pub has_old_password: bool,
-    /// Restarts and reinstalls that were carried out.
+    /// Number of restarts and reinstalls that were carried out.
     pub restarted: usize,
     pub erased: usize,
-    /// Tasks that failed.
+    /// Number of tasks that failed.
     pub failed: usize,
-    /// Reinstalls that were taken, whoever heard of it.
+    /// Number of reinstalls that were accepted, whether or not the answer arrived.
     pub reinstalls: usize,
-    /// Operations that the service refused.
+    /// Number of operations that the service refused.
     pub refused: usize,
-    /// Something was answered as it was asked.
+    /// Whether any request succeeded.
     pub has_answered: bool,
 }
 
@@ -52,17 +53,17 @@ impl Truth {
 }
 
 impl Universe {
-    /// What was noted.
+    /// The recorded moments.
     pub fn moments(&self) -> Vec<Moment> {
         self.moments.clone()
     }
 
-    /// Notes each object that is not as it was, or whose service is not.
+    /// Records each object that changed, or whose service's state changed.
     pub(super) fn note_moments(&mut self) {
         if self.look != Look::Moments {
             return;
         }
-        // A task that is over by now is open no more, whether or not anybody asked.
+        // A task that is due counts as ended, whether or not it was queried.
         self.advance();
         let at = self.began.elapsed();
         let seen = self.kube.all();

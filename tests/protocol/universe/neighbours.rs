@@ -1,5 +1,5 @@
-//! The other teams of a process, each in a namespace and with services of its own. Nobody judges what becomes of them: they
-//! are there so that the one that is judged may ask for no more, and wait no longer, than without them.
+//! The other teams of a process, each in its own namespace and with its own services. They are not judged: they exist to show
+//! that the judged team makes no more calls, and waits no longer, than without them.
 
 use super::{Universe, base64};
 use crate::apiserver::{ACCOUNTS, INSTANCES, NAMESPACE, SECRETS, name_in};
@@ -15,31 +15,31 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What the services of a team are like.
+/// The behaviour of a team's services.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Manner {
-    /// They do as they should.
+    /// They work normally.
     Well,
-    /// They do as they should, and every other Instance asks for a package that is not on sale.
+    /// They work normally, and every other Instance requests a package that is not on sale.
     Careless,
     /// No connection opens.
     Dead,
-    /// They take every request and never answer.
+    /// They accept every request and never answer.
     Silent,
     /// Every answer takes twenty seconds.
     Slow,
-    /// They answer every look at once, and no call that changes something, ever: such a call holds its place to its deadline.
+    /// They answer every read at once, and never a mutating call, which therefore holds its slot until its deadline.
     Lure,
-    /// Everything is too much for them: 429.
+    /// They refuse everything with 429.
     Busy,
-    /// They answer with what is no JSON.
+    /// They answer with text that is not JSON.
     Garbage,
-    /// They answer with brackets, half a million of them.
+    /// They answer with half a million brackets.
     Flood,
 }
 
 impl Manner {
-    /// Every one that makes trouble.
+    /// Every behaviour that causes trouble.
     pub const BAD: [Self; 7] = [
         Self::Lure,
         Self::Dead,
@@ -54,28 +54,28 @@ impl Manner {
 /// A team.
 #[derive(Clone, Debug)]
 pub struct Neighbour {
-    /// What its services are like.
+    /// The behaviour of its services.
     pub manner: Manner,
-    /// How many Accounts it has, each at a service of its own.
+    /// Number of its Accounts, each at its own service.
     pub accounts: u16,
-    /// How many Instances each of them has.
+    /// Number of Instances of each Account.
     pub instances: u16,
 }
 
-/// A small one. Of the first two, one is in the other shard of two.
+/// A small team. The first two such teams are in different shards of two.
 pub const OTHERS: Neighbour = Neighbour {
     manner: Manner::Well,
     accounts: 1,
     instances: 2,
 };
 
-/// What a service of theirs does with a call.
+/// The reaction of a neighbour's service to a call.
 pub enum Fate {
     /// No connection opens.
     NotSent,
-    /// Nothing comes back.
+    /// The call is never answered.
     Never,
-    /// This comes back: a status and a body, after a while.
+    /// The answer: a delay, a status and a body.
     Answer(Duration, u16, Vec<u8>),
 }
 
@@ -83,29 +83,29 @@ pub enum Fate {
 #[derive(Default)]
 pub struct Neighbours {
     services: BTreeMap<String, (Manner, World)>,
-    /// What was done for them so far.
+    /// The work for them so far.
     pub done: Done,
 }
 
-/// What was done for neighbours, and what is left.
+/// The work for neighbours, and its result.
 #[derive(Clone, Debug, Default)]
 pub struct Done {
-    /// How often their services were called, by kind.
+    /// Number of calls to their services, by kind.
     pub calls: BTreeMap<Kind, usize>,
-    /// How often in all by processes that do not act on what is judged.
+    /// Number of those calls by processes that do not act on the judged team.
     pub calls_of_others: usize,
-    /// Patches of their Instances and Accounts and of the status of these, also such as were refused.
+    /// Number of patches of their Instances and Accounts and of their status, including refused ones.
     pub writes: usize,
     /// Servers that were bought for them.
     pub bought: usize,
-    /// When the last of these was, from the beginning of the run.
+    /// When the last of these was bought, from the beginning of the run.
     pub last_bought: Duration,
-    /// Their Instances that are Ready.
+    /// Number of their Instances that are Ready.
     pub ready: usize,
 }
 
 impl Done {
-    /// How often their services were called.
+    /// Total number of calls to their services.
     pub fn all_calls(&self) -> usize {
         self.calls.values().sum()
     }
@@ -128,7 +128,7 @@ impl Neighbours {
 }
 
 impl Universe {
-    /// Makes what the neighbours have: it is all there when the first process starts.
+    /// Creates the neighbours' objects, which exist when the first process starts.
     pub(super) fn furnish_neighbours(&mut self) {
         for (number, neighbour) in self.setting.neighbours.clone().iter().enumerate() {
             let namespace = format!("team-{}", number + 2);
@@ -186,7 +186,7 @@ impl Universe {
             .insert(host, (neighbour.manner, world));
     }
 
-    /// What was done for them, and how many of their Instances are Ready.
+    /// The work for them, and how many of their Instances are Ready.
     pub fn done_for_neighbours(&self) -> Done {
         let all = self.kube.all_of_neighbours();
         Done {

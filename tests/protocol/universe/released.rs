@@ -28,16 +28,17 @@ const OF_STATUS: [&str; 5] = [
     "/operation/startedAt",
     "/operation/target/restart",
 ];
-/// A Secret's name, key, UID and version, with a stroke between: as many parts in both, or it is another form.
+/// A Secret's name, key, UID and version, separated by slashes: both values must have the same number of parts, or the format
+/// has changed.
 const SECRETS: [&str; 3] = [
     "/applied/passwordSecret",
     "/operation/target/passwordSecret",
     "/target/passwordSecret",
 ];
-/// What has to be at the same point here and there.
+/// Values that must be the same at this point in both.
 const SAME: [&str; 3] = ["/operation/verb", "/operation/cause", "/cause"];
 
-/// The object of this name that the last release left behind.
+/// The object of this name that the last release wrote.
 fn kept(name: &str) -> Value {
     let file = judges::root().join(format!("tests/released/objects/{name}.json"));
     serde_json::from_slice(&fs::read(file).unwrap()).unwrap()
@@ -68,7 +69,7 @@ fn record(object: &Value) -> Value {
     serde_json::from_str(text.unwrap()).unwrap()
 }
 
-/// Puts what is here in the place of what is there. What is there is here as well, or a verb is not as far as it was.
+/// Replaces their identifiers by ours. Every value of theirs must exist in ours, or the two are at different points.
 fn fit(name: &str, theirs: &mut Value, ours: &Value, identifiers: &[&str]) {
     let here = |pointer: &str| {
         let ours = ours.pointer(pointer).cloned();

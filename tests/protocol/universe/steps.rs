@@ -1,4 +1,4 @@
-//! What users, the service's console and chance do.
+//! The actions of users, of the service's console and of random events.
 
 use super::beginning::LEGACY;
 use super::{Absence, ImportBy, Universe, base64, instance, released};
@@ -107,7 +107,7 @@ impl Universe {
         self.unmet.push(format!("{step:?}"));
     }
 
-    /// What happens beside the object itself: in its Secrets, and to what the service offers.
+    /// Actions outside of the object itself: on its Secrets, and on the service's lists.
     fn step_aside(&mut self, step: &Step) {
         match *step {
             Step::EditLogin(n) => self.edit_login(n),
@@ -189,7 +189,7 @@ impl Universe {
             merge(&mut manifest["spec"], patch);
         }
         if manifest["spec"]["connectionSecret"].is_object() {
-            // Each has its own.
+            // Each Instance has its own.
             manifest["spec"]["connectionSecret"] = json!({"name": connection_secret(n).1});
         }
         match self.setting.import {
@@ -217,7 +217,7 @@ impl Universe {
         }
     }
 
-    /// The other one of two images.
+    /// Changes to the other one of two images.
     fn edit_image(&mut self, n: u8) {
         self.edit_spec(n, |spec| {
             let example = catalogue::example();
@@ -234,7 +234,7 @@ impl Universe {
         });
     }
 
-    /// A reinstall is asked for that erases the disk for the image that the spec has now.
+    /// Requests a reinstall with the current image of the spec.
     fn acknowledge_reinstall(&mut self, n: u8) {
         let token = self.token();
         self.edit_spec(n, |spec| {
@@ -250,7 +250,7 @@ impl Universe {
         });
     }
 
-    /// The Secret that Instances name gets the other one of two passwords.
+    /// Puts the other one of two passwords into the Secret that Instances name.
     fn rotate_password(&mut self) {
         self.password = 1 - self.password;
         let value = base64(self.password());
@@ -259,7 +259,7 @@ impl Universe {
             .edit(&key, |secret| secret["data"]["value"] = json!(value));
     }
 
-    /// No password is replaced for its age any more: nothing that does so again and again comes to rest.
+    /// Ends the rotation of passwords, since a run with repeated rotations never becomes idle.
     pub(super) fn rotates_no_more(&mut self) {
         let rotates =
             |object: &Value| object["spec"]["login"]["generate"]["rotateEvery"].is_string();
@@ -275,7 +275,7 @@ impl Universe {
         }
     }
 
-    /// A user puts a password of their own where the one to log in with stands.
+    /// A user changes the current password in the login Secret.
     fn edit_login(&mut self, n: u8) {
         self.tokens += 1;
         let password = format!("Users{}pass-word", self.tokens);
@@ -306,7 +306,7 @@ impl Universe {
             .edit(&key, |object| object["metadata"]["finalizers"] = json!([]));
     }
 
-    /// A manifest that was kept becomes an object again: metadata, annotations and finalizers as they stood, no status.
+    /// Creates an object from a stored manifest: metadata, annotations and finalizers as stored, without status.
     fn put_back(&mut self, from: u8, to: u8) {
         let Some(mut object) = self.backups.get(&from).cloned() else {
             return;
@@ -319,7 +319,7 @@ impl Universe {
         self.create(&instance(to), object);
     }
 
-    /// The manifest is applied under another name as well.
+    /// Applies the manifest under another name as well.
     fn copy(&mut self, n: u8) {
         if let Some(object) = self.kube.get(&instance(n)) {
             self.backups.insert(n, object.clone());
@@ -327,7 +327,7 @@ impl Universe {
         }
     }
 
-    /// The whole store goes back to its snapshot, where there is one.
+    /// Restores the whole store from its snapshot, if there is one.
     fn restore_etcd(&mut self) {
         let Some(snapshot) = self.snapshot.clone() else {
             return;
@@ -342,7 +342,7 @@ impl Universe {
         self.oracle.went_back(&self.kube);
     }
 
-    /// The object comes here with its record from another cluster, where it has the name that it gets here.
+    /// Creates the object with its record from another cluster, where it had the name that it gets here.
     fn immigrate(&mut self, n: u8) {
         let (Some(object), to) = (self.kube.get(&instance(n)), n + 5) else {
             return;
@@ -375,13 +375,13 @@ impl Universe {
     }
 
     fn at_console(&mut self, action: Console) {
-        // What it acts on was there a moment ago.
+        // Cannot fail: its target existed a moment ago.
         let _ = self.cloud.console(action);
         self.advance();
     }
 }
 
-/// The Secret that the operator makes for `web-n`.
+/// The Secret that the operator creates for `web-n`.
 pub fn login_secret(n: u8) -> Key {
     (SECRETS, format!("web-{n}-login"))
 }

@@ -1,8 +1,8 @@
-//! What is told of objects: to people, and to digests.
+//! Describes objects, for people and for digests.
 
 use serde_json::Value;
 
-/// A record without what differs from one process to the next.
+/// A record without the values that differ between processes.
 pub fn without_nonce(text: &str) -> String {
     let mut record: Value = serde_json::from_str(text).unwrap_or_default();
     record["nonce"] = Value::Null;
@@ -57,12 +57,12 @@ pub fn outline(object: &Value) -> String {
     )
 }
 
-/// As Secrets keep it.
+/// Encodes as in Secrets.
 pub fn base64(text: &str) -> String {
     data_encoding::BASE64.encode(text.as_bytes())
 }
 
-/// Which of its passwords are the same and which keys there are: what they are differs from run to run.
+/// Which of its passwords are equal, and which keys exist: the values themselves differ between runs.
 pub fn phase_of_secret(secret: &Value) -> (Vec<String>, bool) {
     let data = secret["data"].as_object();
     let keys = data.into_iter().flatten().map(|(key, _)| key.clone());
