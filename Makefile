@@ -151,7 +151,7 @@ defects: tools ## plants one defect at a time, and names a test that notices eac
 
 # The definitions first: the chart has a copy of them.
 generate: ## write anew what is made from something else: crds/, pages of docs/, the chart's copies, the PrometheusRule
-	UPDATE_GENERATED=1 $(CARGO) test --locked --lib tests::
+	UPDATE_GENERATED=1 $(CARGO) test --locked --workspace --lib tests::
 	UPDATE_GENERATED=1 $(CARGO) test --locked --test chart copies::
 	UPDATE_GENERATED=1 $(CARGO) test --locked --test observability is_made_from
 

@@ -177,11 +177,11 @@ show kubectl wait --for=condition=Ready instances.cloudserver.dev --all --timeou
 show kubectl get accounts,instances -o wide
 
 say 'What the operator knows of one server'
-show cloud-server-operator describe web-1
+show kubectl cloudserver describe web-1
 show kubectl events --for instance/web-1
 
 say 'All servers of the account, as the service lists them: one for each Instance'
-show cloud-server-operator instances
+show kubectl cloudserver instances
 expect 'servers at the service' "$(ids_at_the_service)" "$(ids_in_status)"
 
 say 'The promise: the answer to the next create gets lost, and still nothing is bought twice'
@@ -192,7 +192,7 @@ printf '\n$ %s\n' "sed 's/db-1/db-2/' examples/instance-key.yaml | kubectl apply
 sed 's/db-1/db-2/' examples/instance-key.yaml | kubectl apply -f -
 show kubectl wait --for=condition=Ready instance/db-2 --timeout=60s
 show kubectl events --for instance/db-2
-show cloud-server-operator instances
+show kubectl cloudserver instances
 expect 'servers at the service' "$(ids_at_the_service)" "$(ids_in_status)"
 
 # becomes JSONPATH=VALUE: waits until the Instance web-1 has this value and is Ready again.
@@ -215,7 +215,7 @@ expect 'servers at the service' "$(ids_at_the_service)" "$(ids_in_status)"
 
 say 'Deleting: the object stays until its server is confirmed released'
 show kubectl delete instances.cloudserver.dev web-1 --timeout=60s
-show cloud-server-operator instances
+show kubectl cloudserver instances
 expect 'servers at the service' "$(ids_at_the_service)" "$(ids_in_status)"
 expect 'Instances left' "$(kubectl get instances.cloudserver.dev -o custom-columns=NAME:.metadata.name --no-headers | tr '\n' ' ')" 'api-1 db-1 db-2 web-2 web-3 '
 
@@ -226,7 +226,7 @@ if [[ -t 0 && -t 1 ]]; then
 export KUBECONFIG=$KUBECONFIG
 export PATH=$(<"$work/path"):\$PATH
 kubectl get instances --watch
-cloud-server-operator instances
+kubectl cloudserver instances
 
 service          $endpoint   (token example-token)
 its own view     $control
@@ -243,5 +243,5 @@ show kubectl delete instances.cloudserver.dev --all --wait=false
 # shellcheck disable=SC2317 # called by name
 none_live() { [[ -z $(ids_at_the_service) ]]; }
 await operator 60 none_live
-show cloud-server-operator instances
+show kubectl cloudserver instances
 say 'All is well.'

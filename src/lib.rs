@@ -1,12 +1,11 @@
 //! Cloud servers as Kubernetes objects: exactly one server for each Instance, whatever crashes, and no human needed.
 //!
 //! Imports between the modules go one way: `api` ← `runtime` ← `cloud` ← `inventory` ← `catalog` ← `session` ← `instance`,
-//! `account` ← `wiring` ← `operator` ← `cli`. `program` stands on `runtime`. A test holds them to it.
+//! `account` ← `wiring` ← `operator`. `program` stands on `runtime`. A test holds them to it.
 
 pub mod account;
 pub mod api;
 pub mod catalog;
-pub mod cli;
 pub mod cloud;
 pub mod instance;
 pub mod inventory;

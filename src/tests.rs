@@ -1,6 +1,5 @@
 //! What is generated stands in the repository, and does not drift from its source.
 
-mod commands;
 mod decodes;
 mod events;
 mod reference;
@@ -29,11 +28,6 @@ fn the_custom_resource_definitions_are_up_to_date() {
 #[test]
 fn the_reference_of_the_two_kinds_is_up_to_date() {
     same("docs/api.md", &reference::page());
-}
-
-#[test]
-fn the_reference_of_the_command_line_is_up_to_date() {
-    same("docs/commands.md", &commands::page());
 }
 
 #[test]

@@ -138,7 +138,13 @@ fn texts(folder: &Path, found: &mut Vec<(PathBuf, String)>) {
 fn commands_of_pages_chart_examples_and_messages_reach_our_kinds_where_others_have_the_same_names()
 {
     let mut found = Vec::new();
-    for folder in ["deploy", "docs", "examples", "src"] {
+    for folder in [
+        "deploy",
+        "docs",
+        "examples",
+        "kubectl-cloudserver/src",
+        "src",
+    ] {
         texts(&root().join(folder), &mut found);
     }
     for page in [
@@ -200,7 +206,7 @@ fn repository(here: &impl Fn(&str) -> String) -> tempfile::TempDir {
 fn path() -> String {
     let operator = Path::new(env!("CARGO_BIN_EXE_cloud-server-operator"));
     let folder = operator.parent().unwrap();
-    for program in ["cloud-simulator", "devcluster"] {
+    for program in ["cloud-simulator", "devcluster", "kubectl-cloudserver"] {
         assert!(
             folder.join(program).exists(),
             "no {program}: make build-tests"

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 /// Flags of `run`; each is also an environment variable.
 #[derive(Debug, Args)]
-pub struct RunArgs {
+pub(super) struct RunArgs {
     /// Address for /livez and /readyz, and for /metrics where --metrics-listen is not given. [::] is every address of both
     /// families, or of IPv4 where the machine has no IPv6; port 0 lets the system choose.
     #[arg(
@@ -61,13 +61,13 @@ pub struct RunArgs {
           num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     pub(super) keep_tokens: bool,
 
-    /// Namespace of these copies, and of the key under which records name tokens; nobody else may read Secrets there. The Pod's
-    /// own when absent.
+    /// Namespace of these copies, and of the key under which records name tokens; only the operator may read Secrets there. The
+    /// Pod's own when absent.
     #[arg(long, env = "CSO_KEEP_TOKENS_NAMESPACE", value_name = "NAME")]
     pub(super) keep_tokens_namespace: Option<String>,
 
-    /// File with what RUST_LOG would say, such as a key of a mounted ConfigMap; read again when it changes. RUST_LOG counts while
-    /// there is no such file, or nothing in it.
+    /// File with a log filter in the syntax of RUST_LOG, such as a key of a mounted ConfigMap; read again when it changes. RUST_LOG
+    /// applies while the file is missing or empty.
     #[arg(long, env = "CSO_LOG_FILTER_FILE", value_name = "FILE")]
     pub(super) log_filter_file: Option<PathBuf>,
 

@@ -1,4 +1,4 @@
-//! The operator as a program: its flags, its log, and `run`, which starts the watches, queues and reconciles.
+//! The operator as a program: its command line, its log, and `run`, which starts the watches, queues and reconciles.
 
 mod args;
 mod briefs;
@@ -10,6 +10,7 @@ mod keeping;
 mod log;
 mod memory;
 mod metrics;
+mod moved;
 mod referrers;
 mod run;
 mod shards;
@@ -17,5 +18,60 @@ mod survey;
 mod undecodable;
 mod wiring;
 
-pub use args::RunArgs;
-pub use run::run;
+use crate::api::names::MANAGER;
+use crate::program::{failed, keep_private, note, print};
+use args::RunArgs;
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Cloud servers as Kubernetes objects: exactly one server for each Instance.
+#[derive(Debug, Parser)]
+#[command(name = MANAGER, version, about)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Watch Accounts and Instances, and make the service follow them.
+    Run(RunArgs),
+    /// Print the CustomResourceDefinitions, ready for kubectl apply.
+    Crds,
+}
+
+/// Parses the command line and runs the command.
+pub fn main() -> ExitCode {
+    keep_private(MANAGER);
+    if let Some(why) = moved::moved(std::env::args_os().nth(1).as_deref()) {
+        return failed(MANAGER, &why);
+    }
+    let parsed = command().try_get_matches();
+    match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
+        Ok(cli) => match cli.command {
+            Command::Run(args) => run::run(args),
+            Command::Crds => crds(),
+        },
+        Err(error) if error.use_stderr() => {
+            note(&error.to_string());
+            ExitCode::FAILURE
+        }
+        // Help or the version was requested.
+        Err(help) => print(MANAGER, &help.to_string()),
+    }
+}
+
+/// The command line.
+pub fn command() -> clap::Command {
+    Cli::command()
+}
+
+fn crds() -> ExitCode {
+    match crate::crds_yaml() {
+        Ok(text) => print(MANAGER, &text),
+        Err(error) => failed(
+            MANAGER,
+            &format!("the CustomResourceDefinitions could not be written: {error}"),
+        ),
+    }
+}

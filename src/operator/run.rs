@@ -9,8 +9,8 @@ use super::wiring::Parts;
 use super::{keeping, memory};
 use crate::api::names::MANAGER;
 use crate::cloud::Http;
-use crate::program;
 use crate::program::connection::ConnectionArgs;
+use crate::program::failed;
 use crate::runtime::chain;
 use crate::runtime::lease::Holdings;
 use crate::runtime::{Heartbeats, Metrics, Shard, Term, health, kubernetes};
@@ -29,7 +29,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 /// Runs until SIGTERM or SIGINT.
-pub fn run(args: RunArgs) -> ExitCode {
+pub(super) fn run(args: RunArgs) -> ExitCode {
     let begun = runtimes()
         .map_err(|error| format!("no runtime: {error}"))
         .and_then(|(runtime, own)| {
@@ -41,7 +41,7 @@ pub fn run(args: RunArgs) -> ExitCode {
     let (runtime, own, mut log) = match begun {
         Ok(begun) => begun,
         Err(error) => {
-            return program::failed(&error);
+            return failed(MANAGER, &error);
         }
     };
     let metrics = Metrics::default();

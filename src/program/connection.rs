@@ -26,7 +26,7 @@ use std::time::Duration;
 /// The heading of these flags in `--help`.
 pub const HEADING: &str = "Connection to the cluster";
 
-/// The flags of kubectl that say how the cluster is reached, under their names.
+/// kubectl's flags for the connection to the cluster, under the same names.
 #[derive(Clone, Debug, Default, Args)]
 pub struct ConnectionArgs {
     /// The kubeconfig; the files of KUBECONFIG or ~/.kube/config when absent.

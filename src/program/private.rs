@@ -1,11 +1,20 @@
 //! What the process holds in memory stays there.
 
+use super::note;
 use rustix::io::Result;
 use rustix::process::{Resource, Rlimit, setrlimit};
 
-/// No core dump, and no process of the same user that reads this one's memory: tokens and passwords stand in it. Whoever may
-/// trace any process (root with its capabilities) still can.
-pub fn keep_private() -> Result<()> {
+/// Turns off core dumps of `program`, and keeps other processes of the same user from reading its memory, since it holds tokens and
+/// passwords. A process that may trace any other, such as one of root with its capabilities, still can. A failure is reported only.
+pub fn keep_private(program: &str) {
+    if let Err(error) = turn_off_core_dumps() {
+        note(&format!(
+            "{program}: core dumps could not be turned off: {error}"
+        ));
+    }
+}
+
+fn turn_off_core_dumps() -> Result<()> {
     let none = Rlimit {
         current: Some(0),
         maximum: Some(0),

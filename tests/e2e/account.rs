@@ -6,8 +6,8 @@ mod token;
 mod zones;
 
 use crate::support::{
-    EXECUTABLE, Setup, World, create_calls, eventually, insist, instance, is_for_now, is_ready,
-    names, outline, reason, run, stays,
+    PLUGIN, Setup, World, create_calls, eventually, insist, instance, is_for_now, is_ready, names,
+    outline, reason, run, stays,
 };
 use cloud_server_operator::api::{Account, Instance};
 use jiff::Timestamp;
@@ -364,7 +364,7 @@ async fn the_command_that_status_tells_for_a_server_of_nobody_makes_the_manifest
 /// Our command as the plugin of kubectl: whether it was done, and what it printed.
 async fn plugin_told(world: &World, arguments: &[&str]) -> (bool, String, String) {
     eventually("the command is answered", async || {
-        let mut command = Command::new(EXECUTABLE);
+        let mut command = Command::new(PLUGIN);
         command.args(arguments).arg("--kubeconfig");
         command.arg(world.shared.cluster.kubeconfig_path());
         let output = run(&mut command, "").await;

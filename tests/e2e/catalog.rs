@@ -1,6 +1,6 @@
 //! The command `catalog`, as a user types it.
 
-use crate::support::{EXECUTABLE, Setup, World, eventually, is_for_now, run};
+use crate::support::{PLUGIN, Setup, World, eventually, is_for_now, run};
 use cloud_simulator::catalogue;
 use serde_json::Value;
 use std::process::Output;
@@ -21,7 +21,7 @@ async fn answered(input: &str, command: impl Fn() -> Command) -> (bool, String, 
 /// Asks the service itself, the token by standard input.
 async fn direct(world: &World, arguments: &[&str]) -> (bool, String, String) {
     let command = || {
-        let mut command = Command::new(EXECUTABLE);
+        let mut command = Command::new(PLUGIN);
         command.arg("catalog").args(arguments);
         command.args(["--endpoint", world.sim.url(), "--token-file", "-"]);
         command
@@ -32,7 +32,7 @@ async fn direct(world: &World, arguments: &[&str]) -> (bool, String, String) {
 /// Asks through an Account in the cluster.
 async fn by_account(world: &World, arguments: &[&str]) -> (bool, String, String) {
     let command = || {
-        let mut command = Command::new(EXECUTABLE);
+        let mut command = Command::new(PLUGIN);
         command.arg("catalog").args(arguments);
         command.args(["-n", &world.namespace, "--kubeconfig"]);
         command.arg(world.shared.cluster.kubeconfig_path());
@@ -238,7 +238,7 @@ async fn errors_of_the_command_name_the_remedy() {
     ] {
         assert!(err.contains(word), "{word}: {err}");
     }
-    let mut command = Command::new(EXECUTABLE);
+    let mut command = Command::new(PLUGIN);
     command.args(["catalog", "keys", "--endpoint", world.sim.url()]);
     let (done, _, err) = told(run(command.env_remove("CSO_TOKEN"), "").await);
     assert!(
@@ -246,7 +246,7 @@ async fn errors_of_the_command_name_the_remedy() {
         "{err}"
     );
     let command = || {
-        let mut command = Command::new(EXECUTABLE);
+        let mut command = Command::new(PLUGIN);
         command.args(["catalog", "keys", "--endpoint", world.sim.url()]);
         command.env("CSO_TOKEN", "wrong");
         command
@@ -264,7 +264,7 @@ async fn it_works_as_a_plugin_of_kubectl() {
     let world = Setup::default().without_operator().begin("plugin").await;
     let directory = tempfile::tempdir().unwrap();
     let plugin = directory.path().join("kubectl-cloudserver");
-    std::os::unix::fs::symlink(EXECUTABLE, &plugin).unwrap();
+    std::os::unix::fs::symlink(PLUGIN, &plugin).unwrap();
     let path = std::env::var("PATH").unwrap_or_default();
     let path = format!("{}:{path}", directory.path().display());
     let kubectl = async |arguments: &[&str]| {

@@ -16,7 +16,7 @@ mod unreachable;
 mod verbs;
 mod verdicts;
 
-use crate::support::{self, EXECUTABLE, World, eventually, is_for_now};
+use crate::support::{self, EXECUTABLE, PLUGIN, World, eventually, is_for_now};
 use cloud_simulator::model::ServerInfo;
 use serde_json::Value;
 use std::process::Output;
@@ -52,6 +52,14 @@ impl Told {
     }
 }
 
+/// The program that has the command of these arguments.
+fn program(arguments: &[&str]) -> &'static str {
+    match arguments.first() {
+        Some(&("run" | "crds")) => EXECUTABLE,
+        _ => PLUGIN,
+    }
+}
+
 async fn run(command: &mut Command, input: &str) -> Told {
     Told::of(support::run(command, input).await)
 }
@@ -59,7 +67,7 @@ async fn run(command: &mut Command, input: &str) -> Told {
 /// Runs a command as an administrator of the cluster, in the namespace of the world, until it was answered.
 async fn asked(world: &World, arguments: &[&str], input: &str) -> Told {
     eventually("the command is answered", async || {
-        let mut command = Command::new(EXECUTABLE);
+        let mut command = Command::new(PLUGIN);
         command.args(arguments).args(["-n", &world.namespace]);
         command.arg("--kubeconfig");
         command.arg(world.shared.cluster.kubeconfig_path());

@@ -3,7 +3,7 @@
 //! One apiserver plays both clusters: which one it is the operator is told by `--cluster-id`.
 
 use crate::support::{
-    EXECUTABLE, Setup, World, create_calls, eventually, instance, is_for_now, on_path, posts,
+    PLUGIN, Setup, World, create_calls, eventually, instance, is_for_now, on_path, posts,
 };
 use cloud_simulator::catalogue;
 use std::path::Path;
@@ -27,7 +27,7 @@ fn workplace(world: &World) -> TempDir {
     let folder = TempDir::new().unwrap();
     let kubectl = world.shared.cluster.kubectl();
     on_path(folder.path(), "kubectl", kubectl.get_program());
-    on_path(folder.path(), "kubectl-cloudserver", EXECUTABLE);
+    on_path(folder.path(), "kubectl-cloudserver", PLUGIN);
     let text = std::fs::read_to_string(world.shared.cluster.kubeconfig_path()).unwrap();
     let (head, _) = text.split_once("contexts:").unwrap();
     let context = |name: &str| {

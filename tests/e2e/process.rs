@@ -1,9 +1,12 @@
 //! The process: what it serves, how it ends, what it tells.
 
-use crate::support::{PATIENCE, Setup, create_calls, eventually, instance, stays};
+use crate::support::{
+    EXECUTABLE, PATIENCE, PLUGIN, Setup, create_calls, eventually, instance, stays,
+};
 use cloud_server_operator::api::names::BINDING;
 use cloud_simulator::faults::{Act, ClientGone, Rule, When};
 use kube::ResourceExt;
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -63,44 +66,50 @@ async fn what_it_holds_in_memory_stays_there() {
             .stderr(Stdio::piped());
         command
     };
-    // It waits for its token on standard input.
-    let asked = [
-        "instances",
-        "--endpoint",
-        "http://127.0.0.1:9",
-        "--token-file",
-        "-",
-    ];
-    let mut command = as_nobody(env!("CARGO_BIN_EXE_operator-under-test"));
-    let mut waiting = command.args(asked).stdin(Stdio::piped()).spawn().unwrap();
-    let place = format!("/proc/{}", waiting.id());
-    eventually("its memory is its own", async || {
-        let limits = std::fs::read_to_string(format!("{place}/limits")).unwrap();
-        let core = limits
-            .lines()
-            .find_map(|line| line.strip_prefix("Max core file size"));
-        let core: Vec<&str> = core.unwrap_or_default().split_whitespace().collect();
-        let read = as_nobody("/bin/cat")
-            .arg(format!("{place}/environ"))
-            .output()
-            .unwrap();
-        let why = String::from_utf8_lossy(&read.stderr).into_owned();
-        match core.starts_with(&["0", "0"]) && why.contains("Permission denied") {
-            true => Ok(()),
-            false => Err(format!(
-                "core: {core:?}; read by another: {} {why}",
-                read.status
-            )),
-        }
-    })
-    .await;
-    drop(waiting.stdin.take());
-    assert!(!waiting.wait().unwrap().success(), "no token came");
+    // The plugin waits for a token on standard input, the operator for a cluster that does not answer.
+    let kubeconfig = tempfile::NamedTempFile::new().unwrap();
+    let text = "{kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c, user: u}}], \
+         clusters: [{name: c, cluster: {server: 'http://127.0.0.1:9'}}], users: [{name: u, user: {}}]}";
+    std::fs::write(&kubeconfig, text).unwrap();
+    let readable = std::fs::Permissions::from_mode(0o644);
+    std::fs::set_permissions(&kubeconfig, readable).unwrap();
+    let mut plugin = as_nobody(PLUGIN);
+    plugin.args(["instances", "--endpoint", "http://127.0.0.1:9"]);
+    plugin.args(["--token-file", "-"]);
+    let mut operator = as_nobody(EXECUTABLE);
+    operator.args(["run", "--listen=127.0.0.1:0", "--leader-elect=false"]);
+    operator.env("KUBECONFIG", kubeconfig.path());
+    for mut command in [plugin, operator] {
+        let mut running = command.stdin(Stdio::piped()).spawn().unwrap();
+        let place = format!("/proc/{}", running.id());
+        eventually("its memory is its own", async || {
+            let limits = std::fs::read_to_string(format!("{place}/limits")).unwrap();
+            let core = limits
+                .lines()
+                .find_map(|line| line.strip_prefix("Max core file size"));
+            let core: Vec<&str> = core.unwrap_or_default().split_whitespace().collect();
+            let read = as_nobody("/bin/cat")
+                .arg(format!("{place}/environ"))
+                .output()
+                .unwrap();
+            let why = String::from_utf8_lossy(&read.stderr).into_owned();
+            match core.starts_with(&["0", "0"]) && why.contains("Permission denied") {
+                true => Ok(()),
+                false => Err(format!(
+                    "core: {core:?}; read by another: {} {why}",
+                    read.status
+                )),
+            }
+        })
+        .await;
+        running.kill().unwrap();
+        running.wait().unwrap();
+    }
 }
 
 #[test]
 fn the_definitions_that_are_printed_are_the_ones_in_the_repository() {
-    let output = Command::new(env!("CARGO_BIN_EXE_operator-under-test"))
+    let output = Command::new(EXECUTABLE)
         .arg("crds")
         .env_clear()
         .output()

@@ -249,7 +249,7 @@ fn no_proxy_is_compared_with_the_cluster_as_kubectl_does() {
         ("https://[fd00::1]:6443", "fd00::/8"),
         ("https://[fd00::1]:6443", "fd00:0::1"),
         ("https://[fd00::1]:6443", "[fd00::1]:6443"),
-        // The machine itself, whatever is listed.
+        // The machine itself, regardless of the list.
         ("https://127.0.0.1:6443", ""),
         ("https://[::1]:6443", ""),
         ("https://localhost:6443", ""),

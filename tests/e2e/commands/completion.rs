@@ -1,7 +1,7 @@
 //! `completion`, for shells and for kubectl: what is offered at a tab.
 
 use super::unreachable::Silence;
-use super::{EXECUTABLE, Told, run};
+use super::{PLUGIN, Told, run};
 use crate::support::{Setup, eventually, instance};
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
@@ -10,23 +10,23 @@ use tokio::process::Command;
 /// What the script of bash offers after these words, the last of them unfinished.
 async fn by_bash(words: &[&str]) -> Vec<String> {
     let script = format!(
-        "source <('{EXECUTABLE}' completion bash) || exit 1\n\
+        "source <('{PLUGIN}' completion bash) || exit 1\n\
          COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); COMP_TYPE=9\n\
-         _clap_complete_cloud_server_operator \"$1\" \"${{@: -1}}\" ''\n\
+         _clap_complete_kubectl_cloudserver \"$1\" \"${{@: -1}}\" ''\n\
          printf '%s\\n' \"${{COMPREPLY[@]}}\""
     );
     let mut command = Command::new("bash");
-    command.args(["-c", &script, "bash", "cloud-server-operator"]);
+    command.args(["-c", &script, "bash", "kubectl-cloudserver"]);
     offered(&run(command.args(words), "").await)
 }
 
 /// What this program answers to the script of a shell.
 async fn by(shell: &str, words: &[&str]) -> Told {
-    let mut command = Command::new(EXECUTABLE);
+    let mut command = Command::new(PLUGIN);
     command
         .env("CSO_COMPLETE", shell)
         .env("_CLAP_COMPLETE_INDEX", words.len().to_string());
-    command.args(["--", "cloud-server-operator"]).args(words);
+    command.args(["--", "kubectl-cloudserver"]).args(words);
     run(&mut command, "").await
 }
 
@@ -76,10 +76,10 @@ async fn bash_is_offered_values_where_values_belong_and_flags_where_a_hyphen_is_
 #[tokio::test]
 async fn every_shell_has_a_script_that_asks_this_program() {
     for shell in ["bash", "zsh", "fish", "powershell", "elvish", "kubectl"] {
-        let mut command = Command::new(EXECUTABLE);
+        let mut command = Command::new(PLUGIN);
         let told = run(command.args(["completion", shell]), "").await;
         assert_eq!(told.status, 0, "{}", told.err);
-        for word in ["CSO_COMPLETE", EXECUTABLE] {
+        for word in ["CSO_COMPLETE", PLUGIN] {
             assert!(told.out.contains(word), "{shell}: {}", told.out);
         }
         let told = by(shell, &["catalog", "regions", "--output", "w"]).await;
@@ -89,18 +89,14 @@ async fn every_shell_has_a_script_that_asks_this_program() {
         assert!(!told.out.contains("--"), "{shell}: {}", told.out);
     }
     // One that nobody asks is a program as any other.
-    let mut command = Command::new(EXECUTABLE);
+    let mut command = Command::new(PLUGIN);
     let told = run(command.arg("--version").env("CSO_COMPLETE", ""), "").await;
-    assert!(
-        told.out.starts_with("cloud-server-operator"),
-        "{}",
-        told.out
-    );
+    assert!(told.out.starts_with("kubectl-cloudserver"), "{}", told.out);
 }
 
 #[tokio::test]
 async fn kubectl_gets_candidates_and_what_to_do_with_them() {
-    let mut command = Command::new(EXECUTABLE);
+    let mut command = Command::new(PLUGIN);
     let told = run(command.args(["completion", "kubectl"]), "").await;
     let directory = tempfile::tempdir().unwrap();
     let script = directory.path().join("kubectl_complete-cloudserver");
@@ -229,10 +225,10 @@ async fn where_no_cluster_answers_nothing_is_offered_soon_and_without_a_word() {
 
 #[tokio::test]
 async fn wrong_usage_is_no_answer_of_plan() {
-    let mut command = Command::new(EXECUTABLE);
+    let mut command = Command::new(PLUGIN);
     let told = run(command.args(["plan", "--nonsense"]), "").await;
     assert_eq!(told.status, 1);
-    let mut command = Command::new(EXECUTABLE);
+    let mut command = Command::new(PLUGIN);
     let told = run(command.args(["plan", "--help"]), "").await;
     assert_eq!(told.status, 0);
     assert!(told.out.contains("Exit status:"), "{}", told.out);

@@ -1,6 +1,6 @@
 //! The flags of kubectl that say how the cluster is reached.
 
-use super::{EXECUTABLE, Told, eventually, run};
+use super::{PLUGIN, Told, eventually, run};
 use crate::support::{PATIENCE, Setup, World, instance, is_for_now};
 use std::net::TcpListener;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio::process::Command;
 /// `status` with these flags and this `KUBECONFIG`, once it is answered.
 async fn status(world: &World, kubeconfig: &str, flags: &[&str]) -> Told {
     eventually("the command is answered", async || {
-        let mut command = Command::new(EXECUTABLE);
+        let mut command = Command::new(PLUGIN);
         command.args(["status", "-n", &world.namespace]).args(flags);
         command
             .env("KUBECONFIG", kubeconfig)
@@ -98,7 +98,7 @@ async fn a_request_waits_as_long_as_its_flag_says() {
     // It takes connections and never answers.
     let mute = TcpListener::bind("127.0.0.1:0").unwrap();
     let server = format!("http://{}", mute.local_addr().unwrap());
-    let mut command = Command::new(EXECUTABLE);
+    let mut command = Command::new(PLUGIN);
     command.args(["status", "-s", &server, "--request-timeout=300ms"]);
     command.env("KUBECONFIG", "").env("HOME", "/nowhere");
     let told = tokio::time::timeout(PATIENCE, run(&mut command, ""));

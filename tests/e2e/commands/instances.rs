@@ -1,6 +1,6 @@
 //! `instances`: every server of the account, and whose it is.
 
-use super::{EXECUTABLE, asked, run, strangers};
+use super::{PLUGIN, asked, run, strangers};
 use crate::support::{Setup, World, instance, with};
 use cloud_server_operator::api::Marker;
 use cloud_simulator::Readings;
@@ -136,7 +136,7 @@ async fn without_a_cluster_nobody_knows_whose_a_server_is_and_that_is_said() {
         .await;
     let servers = strangers(&world, 1).await;
     let direct = |flags: &'static [&'static str]| {
-        let mut command = Command::new(EXECUTABLE);
+        let mut command = Command::new(PLUGIN);
         command.args([
             "instances",
             "--endpoint",

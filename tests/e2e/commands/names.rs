@@ -120,7 +120,7 @@ async fn a_name_that_is_a_path_leads_nobody_elsewhere_and_is_told() {
         let placed = manifest(json!({"name": "web", "namespace": path}));
         let plain = manifest(json!({"name": "web"}));
         let ask = async |arguments: &[&str], input: &str| {
-            let mut command = tokio::process::Command::new(super::EXECUTABLE);
+            let mut command = tokio::process::Command::new(super::PLUGIN);
             command.args(arguments).arg("--kubeconfig");
             command.arg(world.shared.cluster.kubeconfig_path());
             super::run(&mut command, input).await

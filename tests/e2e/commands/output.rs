@@ -1,6 +1,6 @@
 //! Outputs that take nothing: a pipe that its reader closed, and a full disk.
 
-use super::EXECUTABLE;
+use super::{PLUGIN, program};
 use crate::support::{Setup, instance};
 use std::fs::File;
 use std::process::{Output, Stdio};
@@ -22,7 +22,7 @@ fn closed() -> Stdio {
 }
 
 async fn run(arguments: &[&str], out: Stdio, err: Stdio) -> (Option<i32>, String) {
-    ran(Command::new(EXECUTABLE).args(arguments), out, err).await
+    ran(Command::new(program(arguments)).args(arguments), out, err).await
 }
 
 async fn ran(command: &mut Command, out: Stdio, err: Stdio) -> (Option<i32>, String) {
@@ -71,7 +71,7 @@ async fn a_message_that_cannot_be_written_does_not_end_a_command_by_a_panic() {
         &["run", "--leader-elect=false", "--keep-tokens=false"],
     ] {
         for err in [full(), closed()] {
-            let mut command = Command::new(EXECUTABLE);
+            let mut command = Command::new(program(arguments));
             command
                 .env("KUBECONFIG", "/nowhere/kubeconfig")
                 .env("HOME", "/nowhere");
@@ -92,7 +92,7 @@ async fn an_edit_whose_confirmation_finds_a_full_disk_is_made_and_reported_as_fa
         .await;
     world.apply(&instance("web")).await;
     let asked = async |out: Stdio, arguments: &[&str]| {
-        let mut command = Command::new(EXECUTABLE);
+        let mut command = Command::new(PLUGIN);
         command.args(arguments).args(["-n", &world.namespace]);
         command.arg("--kubeconfig");
         command.arg(world.shared.cluster.kubeconfig_path());

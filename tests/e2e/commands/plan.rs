@@ -1,6 +1,6 @@
 //! `plan`: told before anybody applies it, and true.
 
-use super::{EXECUTABLE, Told, asked, run};
+use super::{PLUGIN, Told, asked, run};
 use crate::support::{
     Mark, Setup, World, insist, instance, mark, other_image, posts, stopped, token, with,
 };
@@ -229,7 +229,7 @@ async fn files_of_all_shapes_are_read_and_what_is_no_instance_is_skipped() {
     elsewhere["metadata"]["namespace"] = json!("another");
     let told = asked(&world, &["plan", "-f", "-"], &elsewhere.to_string()).await;
     assert!(told.status == 1 && told.err.contains("-n"), "{}", told.err);
-    let mut command = Command::new(EXECUTABLE);
+    let mut command = Command::new(PLUGIN);
     command
         .args(["plan", "--kubeconfig"])
         .arg(world.shared.cluster.kubeconfig_path());

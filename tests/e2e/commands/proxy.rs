@@ -1,6 +1,6 @@
 //! The way to the apiserver through a proxy: of the environment, or of the kubeconfig.
 
-use super::{EXECUTABLE, Told, run};
+use super::{PLUGIN, Told, run};
 use crate::support::{Launch, Operator, Setup, World, eventually, instance, is_for_now};
 use data_encoding::BASE64;
 use std::path::{Path, PathBuf};
@@ -125,7 +125,7 @@ fn administrator(world: &World) -> String {
 
 /// `status` with this kubeconfig in this environment.
 async fn status(world: &World, kubeconfig: &Path, environment: &[(&str, &str)]) -> Told {
-    let mut command = Command::new(EXECUTABLE);
+    let mut command = Command::new(PLUGIN);
     command.args(["status", "-n", &world.namespace, "--kubeconfig"]);
     command.arg(kubeconfig);
     for name in ["HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy"] {
@@ -246,7 +246,7 @@ async fn a_url_that_is_no_proxy_is_named_and_its_password_is_not_shown() {
     let file = directory.path().join("kubeconfig");
     let text = super::unreachable::kubeconfig("apiserver.invalid", "token: t");
     std::fs::write(&file, text).unwrap();
-    let mut command = Command::new(EXECUTABLE);
+    let mut command = Command::new(PLUGIN);
     command.args(["status", "--kubeconfig"]).arg(&file);
     command.env("HTTPS_PROXY", "ftp://me:secret@proxy.example");
     let told = run(&mut command, "").await;

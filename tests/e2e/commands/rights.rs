@@ -1,6 +1,6 @@
 //! Commands of a user who may do little: each says what it was not allowed, and what would help.
 
-use super::{EXECUTABLE, Told, run};
+use super::{PLUGIN, Told, run};
 use crate::support::{Setup, World, eventually, instance};
 use serde_json::json;
 use std::path::PathBuf;
@@ -41,7 +41,7 @@ impl Limited {
         words: &[&str],
     ) -> Told {
         eventually(&format!("{arguments:?} says {words:?}"), async || {
-            let mut command = Command::new(EXECUTABLE);
+            let mut command = Command::new(PLUGIN);
             command.args(arguments).args(["-n", &self.namespace]);
             command.arg("--kubeconfig").arg(&self.kubeconfig);
             let told = run(&mut command, input).await;

@@ -1,6 +1,6 @@
 //! Commands on a terminal: colours and progress are there, and nowhere else.
 
-use super::{EXECUTABLE, Told};
+use super::{PLUGIN, Told};
 use crate::support::{Setup, World, eventually, instance, is_for_now};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use std::fs::{File, OpenOptions};
@@ -64,7 +64,7 @@ pub(super) async fn shown(
     arguments: &[&str],
 ) -> Told {
     eventually("the command is answered", async || {
-        let mut command = Command::new(EXECUTABLE);
+        let mut command = Command::new(PLUGIN);
         command.args(arguments).args(["-n", &world.namespace]);
         command.arg("--kubeconfig");
         command.arg(world.shared.cluster.kubeconfig_path());
@@ -156,7 +156,7 @@ async fn progress_leaves_nothing_behind_and_spoils_no_note() {
 #[test]
 fn help_is_coloured_on_a_terminal_unless_the_user_asks_for_none() {
     let help = |environment: &[(&str, &str)], terminals| {
-        let mut command = Command::new(EXECUTABLE);
+        let mut command = Command::new(PLUGIN);
         command.args(["plan", "--help"]).env_remove("NO_COLOR");
         command.envs(environment.to_vec());
         let told = seen(command, terminals);

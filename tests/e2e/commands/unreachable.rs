@@ -1,6 +1,6 @@
 //! Commands that nobody answers: each ends, names who was asked, and says what to look at.
 
-use super::{EXECUTABLE, Told, asked, run};
+use super::{PLUGIN, Told, asked, program, run};
 use crate::support::{PATIENCE, Setup, World, eventually, instance, other_image, with};
 use serde_json::json;
 use std::net::TcpListener;
@@ -69,7 +69,7 @@ async fn a_service_that_does_not_answer_is_named_with_what_to_check() {
             &["instances"],
             &["import", "ecs-1"],
         ] {
-            let mut command = Command::new(EXECUTABLE);
+            let mut command = Command::new(PLUGIN);
             command.args(arguments).env("CSO_TOKEN", World::TOKEN);
             command.args(["--endpoint", &endpoint]);
             let told = ended(&mut command, "").await;
@@ -82,7 +82,7 @@ async fn a_service_that_does_not_answer_is_named_with_what_to_check() {
         let remedy = format!("check the endpoint {endpoint}");
         let words = ["web: unknown", trouble, &remedy];
         eventually("the plan says so", async || {
-            let mut command = Command::new(EXECUTABLE);
+            let mut command = Command::new(PLUGIN);
             command.args(["plan", "-f", "-", "-n", &world.namespace, "--kubeconfig"]);
             command.arg(world.shared.cluster.kubeconfig_path());
             let told = ended(&mut command, &named.to_string()).await;
@@ -158,7 +158,7 @@ async fn an_apiserver_that_does_not_answer_is_named_with_what_to_check() {
             (&["import", "ecs-1"], ""),
             (&["plan", "-f", "-"], &many),
         ] {
-            let mut command = Command::new(EXECUTABLE);
+            let mut command = Command::new(PLUGIN);
             command.args(arguments).arg("--kubeconfig").arg(&file);
             let told = ended(command.env_remove("CSO_ENDPOINT"), input).await;
             assert_names(&told, address, &["--kubeconfig", "--context"]);
@@ -227,7 +227,8 @@ async fn a_file_that_is_not_there_is_told_once() {
         words(&["instances"]),
         words(&["run", "--leader-elect=false", "--keep-tokens=false"]),
     ] {
-        let mut command = Command::new(EXECUTABLE);
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let mut command = Command::new(program(&arguments));
         command
             .env("KUBECONFIG", "/nowhere/kubeconfig")
             .env("HOME", "/nowhere");
@@ -240,7 +241,7 @@ async fn a_file_that_is_not_there_is_told_once() {
 
 #[tokio::test]
 async fn a_kubeconfig_that_is_not_there_is_named() {
-    let mut command = Command::new(EXECUTABLE);
+    let mut command = Command::new(PLUGIN);
     command.args(["instances", "--kubeconfig", "/nowhere/kubeconfig"]);
     let told = ended(&mut command, "").await;
     assert_names(
@@ -251,11 +252,11 @@ async fn a_kubeconfig_that_is_not_there_is_named() {
     let directory = tempfile::tempdir().unwrap();
     let kubeconfig = directory.path().join("kubeconfig");
     std::fs::write(&kubeconfig, "apiVersion: v1\nkind: Config\n").unwrap();
-    let mut command = Command::new(EXECUTABLE);
+    let mut command = Command::new(PLUGIN);
     command.args(["plan", "-f", "/nowhere/web.yaml", "--kubeconfig"]);
     let told = ended(command.arg(&kubeconfig), "").await;
     assert_names(&told, "/nowhere/web.yaml", &["-f"]);
-    let mut command = Command::new(EXECUTABLE);
+    let mut command = Command::new(PLUGIN);
     command.args(["instances", "--context", "prod", "--kubeconfig"]);
     let told = ended(command.arg(&kubeconfig), "").await;
     assert_names(&told, "prod", &["--context"]);

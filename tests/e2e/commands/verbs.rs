@@ -3,7 +3,7 @@
 
 use super::rights::{Limited, allow};
 use super::terminal::{BOTH, read, shown, terminal};
-use super::{EXECUTABLE, Told, asked};
+use super::{PLUGIN, Told, asked};
 use crate::support::{
     Mark, Setup, World, end_task, endless, eventually, insist, instance, mark, other_image, posts,
     reason, stopped, token, with,
@@ -306,7 +306,7 @@ async fn a_disk_is_erased_only_once_somebody_said_yes() {
 }
 
 fn command(world: &World, arguments: &[&str]) -> Command {
-    let mut command = Command::new(EXECUTABLE);
+    let mut command = Command::new(PLUGIN);
     command.args(arguments).args(["-n", &world.namespace]);
     command.arg("--kubeconfig");
     command.arg(world.shared.cluster.kubeconfig_path());

@@ -3,13 +3,13 @@
 
 use super::service::Hostile;
 use super::{CANARIES, account, others, secret};
-use crate::support::{EXECUTABLE, Setup, World, instance, run};
+use crate::support::{PLUGIN, Setup, World, instance, run};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
 /// Runs a command as an administrator of the cluster. Gives its status and all that it says.
 async fn asked(world: &World, arguments: &[&str], input: &str) -> (i32, String) {
-    let mut command = Command::new(EXECUTABLE);
+    let mut command = Command::new(PLUGIN);
     command.args(arguments).args(["-n", &world.namespace]);
     command.arg("--kubeconfig");
     command.arg(world.shared.cluster.kubeconfig_path());

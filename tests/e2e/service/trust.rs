@@ -4,7 +4,7 @@
 use super::certificate::{Authority, Certified, Flaw, Front};
 use super::egress::{apply_account, until_told};
 use crate::account::namespace::{copies, delete_namespace, until_gone, until_no_copy};
-use crate::support::{EXECUTABLE, Setup, World, delete, eventually, insist, instance, names, run};
+use crate::support::{PLUGIN, Setup, World, delete, eventually, insist, instance, names, run};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::{Value, json};
@@ -43,7 +43,7 @@ async fn tls_secret(world: &World, labels: Value, (certificate, key): &(String, 
 
 /// What the command says of the Account's servers.
 async fn command(world: &World) -> (bool, String) {
-    let mut command = Command::new(EXECUTABLE);
+    let mut command = Command::new(PLUGIN);
     command.args(["instances", "-n", &world.namespace, "--kubeconfig"]);
     command.arg(world.shared.cluster.kubeconfig_path());
     let output = run(&mut command, "").await;

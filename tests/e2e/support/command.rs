@@ -1,12 +1,15 @@
-//! Our executable as a command that is run once.
+//! Our programs as commands that are run once.
 
 use std::io::ErrorKind;
 use std::process::{Output, Stdio};
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 
-/// The executable that is tested.
+/// The operator.
 pub const EXECUTABLE: &str = env!("CARGO_BIN_EXE_operator-under-test");
+
+/// The plugin of kubectl.
+pub const PLUGIN: &str = env!("CARGO_BIN_EXE_plugin-under-test");
 
 /// Runs a command to its end, with this on its standard input.
 pub async fn run(command: &mut Command, input: &str) -> Output {

@@ -35,7 +35,7 @@ pub use change::{
 };
 pub use checks::{create_calls, marker_of};
 pub use cluster::{Shared, kubectl, kubectl_of, own, until_served};
-pub use command::{EXECUTABLE, run};
+pub use command::{EXECUTABLE, PLUGIN, run};
 pub use fleet::{busiest, names};
 pub use forward::end_to_end;
 pub use install::{Manifests, token_of};

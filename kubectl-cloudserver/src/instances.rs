@@ -1,0 +1,231 @@
+//! `instances`: the servers of an account, and the owner of each.
+
+use super::asked;
+use super::output::{Column, Output, note, print, render};
+use super::owners::{Owners, Ownership};
+use super::progress::Progress;
+use super::servers::{self, Within};
+use super::service::{Reached, ServiceArgs};
+use clap::Args;
+use cloud_server_operator::api::{Account, Instance, counted};
+use cloud_server_operator::cloud::{Offer, Server};
+use cloud_server_operator::runtime::watch::ObjectKey;
+use futures::{StreamExt, TryStreamExt};
+use kube::ResourceExt;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::process::ExitCode;
+
+/// Concurrent requests for details; the rate limit applies in addition.
+const AT_ONCE: usize = 8;
+
+/// Flags of `instances`.
+#[derive(Debug, Args)]
+pub(super) struct InstancesArgs {
+    #[command(flatten)]
+    service: ServiceArgs,
+
+    /// How it is printed.
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Output,
+
+    /// Only servers that no Instance owns, including those whose name bears the marker of an Instance that is not listed.
+    #[arg(long, conflicts_with = "owned")]
+    unowned: bool,
+
+    /// Only servers of Instances.
+    #[arg(long)]
+    owned: bool,
+
+    #[command(flatten)]
+    within: Within,
+}
+
+const COLUMNS: [Column; 14] = [
+    Column::text("ID", "ecsResourceUUID"),
+    Column::text("NAME", "instanceName"),
+    Column::text("STATE", "ecsStatus"),
+    Column::text("REGION", "regionCode"),
+    Column::text("ADDRESS", "publicIpAddress"),
+    Column::text("SIZE", "size"),
+    Column::text("IMAGE", "imageName"),
+    Column::text("INSTANCE", "told"),
+    Column::text("ZONE", "zoneCode").wide(),
+    Column::text("PACKAGE", "package").wide(),
+    Column::text("IMAGE ID", "imageResourceUUID").wide(),
+    Column::text("INTERNAL", "internalIpAddress").wide(),
+    Column::text("PENDING", "ecsPendingStatus").wide(),
+    Column::text("CREATED", "createTime").wide(),
+];
+
+/// Prints the servers.
+pub(super) fn instances(args: &InstancesArgs) -> ExitCode {
+    asked(show(args), |text| print(&text))
+}
+
+async fn show(args: &InstancesArgs) -> Result<String, String> {
+    let progress = Progress::begin("asking the cluster");
+    let reached = args.service.reach().await?;
+    let owners = owners(&reached, &progress).await;
+    if owners.is_none() && (args.owned || args.unowned) {
+        return Err(
+            "nobody can say whose a server is without the cluster's Instances: name a cluster with --kubeconfig, --context or -n, \
+             or leave out --owned and --unowned"
+                .to_owned(),
+        );
+    }
+    let Reached {
+        client, account, ..
+    } = &reached;
+    let places = servers::places(client, owners.as_ref(), account.as_ref(), &args.within).await?;
+    let listed = servers::read(client, &places.all, &progress).await?;
+    let count = listed.len();
+    progress.say(|| format!("looking at {}", counted(count, "server")));
+    let whole = futures::stream::iter(listed)
+        .map(|row| servers::completed(client, row))
+        .buffered(AT_ONCE);
+    let whole: Vec<Server> = whole.try_collect().await?;
+    let mut rows: Vec<Value> = whole
+        .iter()
+        .map(|server| row(server, owners.as_ref()))
+        .filter(|row| match row["ownership"].as_str() {
+            Some("owned") => !args.unowned,
+            _ => !args.owned,
+        })
+        .collect();
+    if let (Some(owners), Some(account), false) = (&owners, account, args.unowned) {
+        let shown: BTreeSet<&str> = whole.iter().map(|server| server.id.as_str()).collect();
+        let is_here = |instance: &&Instance| places.fit(&instance.spec.region, &instance.spec.zone);
+        let waiting = owners.instances().filter(is_here);
+        rows.extend(waiting.filter_map(|instance| serverless(instance, account, &shown)));
+    }
+    drop(progress);
+    if rows.is_empty() {
+        let why = match (whole.is_empty(), args.unowned) {
+            (true, _) => "the service lists no server there",
+            (false, true) => "every server that the service lists there has its Instance",
+            (false, false) => "no server that the service lists there has an Instance",
+        };
+        note(why);
+    }
+    match args.output {
+        Output::Table | Output::Wide => {
+            let lines: Vec<Value> = rows.into_iter().map(line).collect();
+            render(args.output, &COLUMNS, &lines)
+        }
+        Output::Json | Output::Yaml => render(args.output, &COLUMNS, &rows),
+    }
+}
+
+/// The Instances, as far as the user may list them; notes what is unknown.
+pub(super) async fn owners(reached: &Reached, progress: &Progress) -> Option<Owners> {
+    let Some(cluster) = &reached.cluster else {
+        progress.note("no cluster is asked, so nobody knows whose a server is: name one with --kubeconfig, --context or -n");
+        return None;
+    };
+    match Owners::read(cluster).await {
+        Ok(mut owners) => {
+            owners.keep(&[reached.endpoint.as_str()]);
+            if let Some(caveat) = owners.caveat() {
+                progress.note(&caveat);
+            }
+            Some(owners)
+        }
+        Err(error) => {
+            progress.note(&format!(
+                "whose a server is is not known: {}",
+                cluster.told(&error)
+            ));
+            None
+        }
+    }
+}
+
+/// A server under the service's own field names, with its owner.
+fn row(server: &Server, owners: Option<&Owners>) -> Value {
+    let ownership = owners.map_or(Ownership::Unknown, |owners| {
+        owners.of(&server.id, server.name.as_deref())
+    });
+    let mut fields = server.fields().clone();
+    fields.insert("ownership".to_owned(), json!(ownership.word()));
+    let owner = match &ownership {
+        Ownership::Owned(key) => Some(key),
+        Ownership::Marked | Ownership::Unowned | Ownership::Unknown => None,
+    };
+    let instance = owner.and_then(|key| owners?.find(key));
+    fields.insert("instance".to_owned(), json!(owner.map(said)));
+    fields.insert("package".to_owned(), json!(instance.and_then(package)));
+    Value::Object(fields)
+}
+
+fn said(key: &ObjectKey) -> String {
+    format!("{}/{}", key.namespace, key.name)
+}
+
+/// The package from the Instance, since the service does not report it.
+fn package(instance: &Instance) -> Option<String> {
+    let status = instance.status.as_ref();
+    let told = status.and_then(|status| status.package.clone());
+    told.or_else(|| instance.spec.package.code.clone())
+}
+
+/// An Instance of this Account that has no server, or whose server is not listed.
+fn serverless(instance: &Instance, account: &Account, shown: &BTreeSet<&str>) -> Option<Value> {
+    let is_its = instance.namespace() == account.namespace()
+        && instance.spec.account_ref.name == account.name_any();
+    let status = instance.status.as_ref();
+    let id = status.and_then(|status| status.id.as_deref());
+    if !is_its || id.is_some_and(|id| shown.contains(id)) {
+        return None;
+    }
+    let ready = status.and_then(|status| {
+        let mut all = status.conditions.iter();
+        all.find(|told| told.type_ == cloud_server_operator::api::conditions::READY)
+    });
+    Some(json!({
+        "ecsResourceUUID": id,
+        "ecsStatus": ready.map(|ready| ready.reason.clone()),
+        "regionCode": instance.spec.region,
+        "zoneCode": instance.spec.zone,
+        "ownership": "owned",
+        "instance": said(&ObjectKey::of(instance)),
+        "package": package(instance),
+    }))
+}
+
+/// A row with the fields of a table.
+fn line(mut row: Value) -> Value {
+    let number = |field: &str| row.get(field).and_then(Value::as_u64);
+    let size = number("cpu")
+        .zip(number("memory"))
+        .map(|(cpu, memory)| format!("{cpu} CPU, {memory} GiB"));
+    let told = match (row["ownership"].as_str(), row["instance"].as_str()) {
+        (_, Some(instance)) => instance.to_owned(),
+        (Some("marked"), _) => "(gone, or of another cluster)".to_owned(),
+        (Some("unowned"), _) => "-".to_owned(),
+        _ => "?".to_owned(),
+    };
+    row["size"] = json!(size);
+    row["told"] = json!(told);
+    row
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_says_whose_a_server_is() {
+        for (ownership, instance, told) in [
+            ("owned", Some("team-a/web"), "team-a/web"),
+            ("marked", None, "(gone, or of another cluster)"),
+            ("unowned", None, "-"),
+            ("unknown", None, "?"),
+        ] {
+            let row = json!({"ownership": ownership, "instance": instance, "cpu": 2, "memory": 4});
+            let line = line(row);
+            assert_eq!(line["told"], told);
+            assert_eq!(line["size"], "2 CPU, 4 GiB");
+        }
+    }
+}

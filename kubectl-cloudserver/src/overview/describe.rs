@@ -1,0 +1,104 @@
+//! The text of `describe` for one Instance.
+
+use super::next::{NEVER_OBSERVED, next};
+use super::progress::Durations;
+use super::readiness::{about, is_current, readiness};
+use crate::output::joined;
+use cloud_server_operator::api::conditions::Reason;
+use cloud_server_operator::api::{HistoryEntry, Instance, InstanceStatus};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::ResourceExt;
+
+/// The whole text.
+pub(super) fn describe(instance: &Instance, durations: &Durations, now: Timestamp) -> String {
+    let created = instance.metadata.creation_timestamp.as_ref();
+    let age = created.map(|created| about(now.duration_since(created.0)));
+    let mut lines = vec![format!(
+        "Instance {}/{}, {} old, of Account {}",
+        instance.namespace().unwrap_or_default(),
+        instance.name_any(),
+        age.unwrap_or_else(|| "0 s".to_owned()),
+        instance.spec.account_ref.name,
+    )];
+    let Some(status) = &instance.status else {
+        lines.push(format!("  {NEVER_OBSERVED}"));
+        return lines.join("\n") + "\n";
+    };
+    lines.push(format!("  {}", server(status)));
+    lines.push(String::new());
+    let readiness = readiness(
+        &instance.metadata,
+        status.observed_generation,
+        &status.conditions,
+    );
+    lines.push(format!("How it stands: {readiness}"));
+    let is_current = is_current(&instance.metadata, status.observed_generation);
+    if !is_current && !status.conditions.is_empty() {
+        lines.push("  These conditions are of the spec before the newest edit.".to_owned());
+    }
+    for told in &status.conditions {
+        let since = about(now.duration_since(told.last_transition_time.0));
+        lines.push(format!(
+            "  {} is {} since {since} ({}): {}",
+            told.type_, told.status, told.reason, told.message
+        ));
+    }
+    lines.push(String::new());
+    lines.push("What comes next".to_owned());
+    lines.push(format!("  {}", next(instance, status, durations, now)));
+    if !status.history.is_empty() {
+        lines.push(String::new());
+        lines.push("What was done, the newest first".to_owned());
+        lines.extend(
+            status
+                .history
+                .iter()
+                .map(|entry| format!("  {}", ended(entry, now))),
+        );
+    }
+    joined(&lines) + "\n"
+}
+
+fn server(status: &InstanceStatus) -> String {
+    let Some(id) = &status.id else {
+        return "It has no server.".to_owned();
+    };
+    let text = |field: &str| status.detail.get(field).and_then(|value| value.as_str());
+    let package = status.package.as_deref();
+    let told = [
+        text("instanceName").map(|name| format!("called {name}")),
+        text("ecsStatus").map(ToOwned::to_owned),
+        text("publicIpAddress").map(|address| format!("at {address}")),
+        text("imageName").map(|image| format!("with image {image}")),
+        package.map(|package| format!("package {package}")),
+    ];
+    let told = told.into_iter().flatten();
+    let is_missing = |told: &Condition| told.reason == Reason::ServerMissing.as_str();
+    let stands = match status.conditions.iter().any(is_missing) {
+        true => "was",
+        false => "is",
+    };
+    let words: Vec<String> = std::iter::once(format!("Its server {stands} {id}"))
+        .chain(told)
+        .collect();
+    words.join(", ") + "."
+}
+
+fn ended(entry: &HistoryEntry, now: Timestamp) -> String {
+    let ago = about(now.duration_since(entry.finished_at.0));
+    let took = about(entry.finished_at.0.duration_since(entry.started_at.0));
+    let optional = |text: Option<String>| text.unwrap_or_default();
+    let cause = optional(entry.cause.map(|cause| format!(", {cause}")));
+    let end = match (entry.succeeded, entry.reason) {
+        (true, _) => format!("done in {took}{cause}"),
+        (false, Some(reason)) => format!("{reason:?} after {took}{cause}"),
+        (false, None) => format!("not done after {took}{cause}"),
+    };
+    let message = entry.message.as_ref();
+    let message = optional(message.map(|message| format!(": {message}")));
+    format!(
+        "{ago} ago: {} {}: {end}{message}",
+        entry.verb, entry.attempt
+    )
+}

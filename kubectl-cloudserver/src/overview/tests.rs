@@ -1,0 +1,372 @@
+//! What is printed of objects as they are at one moment.
+
+use super::objects::{Objects, Unreadable};
+use super::progress::Durations;
+use super::readiness::about;
+use super::{describe, next, tree};
+use cloud_server_operator::api::conditions::Reason;
+use cloud_server_operator::api::{Account, Instance};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+const NOW: &str = "2026-03-01T12:00:00Z";
+
+fn now() -> Timestamp {
+    NOW.parse().unwrap()
+}
+
+fn instance(name: &str, status: &Value) -> Instance {
+    let object = json!({
+        "metadata": {"namespace": "team-a", "name": name, "generation": 2, "creationTimestamp": "2026-02-27T12:00:00Z"},
+        "spec": {"region": "r", "zone": "z", "package": {"code": "p"}, "image": {"id": "img-1"}, "firewall": {"id": "fw-1"},
+            "login": {"sshKey": {"id": "key-1"}}},
+        "status": status,
+    });
+    serde_json::from_value(object).unwrap()
+}
+
+fn condition(kind: &str, status: &str, reason: &str, message: &str) -> Value {
+    json!({"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": "2026-03-01T11:57:00Z"})
+}
+
+fn entry(verb: &str, attempt: i64, seconds: i64) -> Value {
+    let finished: Timestamp = "2026-03-01T10:00:00Z".parse().unwrap();
+    json!({"verb": verb, "attempt": attempt, "succeeded": true, "cause": "Spec", "finishedAt": finished,
+        "startedAt": finished - SignedDuration::from_secs(seconds)})
+}
+
+/// It was bought in 30 s, and is reinstalled for 20 s, where others took 40.
+fn reinstalled() -> Instance {
+    instance(
+        "db",
+        &json!({
+            "observedGeneration": 2,
+            "id": "ecs-2",
+            "operation": {"verb": "Reinstall", "attempt": 2, "accepted": true, "taskId": "task-7", "cause": "Spec",
+                "startedAt": "2026-03-01T11:59:40Z"},
+            "history": [entry("Reinstall", 2, 40), entry("Create", 1, 30)],
+            "conditions": [condition("Ready", "False", "Reinstalling", "its disk is erased"),
+                condition("Reconciling", "True", "Reinstalling", "its disk is erased")],
+        }),
+    )
+}
+
+fn refused() -> Instance {
+    let words = "the service says no\u{1b}[31m";
+    let conditions = [
+        condition("Ready", "False", "CreateRefused", words),
+        condition("Stalled", "True", "CreateRefused", words),
+    ];
+    instance(
+        "app",
+        &json!({"observedGeneration": 2, "conditions": conditions}),
+    )
+}
+
+fn ready() -> Instance {
+    instance(
+        "web",
+        &json!({
+            "observedGeneration": 2,
+            "id": "ecs-1",
+            "package": "p",
+            "detail": {"instanceName": "web-abc", "ecsStatus": "STARTED", "publicIpAddress": "198.18.0.1", "imageName": "Debian"},
+            "history": [entry("Create", 1, 30)],
+            "conditions": [condition("Ready", "True", "Available", "as the spec says")],
+        }),
+    )
+}
+
+fn account() -> Account {
+    let object = json!({
+        "metadata": {"namespace": "team-a", "name": "default"},
+        "spec": {"endpoint": "https://cloud.example", "tokenSecretRef": {"name": "t", "key": "token"}},
+        "status": {"observedGeneration": 1, "servers": 3, "unownedServers": 1,
+            "limits": {"instances": {"used": 2, "allowed": 2}, "waiting": 1},
+            "conditions": [condition("Ready", "True", "Available", "it answers")]},
+    });
+    serde_json::from_value(object).unwrap()
+}
+
+fn unreadable(kind: &'static str, namespace: &str, name: &str) -> Unreadable {
+    Unreadable {
+        namespace: namespace.to_owned(),
+        kind: kind.into(),
+        name: name.to_owned(),
+    }
+}
+
+#[test]
+fn the_tree_shows_each_instance_below_its_account_and_how_far_it_is() {
+    let mut elsewhere = refused();
+    elsewhere.metadata.name = Some("lost".to_owned());
+    elsewhere.spec.account_ref.name = "other".to_owned();
+    elsewhere.status = None;
+    let objects = Objects {
+        accounts: vec![account()],
+        instances: vec![ready(), reinstalled(), refused(), elsewhere],
+        unreadable: vec![
+            unreadable("Instance", "team-b", "odd"),
+            unreadable("Account", "team-a", "newer"),
+        ],
+    };
+    assert_eq!(
+        tree::tree(&objects, now()).lines().collect::<Vec<_>>(),
+        [
+            "team-a",
+            "├─ Account default: Ready · https://cloud.example · 3 servers, 1 of them unowned · 2 of 2 Instances · 1 waiting",
+            "│  ├─ app  Stalled (CreateRefused) · the service says no [31m",
+            "│  ├─ db   Reconciling (Reinstalling) · reinstall [#####-----] 50 %, about 20 s left · ecs-2",
+            "│  └─ web  Ready · ecs-1 STARTED 198.18.0.1",
+            "├─ Account newer: this version of the command cannot read it",
+            "└─ Account other: does not exist",
+            "   └─ lost  not observed yet",
+            "Instance team-b/odd: this version of the command cannot read it",
+        ]
+    );
+}
+
+#[test]
+fn what_runs_is_described_with_its_task_and_what_was_done_with_its_time() {
+    let others = [ready(), reinstalled()];
+    let told = describe::describe(&reinstalled(), &Durations::of(&others), now());
+    for words in [
+        "Instance team-a/db, 2 d old, of Account default\n",
+        "Its server is ecs-2.",
+        "How it stands: Reconciling (Reinstalling)",
+        "Ready is False since 3 min (Reinstalling): its disk is erased",
+        "The reinstall (number 2, as the spec asks) is followed to its end; the service took it as task task-7. [#####-----] 50 %",
+        "2 h ago: create 1: done in 30 s, as the spec asks",
+    ] {
+        assert!(told.contains(words), "{words:?} is not in\n{told}");
+    }
+}
+
+#[test]
+fn what_needs_a_person_is_described_with_its_remedy_and_cannot_steer_the_terminal() {
+    let told = describe::describe(&refused(), &Durations::default(), now());
+    let remedy = Reason::CreateRefused.remedy();
+    assert!(told.contains("It has no server."), "{told}");
+    assert!(
+        told.contains(&format!("What comes next\n  {remedy}\n")),
+        "{told}"
+    );
+    assert!(!told.contains('\u{1b}'), "{told}");
+    let told = describe::describe(&ready(), &Durations::default(), now());
+    assert!(told.contains("Its server is ecs-1, called web-abc, STARTED, at 198.18.0.1, with image Debian, package p."), "{told}");
+    assert!(
+        told.contains("Nothing, until the spec, a Secret or the server changes."),
+        "{told}"
+    );
+}
+
+#[test]
+fn nobody_is_promised_an_end_that_nothing_tells_of() {
+    let one = reinstalled();
+    let open = one.status.as_ref().unwrap().operation.clone().unwrap();
+    assert_eq!(Durations::default().progress(&open, now()), "for 20 s");
+    let known = Durations::of(&[one]);
+    let late = now() + SignedDuration::from_secs(60);
+    assert_eq!(
+        known.progress(&open, late),
+        "[##########] for 80 s, longer than the usual 40 s"
+    );
+    let early = now() - SignedDuration::from_secs(60);
+    assert_eq!(
+        known.progress(&open, early),
+        "[----------] 0 %, about 40 s left"
+    );
+    assert_eq!(about(SignedDuration::from_secs(-5)), "0 s");
+}
+
+/// An Account whose token the service refuses, and an Instance of it that is Ready.
+#[test]
+fn what_is_wrong_with_an_account_is_told_also_of_instances_that_are_ready() {
+    let mut refused = serde_json::to_value(account()).unwrap();
+    refused["status"]["conditions"] = json!([
+        condition(
+            "Ready",
+            "False",
+            "TokenRefused",
+            "put a valid token into Secret t"
+        ),
+        condition(
+            "Stalled",
+            "True",
+            "TokenRefused",
+            "put a valid token into Secret t"
+        ),
+    ]);
+    let mut instance = serde_json::to_value(ready()).unwrap();
+    let synced = condition(
+        "Synced",
+        "False",
+        "TokenRefused",
+        "its Account cannot be used",
+    );
+    let conditions = instance["status"]["conditions"].as_array_mut().unwrap();
+    conditions.push(synced);
+    let instance: Instance = serde_json::from_value(instance).unwrap();
+    let objects = Objects {
+        accounts: vec![serde_json::from_value(refused).unwrap()],
+        instances: vec![instance.clone()],
+        unreadable: Vec::new(),
+    };
+    let tree = tree::tree(&objects, now());
+    let line = "Account default: Stalled (TokenRefused) · put a valid token into Secret t · https://cloud.example";
+    assert!(tree.contains(line), "{tree}");
+    let told = describe::describe(&instance, &Durations::default(), now());
+    let remedy = Reason::TokenRefused.remedy();
+    let next = format!("What comes next\n  Nothing, and no change either: {remedy}\n");
+    assert!(told.contains(&next), "{told}");
+}
+
+#[test]
+fn an_account_that_cannot_be_read_is_there_and_has_its_instances() {
+    let objects = Objects {
+        accounts: Vec::new(),
+        instances: vec![ready()],
+        unreadable: vec![unreadable("Account", "team-a", "default")],
+    };
+    assert_eq!(
+        tree::tree(&objects, now()).lines().collect::<Vec<_>>(),
+        [
+            "team-a",
+            "└─ Account default: this version of the command cannot read it",
+            "   └─ web  Ready · ecs-1 STARTED 198.18.0.1",
+        ]
+    );
+}
+
+#[test]
+fn what_status_says_of_a_former_spec_is_not_told_of_this_one() {
+    let mut edited = ready();
+    edited.metadata.generation = Some(3);
+    let mut account = account();
+    account.metadata.generation = Some(2);
+    let mut deleted = refused();
+    deleted.metadata.generation = Some(3);
+    deleted.metadata.deletion_timestamp = serde_json::from_value(json!(NOW)).unwrap();
+    let told = describe::describe(&edited, &Durations::default(), now());
+    for words in [
+        "How it stands: edited, not observed yet\n  These conditions are of the spec before the newest edit.\n",
+        "What comes next\n  The operator has not observed the newest edit yet.",
+    ] {
+        assert!(told.contains(words), "{words:?} is not in\n{told}");
+    }
+    let objects = Objects {
+        accounts: vec![account],
+        instances: vec![deleted, edited],
+        unreadable: Vec::new(),
+    };
+    let tree = tree::tree(&objects, now());
+    for line in [
+        "Account default: edited, not observed yet · https://",
+        "├─ app  being deleted, not observed yet\n",
+        "└─ web  edited, not observed yet · ecs-1",
+    ] {
+        assert!(tree.contains(line), "{line:?} is not in\n{tree}");
+    }
+}
+
+/// Ready is False for this reason, and Stalled or Reconciling is True.
+fn held(kind: &str, reason: Reason) -> Value {
+    let reason = reason.as_str();
+    json!({"observedGeneration": 2, "id": "ecs-1",
+        "conditions": [condition("Ready", "False", reason, "m"), condition(kind, "True", reason, "m")]})
+}
+
+fn next_of(instance: &Instance) -> String {
+    let status = instance.status.as_ref().unwrap();
+    next::next(instance, status, &Durations::default(), now())
+}
+
+#[test]
+fn a_server_that_is_missing_was_its_server() {
+    let missing = instance("web", &held("Stalled", Reason::ServerMissing));
+    let told = describe::describe(&missing, &Durations::default(), now());
+    assert!(told.contains("Its server was ecs-1"), "{told}");
+}
+
+#[test]
+fn whoever_has_to_do_something_is_not_told_that_it_goes_on_by_itself() {
+    for reason in [
+        Reason::LoginSecretNotFound,
+        Reason::AccountNotFound,
+        Reason::TokenRefused,
+        Reason::Paused,
+    ] {
+        let told = next_of(&instance("web", &held("Reconciling", reason)));
+        assert_eq!(told, reason.remedy());
+    }
+    let missing = |kind| next_of(&instance("web", &held(kind, Reason::ServerMissing)));
+    assert_eq!(missing("Stalled"), Reason::ServerMissing.remedy());
+    assert_eq!(
+        missing("Reconciling"),
+        "Wait; the operator is still finding out what became of the server."
+    );
+    let newer = json!({"observedGeneration": 2, "conditions": [condition("Ready", "False", "OfTomorrow", "m")]});
+    assert_eq!(
+        next_of(&instance("web", &newer)),
+        "Read the message of the condition Ready."
+    );
+}
+
+#[test]
+fn what_becomes_of_a_server_whose_instance_is_deleted_follows_from_its_policies() {
+    let releasing = held("Reconciling", Reason::Releasing);
+    let unconfirmed = held("Stalled", Reason::ReleaseUnconfirmed);
+    let nothing = json!({"observedGeneration": 2, "conditions": releasing["conditions"]});
+    let asked = held("Reconciling", Reason::CreateUnconfirmed);
+    let (paused, over) = (json!({}), json!({"until": "2026-03-01T11:00:00Z"}));
+    for (spec, status, expected) in [
+        (
+            json!({}),
+            &releasing,
+            "Server ecs-1 is being released; then the Instance goes. Wait;",
+        ),
+        (
+            json!({"pause": over}),
+            &releasing,
+            "Server ecs-1 is being released; then the Instance goes. Wait;",
+        ),
+        (
+            json!({}),
+            &unconfirmed,
+            "The Instance stays until the service confirms that server ecs-1 is released. Give the Account",
+        ),
+        (
+            json!({}),
+            &nothing,
+            "The Instance stays until it is certain that no server of it is left. Wait;",
+        ),
+        (
+            json!({"deletionPolicy": "Retain"}),
+            &releasing,
+            "Nothing is released, since spec.deletionPolicy is Retain: server ecs-1 stays at the service, where it goes on being billed, and the Instance goes.",
+        ),
+        (
+            json!({"managementPolicy": "Observe"}),
+            &asked,
+            "Nothing is released, since spec.managementPolicy is Observe: server ecs-1 stays at the service, where it goes on being billed, and the Instance goes. Wait for",
+        ),
+        (
+            json!({"deletionPolicy": "Retain", "pause": paused}),
+            &releasing,
+            "Its deletion waits, and nothing is released meanwhile. Take spec.pause out",
+        ),
+        (
+            json!({"deletionProtection": true, "pause": paused}),
+            &releasing,
+            "Nothing is released, and the Instance stays, since spec.deletionProtection is true. To release the server",
+        ),
+    ] {
+        let mut object = serde_json::to_value(instance("web", status)).unwrap();
+        object["metadata"]["deletionTimestamp"] = json!(NOW);
+        for (field, value) in spec.as_object().unwrap() {
+            object["spec"][field] = value.clone();
+        }
+        let told = next_of(&serde_json::from_value(object).unwrap());
+        assert!(told.starts_with(expected), "{spec}: {told}");
+    }
+}

@@ -1,0 +1,13 @@
+//! Value parsers of flags: a name becomes part of a path, so that only names are accepted.
+
+use cloud_server_operator::api::valid::{self, NoName};
+
+/// The name of an object.
+pub(super) fn object_name(text: &str) -> Result<String, NoName> {
+    valid::object_name(text).map(|()| text.to_owned())
+}
+
+/// The name of a namespace.
+pub(super) fn namespace(text: &str) -> Result<String, NoName> {
+    valid::namespace(text).map(|()| text.to_owned())
+}

@@ -1,0 +1,104 @@
+//! The differences between an object in the cluster and the planned one, field by field.
+
+use cloud_server_operator::api::names::LAST_APPLIED;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+/// One field.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct Change {
+    /// Its path, with dots.
+    pub(super) field: String,
+    /// The current value; null if absent.
+    pub(super) from: Value,
+    /// The new value; null if removed.
+    pub(super) to: Value,
+}
+
+/// The changes in spec, labels and annotations.
+pub(super) fn changes(now: &Value, then: &Value) -> Vec<Change> {
+    let mut all = Vec::new();
+    for part in ["spec", "metadata.labels", "metadata.annotations"] {
+        let pointer = format!("/{}", part.replace('.', "/"));
+        let empty = Value::Object(Map::new());
+        let [now, then] = [now, then].map(|object| object.pointer(&pointer).unwrap_or(&empty));
+        compare(part, now, then, &mut all);
+    }
+    let own = format!("metadata.annotations.{LAST_APPLIED}");
+    all.retain(|change| change.field != own);
+    all
+}
+
+fn compare(path: &str, now: &Value, then: &Value, all: &mut Vec<Change>) {
+    match (now, then) {
+        (Value::Object(now), Value::Object(then)) => {
+            let mut keys: Vec<&String> = now.keys().chain(then.keys()).collect();
+            keys.sort_unstable();
+            keys.dedup();
+            for key in keys {
+                let [now, then] = [now, then].map(|fields| fields.get(key).unwrap_or(&Value::Null));
+                compare(&format!("{path}.{key}"), now, then, all);
+            }
+        }
+        (now, then) if now == then => {}
+        (now, then) => all.push(Change {
+            field: path.to_owned(),
+            from: now.clone(),
+            to: then.clone(),
+        }),
+    }
+}
+
+/// The patch of a client-side apply: the manifest, and null for fields that only the former manifest had.
+pub(super) fn three_way(before: &Value, manifest: &Value) -> Value {
+    let (Value::Object(before), Value::Object(manifest)) = (before, manifest) else {
+        return manifest.clone();
+    };
+    let mut patch = Map::new();
+    for (key, value) in manifest {
+        let former = before.get(key).unwrap_or(&Value::Null);
+        patch.insert(key.clone(), three_way(former, value));
+    }
+    for key in before.keys().filter(|key| !manifest.contains_key(*key)) {
+        patch.insert(key.clone(), Value::Null);
+    }
+    Value::Object(patch)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn each_field_that_differs_is_told_once() {
+        let now = json!({"spec": {"image": {"id": "a"}, "restart": {"token": "1"}, "same": [1]},
+            "metadata": {"annotations": {LAST_APPLIED: "x", "b": "1"}, "generation": 1}});
+        let then = json!({"spec": {"image": {"name": "n"}, "restart": {"token": "2"}, "same": [1]},
+            "metadata": {"labels": {"l": "v"}, "annotations": {LAST_APPLIED: "y", "b": "1"}, "generation": 2}});
+        let told: Vec<(String, Value, Value)> = changes(&now, &then)
+            .into_iter()
+            .map(|change| (change.field, change.from, change.to))
+            .collect();
+        let of = |field: &str, from: Value, to: Value| (field.to_owned(), from, to);
+        assert_eq!(
+            told,
+            [
+                of("spec.image.id", json!("a"), json!(null)),
+                of("spec.image.name", json!(null), json!("n")),
+                of("spec.restart.token", json!("1"), json!("2")),
+                of("metadata.labels.l", json!(null), json!("v")),
+            ]
+        );
+    }
+
+    #[test]
+    fn what_a_former_manifest_had_is_taken_away() {
+        let before =
+            json!({"spec": {"pause": {}, "image": {"id": "a"}}, "metadata": {"name": "w"}});
+        let manifest = json!({"spec": {"image": {"name": "n"}}, "metadata": {"name": "w"}});
+        let patch = three_way(&before, &manifest);
+        let wanted = json!({"spec": {"pause": null, "image": {"name": "n", "id": null}}, "metadata": {"name": "w"}});
+        assert_eq!(patch, wanted);
+    }
+}

@@ -1,0 +1,341 @@
+//! The manifests in files: every document, and every item of a list.
+
+use cloud_server_operator::api::names::GROUP;
+use serde_json::Value;
+use serde_saphyr::{Error, Options, Spanned, alias_limits, budget, options};
+use std::path::{Path, PathBuf};
+
+/// Extensions of the files that are read in a directory.
+const ENDINGS: [&str; 3] = ["yaml", "yml", "json"];
+
+/// Levels of nesting in a document. Each needs stack; no Kubernetes object has a quarter of them.
+const DEEPEST: usize = 128;
+
+/// Values that aliases (`*name`) of a file may expand to, since each needs memory.
+const EXPANDED: usize = 2_000_000;
+
+/// The group of kustomize's own files.
+const KUSTOMIZE: &str = "kustomize.config.k8s.io/";
+
+/// One manifest.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Manifest {
+    /// The file.
+    pub(super) file: String,
+    /// The line in which its document begins.
+    pub(super) line: u64,
+    pub(super) value: Value,
+}
+
+/// The content of the files.
+#[derive(Debug, Default)]
+pub(super) struct Manifests {
+    pub(super) instances: Vec<Manifest>,
+    pub(super) accounts: Vec<Manifest>,
+    pub(super) secrets: Vec<Manifest>,
+    /// Other objects, as kind and name.
+    pub(super) others: Vec<String>,
+}
+
+/// A place in a file, for people.
+pub(super) fn place(file: &str, line: u64) -> String {
+    format!("{file}, line {line}")
+}
+
+impl Manifest {
+    pub(super) fn place(&self) -> String {
+        place(&self.file, self.line)
+    }
+
+    pub(super) fn text(&self, pointer: &str) -> Option<&str> {
+        self.value.pointer(pointer).and_then(Value::as_str)
+    }
+
+    pub(super) fn name(&self) -> Option<&str> {
+        self.text("/metadata/name").filter(|name| !name.is_empty())
+    }
+
+    pub(super) fn namespace(&self) -> Option<&str> {
+        self.text("/metadata/namespace")
+            .filter(|name| !name.is_empty())
+    }
+}
+
+/// Reads all files; - is standard input, and of a directory every YAML and JSON file is read.
+///
+/// # Errors
+/// A file cannot be read, or is neither YAML nor JSON.
+pub(super) fn read(files: &[PathBuf]) -> Result<Manifests, String> {
+    let mut all = Manifests::default();
+    for file in files {
+        let name = file.display().to_string();
+        let unreadable = |error: std::io::Error| {
+            format!("{name} could not be read: {error}: check what -f names")
+        };
+        if file == Path::new("-") {
+            let text = std::io::read_to_string(std::io::stdin()).map_err(unreadable)?;
+            all.take("standard input", &text)?;
+        } else if file.is_dir() {
+            for file in of_directory(file).map_err(unreadable)? {
+                let text = std::fs::read_to_string(&file).map_err(unreadable)?;
+                all.take(&file.display().to_string(), &text)?;
+            }
+        } else {
+            let text = std::fs::read_to_string(file).map_err(unreadable)?;
+            all.take(&name, &text)?;
+        }
+    }
+    Ok(all)
+}
+
+/// The message for a file that is no YAML, with the place and the remedy.
+fn unreadable(file: &str, error: &Error) -> String {
+    let at = error
+        .location()
+        .map(|at| at.line())
+        .filter(|line| *line > 0);
+    let place = at.map_or_else(|| file.to_owned(), |line| place(file, line));
+    let mut error = error.without_snippet();
+    while let Error::AliasError { error: inner, .. } = error {
+        error = inner.without_snippet();
+    }
+    match error {
+        Error::DuplicateMappingKey { key, .. } => {
+            let key = match key {
+                Some(key) => format!("key {key:?}"),
+                None => "a key".to_owned(),
+            };
+            format!(
+                "{key} stands twice in one object, the second time in {place}: leave out one of them"
+            )
+        }
+        other => format!(
+            "{place}: neither YAML nor JSON: {}: fix it",
+            other.to_string().replace('\n', " ")
+        ),
+    }
+}
+
+/// The options for reading manifests. The limits of the library are made for hostile input; these files are the caller's own, and
+/// kubectl reads them completely. Nesting and aliases keep a limit, since memory has one.
+fn reading() -> Options {
+    options! {
+        budget: budget! {
+            max_events: usize::MAX,
+            max_nodes: usize::MAX,
+            max_documents: usize::MAX,
+            max_total_scalar_bytes: usize::MAX,
+            max_aliases: usize::MAX,
+            max_anchors: usize::MAX,
+            max_merge_keys: usize::MAX,
+            max_recorded_anchor_events: usize::MAX,
+            max_recorded_anchor_bytes: usize::MAX,
+            enforce_alias_anchor_ratio: false,
+            max_depth: DEEPEST,
+        },
+        emit_comments: false,
+        alias_limits: alias_limits! { max_total_replayed_events: EXPANDED },
+    }
+}
+
+fn of_directory(directory: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(directory)? {
+        let path = entry?.path();
+        let ending = path.extension().and_then(std::ffi::OsStr::to_str);
+        if path.is_file() && ending.is_some_and(|ending| ENDINGS.contains(&ending)) {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+impl Manifests {
+    fn take(&mut self, file: &str, text: &str) -> Result<(), String> {
+        let documents: Vec<Spanned<Value>> =
+            serde_saphyr::from_multiple_with_options(text, reading())
+                .map_err(|error| unreadable(file, &error))?;
+        for document in documents {
+            self.sort(file, document.referenced.line(), document.value)?;
+        }
+        Ok(())
+    }
+
+    fn sort(&mut self, file: &str, line: u64, mut value: Value) -> Result<(), String> {
+        if value.is_null() {
+            return Ok(()); // an empty document
+        }
+        let text = |field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default();
+        let (version, kind) = (text("apiVersion").to_owned(), text("kind").to_owned());
+        if kind.is_empty() || version.is_empty() {
+            return Err(format!(
+                "the document in {} has no apiVersion or no kind: it is no manifest, take it out or fix it",
+                place(file, line)
+            ));
+        }
+        let is_ours = version.split('/').next() == Some(GROUP);
+        let is_list =
+            kind == "List" || (is_ours && matches!(kind.as_str(), "InstanceList" | "AccountList"));
+        if is_list {
+            if let Some(Value::Array(items)) = value.get_mut("items").map(Value::take) {
+                for item in items {
+                    self.sort(file, line, item)?;
+                }
+            }
+            return Ok(());
+        }
+        let file = file.to_owned();
+        let manifest = Manifest { file, line, value };
+        match (is_ours, kind.as_str()) {
+            (true, "Instance") => self.instances.push(manifest),
+            (true, "Account") => self.accounts.push(manifest),
+            (false, "Secret") if version == "v1" => self.secrets.push(manifest),
+            // A file for kustomize is not applied, and has no name.
+            _ if version.starts_with(KUSTOMIZE) => {}
+            _ => {
+                let other = match manifest.name() {
+                    Some(name) => format!("{kind} {name}"),
+                    None => format!("{kind} in {}", manifest.place()),
+                };
+                self.others.push(other);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken(text: &str) -> Result<Manifests, String> {
+        let mut all = Manifests::default();
+        all.take("f.yaml", text).map(|()| all)
+    }
+
+    #[test]
+    fn every_document_is_read_and_lists_are_taken_apart() {
+        let text = "---\n# nothing but a comment\n---\napiVersion: cloudserver.dev/v1alpha1\nkind: Instance\nmetadata: {name: a}\n---\n\
+                    {\"apiVersion\": \"v1\", \"kind\": \"List\", \"items\": [{\"apiVersion\": \"cloudserver.dev/v1alpha1\", \
+                    \"kind\": \"Instance\", \"metadata\": {\"name\": \"b\", \"namespace\": \"n\"}}, {\"apiVersion\": \"v1\", \
+                    \"kind\": \"Secret\", \"metadata\": {\"name\": \"s\"}}]}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n";
+        let all = taken(text).unwrap();
+        let names: Vec<_> = all.instances.iter().map(Manifest::name).collect();
+        assert_eq!(names, [Some("a"), Some("b")]);
+        assert_eq!(all.instances[1].namespace(), Some("n"));
+        assert_eq!(all.secrets[0].name(), Some("s"));
+        assert_eq!(all.others, ["ConfigMap c"]);
+        let lines: Vec<u64> = all.instances.iter().map(|manifest| manifest.line).collect();
+        assert_eq!(lines, [4, 8]);
+    }
+
+    #[test]
+    fn what_has_no_name_is_told_by_its_place_and_what_kustomize_is_told_not_at_all() {
+        let all = taken(
+            "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [a.yaml]\n---\n\
+             apiVersion: v1\nkind: ConfigMap\nmetadata: {generateName: c-}\n",
+        );
+        assert_eq!(all.unwrap().others, ["ConfigMap in f.yaml, line 5"]);
+    }
+
+    #[test]
+    fn an_instance_of_another_group_is_none_of_ours() {
+        let all = taken("apiVersion: other.dev/v1\nkind: Instance\nmetadata: {name: a}\n").unwrap();
+        assert!(all.instances.is_empty());
+        assert_eq!(all.others, ["Instance a"]);
+    }
+
+    #[test]
+    fn what_is_no_manifest_is_an_error_with_the_file_in_it() {
+        for (text, place) in [
+            ("a: 1\n", "f.yaml, line 1"),
+            ("---\n# nothing\n---\n\njust words\n", "f.yaml, line 5"),
+            ("{", "f.yaml"),
+            ("kind: a\nspec: [\n", "f.yaml, line "),
+        ] {
+            let error = taken(text).unwrap_err();
+            assert!(error.contains(place), "{error}");
+            assert!(!error.contains('\n'), "one line: {error}");
+        }
+    }
+
+    /// A list of Instances as `kubectl get -o yaml` prints them.
+    fn list(count: usize) -> String {
+        let status = "  status:\n    conditions:\n".to_owned()
+            + &"    - {type: Ready, status: 'True', reason: Available, message: m, lastTransitionTime: t}\n"
+                .repeat(4)
+            + "    detail:\n"
+            + &(0..40).map(|n| format!("      field{n}: [a, {{b: c}}]\n")).collect::<String>();
+        let item = |n: usize| {
+            format!(
+                "- apiVersion: cloudserver.dev/v1alpha1\n  kind: Instance\n  metadata: {{name: i{n}}}\n{status}"
+            )
+        };
+        let items: String = (0..count).map(item).collect();
+        format!("apiVersion: v1\nkind: List\nitems:\n{items}")
+    }
+
+    #[test]
+    fn a_file_may_be_as_large_as_kubectl_takes_it() {
+        let instance =
+            "---\napiVersion: cloudserver.dev/v1alpha1\nkind: Instance\nmetadata: {name: i}\n";
+        let documents = taken(&instance.repeat(10_000)).unwrap();
+        assert_eq!(documents.instances.len(), 10_000);
+        assert_eq!(taken(&list(2_000)).unwrap().instances.len(), 2_000);
+        let aliases = "labels: &l {a: b, c: d}\nbase: &b {e: f}\n".to_owned()
+            + &(0..20_000)
+                .map(|n| format!("x{n}: {{labels: *l, <<: *b}}\n"))
+                .collect::<String>();
+        let one = format!(
+            "{instance}spec:\n{}",
+            aliases
+                .replace("\n", "\n  ")
+                .replacen("labels", "  labels", 1)
+        );
+        assert_eq!(
+            taken(&one).unwrap().instances[0].text("/spec/x19999/e"),
+            Some("f")
+        );
+        let comments = "# a comment\n".repeat(100_000);
+        let commented = format!(
+            "{comments}{instance}spec:\n{comments}  zone: z\n{comments}  list:\n{comments}  - a\n"
+        );
+        assert_eq!(taken(&commented).unwrap().instances.len(), 1);
+    }
+
+    #[test]
+    fn deep_nesting_and_aliases_that_multiply_are_refused() {
+        let depth = 200;
+        let nested = format!(
+            "kind: a\nspec: {}{}\n",
+            "[".repeat(depth),
+            "]".repeat(depth)
+        );
+        let bomb = (1..10).fold(
+            "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned(),
+            |text, n| {
+                let all = vec![format!("*a{}", n - 1); 10].join(", ");
+                text + &format!("a{n}: &a{n} [{all}]\n")
+            },
+        );
+        for text in [nested, bomb] {
+            let why = taken(&text).unwrap_err();
+            assert!(why.contains("f.yaml"), "{why}");
+        }
+    }
+
+    #[test]
+    fn a_key_that_stands_twice_is_named_with_its_place_and_what_to_do() {
+        let yaml = "# one\nkind: Instance\nmetadata: {name: a}\nspec:\n  zone: a\n  image: {id: x}\n  zone: b\n";
+        let json = "{\"kind\": \"Instance\",\n\"spec\": {\"zone\": \"a\",\n\"zone\": \"b\"}}";
+        for (text, line) in [(yaml, 7), (json, 3)] {
+            assert_eq!(
+                taken(text).unwrap_err(),
+                format!(
+                    "key \"zone\" stands twice in one object, the second time in f.yaml, line {line}: leave out one of them"
+                )
+            );
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! The answers as people and programs read them.
+
+use super::files::place;
+use super::verdict::{Answer, Effect};
+use anstyle::{AnsiColor, Style};
+use cloud_server_operator::api::{counted, printable};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// Characters of a value that a line shows.
+const SHOWN: usize = 80;
+
+/// Lines for people, in colours.
+pub(super) fn text(answers: &[Answer]) -> String {
+    let mut text = String::new();
+    for answer in answers {
+        let style = style(answer.verdict);
+        let words = answer.verdict.words();
+        text.push_str(&format!(
+            "{}/{}: {style}{words}{style:#}\n",
+            line(&answer.namespace),
+            line(&answer.name)
+        ));
+        for said in &answer.effects {
+            let style = self::style(said.effect);
+            let what = match (&said.operation, said.reason) {
+                (Some(operation), _) => operation.clone(),
+                (None, Some(reason)) => reason.to_owned(),
+                (None, None) if said.effect == answer.verdict => String::new(),
+                (None, None) => said.effect.words().to_owned(),
+            };
+            let colon = if what.is_empty() { "" } else { ": " };
+            text.push_str(&format!(
+                "    {style}{what}{style:#}{colon}{}\n",
+                line(&said.why)
+            ));
+        }
+        if matches!(answer.verdict, Effect::Refused) {
+            let place = place(&answer.file, answer.line);
+            text.push_str(&format!("    it stands in {}\n", line(&place)));
+        }
+        for change in &answer.changes {
+            let (from, to) = (value(&change.from), value(&change.to));
+            text.push_str(&format!("    {}: {from} → {to}\n", line(&change.field)));
+        }
+        for note in &answer.notes {
+            let dim = Style::new().dimmed();
+            text.push_str(&format!("    {dim}note: {}{dim:#}\n", line(note)));
+        }
+    }
+    text.push_str(&summary(answers));
+    text
+}
+
+/// The number of each effect.
+fn summary(answers: &[Answer]) -> String {
+    let mut counts = BTreeMap::new();
+    for answer in answers {
+        *counts.entry(answer.verdict).or_insert(0) += 1;
+    }
+    let told = counts.into_iter().map(|(effect, count)| {
+        let style = style(effect);
+        format!("{count} {style}{}{style:#}", effect.counted(count))
+    });
+    let told: Vec<String> = told.collect();
+    let count = counted(answers.len(), "Instance");
+    match told.is_empty() {
+        true => format!("{count}\n"),
+        false => format!("{count}: {}\n", told.join(", ")),
+    }
+}
+
+fn style(effect: Effect) -> Style {
+    let colour = |colour: AnsiColor| Style::new().fg_color(Some(colour.into()));
+    match effect {
+        Effect::Nothing => Style::new().dimmed(),
+        Effect::InPlace | Effect::TakesOver => colour(AnsiColor::Green),
+        Effect::Restart | Effect::NewServer => colour(AnsiColor::Yellow),
+        Effect::Waits => colour(AnsiColor::Magenta),
+        Effect::ErasesDisk | Effect::Refused => colour(AnsiColor::Red).bold(),
+        Effect::Unknown => colour(AnsiColor::Yellow).bold(),
+    }
+}
+
+/// One line, regardless of its content.
+fn line(text: &str) -> String {
+    printable(text).into_owned()
+}
+
+fn value(value: &Value) -> String {
+    let text = match value {
+        Value::Null => return "none".to_owned(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let text = line(&text);
+    match text.char_indices().nth(SHOWN) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::changes::Change;
+    use super::super::verdict::Finding;
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn each_verdict_is_counted_in_words_that_fit_the_number() {
+        let of = |verdict: Effect| Answer {
+            namespace: "n".to_owned(),
+            name: "w".to_owned(),
+            file: "f".to_owned(),
+            line: 1,
+            verdict,
+            effects: vec![],
+            changes: vec![],
+            notes: vec![],
+        };
+        let all = |verdicts: &[Effect]| {
+            let answers: Vec<Answer> = verdicts.iter().copied().map(of).collect();
+            anstream::adapter::strip_str(&summary(&answers)).to_string()
+        };
+        use Effect::{ErasesDisk, NewServer, Waits};
+        assert_eq!(
+            all(&[NewServer, Waits, ErasesDisk]),
+            "3 Instances: 1 new server, 1 waits, 1 ERASES THE DISK\n"
+        );
+        assert_eq!(
+            all(&[NewServer, Waits, ErasesDisk].repeat(2)),
+            "6 Instances: 2 new servers, 2 wait, 2 ERASE THE DISK\n"
+        );
+        assert_eq!(all(&[]), "0 Instances\n");
+    }
+
+    #[test]
+    fn people_see_what_is_erased_and_why_on_lines_of_their_own() {
+        let answer = Answer {
+            namespace: "team-a".to_owned(),
+            name: "web".to_owned(),
+            file: "f".to_owned(),
+            line: 1,
+            verdict: Effect::ErasesDisk,
+            effects: vec![Finding {
+                operation: Some("reinstall".to_owned()),
+                ..Finding::of(Effect::ErasesDisk, "image a → b\u{1b}[0m")
+            }],
+            changes: vec![Change {
+                field: "spec.image.id".to_owned(),
+                from: json!("a"),
+                to: json!(null),
+            }],
+            notes: vec![],
+        };
+        let coloured = text(&[answer]);
+        assert!(coloured.contains("\u{1b}["), "{coloured:?}");
+        let plain = anstream::adapter::strip_str(&coloured).to_string();
+        assert_eq!(
+            plain,
+            "team-a/web: ERASES THE DISK\n    reinstall: image a → b [0m\n    spec.image.id: a → none\n\
+             1 Instance: 1 ERASES THE DISK\n"
+        );
+    }
+}

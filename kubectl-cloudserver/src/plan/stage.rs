@@ -1,0 +1,321 @@
+//! The context of a reconcile, read-only: Accounts with their tokens, versions of Secrets, the existing Instances, and a client that
+//! sends no writes.
+
+use super::super::owners::Owners;
+use super::super::service::{Cluster, ServiceError, read_account, read_credentials_of};
+use super::super::{chain, remedy};
+use super::dry_run::Taken;
+use super::files::Manifest;
+use super::offered;
+use super::verdict::Finding;
+use cloud_server_operator::api::conditions::Reason;
+use cloud_server_operator::api::{Account, AccountSpec, Instance};
+use cloud_server_operator::cloud::{AllowedEndpoints, Budget, Http};
+use cloud_server_operator::instance::plan::preview::Unknown;
+use cloud_server_operator::instance::{self, facts, predict};
+use cloud_server_operator::inventory::Settings as ListingSettings;
+use cloud_server_operator::runtime::events::Events;
+use cloud_server_operator::runtime::guarded::Guarded;
+use cloud_server_operator::runtime::kubernetes::{call, writes_within};
+use cloud_server_operator::runtime::watch::ObjectKey;
+use cloud_server_operator::runtime::{KubeError, Metrics, Rights, Shard, Term};
+use cloud_server_operator::session::{
+    MadeFrom, Problem, ReconcileGuard, SecretVersions, Sessions, Standing,
+};
+use cloud_server_operator::wiring::enrol;
+use k8s_openapi::api::core::v1::Secret;
+use kube::{Api, ResourceExt};
+use std::collections::BTreeSet;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+/// The context. Dropping it ends its tasks.
+pub(super) struct Stage {
+    cluster: Cluster,
+    context: instance::context::Context,
+    /// The existing Instances.
+    owners: Option<Owners>,
+    /// The services of the files' Accounts.
+    services: Vec<String>,
+    /// Reservations of the files' Instances in their Accounts, so that later Instances see them.
+    reconciles: Vec<ReconcileGuard>,
+    /// Accounts whose token the service rejected.
+    refused: Arc<Mutex<BTreeSet<ObjectKey>>>,
+    /// Notes that concern all Instances.
+    pub(super) notes: Vec<String>,
+    _stop: DropGuard,
+}
+
+/// The owners of servers, as far as the user may read them; notes the rest.
+async fn owners(cluster: &Cluster, notes: &mut Vec<String>) -> Result<Option<Owners>, String> {
+    let owners = Owners::read(cluster).await;
+    let owners = match owners {
+        Ok(owners) => Some(owners),
+        Err(error @ KubeError::Refused { .. }) => {
+            notes.push(format!(
+                "which servers other Instances have is not known: {}",
+                cluster.told(&error)
+            ));
+            None
+        }
+        // An apiserver that does not answer gets no more requests: each would wait for its deadline.
+        Err(error) => return Err(cluster.told(&error)),
+    };
+    if let Some(only) = owners.as_ref().and_then(|owners| owners.only.as_ref()) {
+        notes.push(format!(
+            "only the Instances of namespace {only} may be listed: that an imported server belongs to another namespace \
+             would not be seen"
+        ));
+    }
+    Ok(owners)
+}
+
+impl Stage {
+    /// The context for the Instances of one cluster.
+    pub(super) async fn set(
+        cluster: &Cluster,
+        named: Option<&String>,
+        mut notes: Vec<String>,
+    ) -> Result<Self, String> {
+        let mut owners = owners(cluster, &mut notes).await?;
+        if let (Some(named), Some(owners)) = (named, &mut owners) {
+            owners.cluster = Some(named.clone());
+        }
+        let id = owners.as_ref().and_then(|owners| owners.cluster.clone());
+        let id = id.or_else(|| named.cloned());
+        if id.is_none() {
+            notes.push(
+                "namespace kube-system may not be read: an Instance that was restored from a backup is taken for a new one"
+                    .to_owned(),
+            );
+        }
+        let id = id.unwrap_or_default();
+        let stop = CancellationToken::new();
+        let http = Http::new(AllowedEndpoints::default()).map_err(|error| chain(&error))?;
+        let http = http.with_budget(Budget::of_a_command());
+        let metrics = Metrics::default();
+        let settings = ListingSettings::default();
+        let sessions = Sessions::new(
+            (id.clone(), Shard::WHOLE),
+            http,
+            settings,
+            metrics.clone(),
+            |_, _| {},
+            stop.clone(),
+        );
+        // A term that never begins: no write is sent.
+        let client = writes_within(cluster.client.clone(), Term::awaited());
+        sessions.reservations().is_whole();
+        sessions.trust_records();
+        let refused = Arc::new(Mutex::new(BTreeSet::new()));
+        let doubted = refused.clone();
+        let context = instance::context::Context {
+            events: Events::new(client.clone(), None),
+            client,
+            sessions,
+            secrets: SecretVersions::default(),
+            settings: instance::context::Settings { cluster: id },
+            memories: Default::default(),
+            metrics,
+            term: Term::awaited(),
+            rights: Rights::default(),
+            highest_version: Arc::new(AtomicU64::new(0)),
+            latest: Arc::new(|_| None),
+            doubt_account: Arc::new(move |account| {
+                let mut doubted = doubted.lock().unwrap_or_else(PoisonError::into_inner);
+                doubted.insert(account.clone());
+            }),
+        };
+        Ok(Self {
+            cluster: cluster.clone(),
+            context,
+            owners,
+            services: Vec::new(),
+            reconciles: Vec::new(),
+            refused,
+            notes,
+            _stop: stop.drop_guard(),
+        })
+    }
+
+    /// Reads the Accounts of the Instances, from the cluster or the files, and the versions of their Secrets.
+    pub(super) async fn furnish(&mut self, all: &[&Taken], accounts: &[Manifest]) {
+        let mut needed = BTreeSet::new();
+        let mut secrets = BTreeSet::new();
+        for taken in all {
+            let object = &taken.object;
+            let namespace = object.namespace().unwrap_or_default();
+            needed.extend(facts::accounts(object).map(|name| (namespace.clone(), name)));
+            secrets.extend(object.secrets().map(|name| (namespace.clone(), name)));
+        }
+        for (namespace, name) in needed {
+            let key = ObjectKey::new(&namespace, &name);
+            if let Err(problem) = self.session(&key, accounts).await {
+                self.context.sessions.refuse(&key, problem);
+            }
+        }
+        let reservations = self.context.sessions.reservations().clone();
+        if let Some(owners) = &mut self.owners {
+            let services: Vec<&str> = self.services.iter().map(String::as_str).collect();
+            owners.keep(&services);
+            for object in owners.objects() {
+                enrol(&reservations, object);
+            }
+        }
+        for taken in all {
+            enrol(&reservations, &Guarded(Ok(taken.object.clone())));
+            let uid = taken.object.uid().unwrap_or_default();
+            self.reconciles.push(reservations.reconcile(&uid));
+        }
+        for (namespace, name) in secrets {
+            self.note_secret(&namespace, &name).await;
+        }
+    }
+
+    /// The effects for an Instance.
+    pub(super) async fn predict(&self, taken: &Taken) -> predict::Foresight {
+        let mut foresight =
+            Box::pin(predict::predict(&self.context, &taken.object, taken.is_new)).await;
+        let preview = &mut foresight.preview;
+        for unknown in preview.unknown.iter_mut().chain(&mut preview.unseen) {
+            if let Some(remedy) = self.remedy(&foresight.account, unknown) {
+                unknown.why = format!("{}: {remedy}", unknown.why);
+            }
+        }
+        foresight
+    }
+
+    /// The effects after the identifiers and codes of the spec were looked up at the service, and the lookups that failed.
+    pub(super) async fn refuse(
+        &self,
+        foresight: &predict::Foresight,
+        instance: &Instance,
+        effects: Vec<Finding>,
+    ) -> (Vec<Finding>, Vec<String>) {
+        let Standing::Usable(session) = self.context.sessions.standing(&foresight.account) else {
+            return (effects, Vec::new());
+        };
+        let catalog = &session.shared.catalog;
+        offered::refused(catalog, foresight, &instance.spec, effects).await
+    }
+
+    /// The remedy for a service that did not answer. None for a problem of an Account or Secret, whose message names the remedy.
+    fn remedy(&self, account: &ObjectKey, unknown: &Unknown) -> Option<String> {
+        let is_of_service = unknown
+            .reason
+            .is_some_and(|reason| reason != Reason::SecretUnread);
+        let Standing::Usable(session) = self.context.sessions.standing(account) else {
+            return None;
+        };
+        let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let (namespace, name) = (&account.namespace, &account.name);
+        let tokens = format!("the Secret of Account {namespace}/{name}");
+        is_of_service.then(|| remedy(&session.shared.client, refused.contains(account), &tokens))
+    }
+
+    /// Installs an account session for an Account. A missing Account is not announced: the operator would not find it either.
+    async fn session(&mut self, key: &ObjectKey, files: &[Manifest]) -> Result<(), Problem> {
+        let (namespace, name) = (&key.namespace, &key.name);
+        let account = match read_account(&self.cluster, namespace, name).await {
+            Ok(account) => self.as_changed(account, key, files),
+            Err(ServiceError::NoAccount { .. }) => match self.of_files(key, files) {
+                Some(account) => account,
+                None => return Ok(()),
+            },
+            Err(error) => {
+                self.context.sessions.announce(key);
+                return Err(error.problem());
+            }
+        };
+        self.context.sessions.announce(key);
+        let credentials = read_credentials_of(&self.cluster, &account).await;
+        let credentials = credentials.map_err(|error| error.problem())?;
+        let mut spec = account.spec;
+        self.services.push(spec.endpoint.clone());
+        // The rate of purchases has no influence on the effects.
+        spec.create_rate = None;
+        let from = MadeFrom {
+            secret: String::new(),
+            tls: String::new(),
+            account: String::new(),
+        };
+        let sessions = &self.context.sessions;
+        match sessions.account_session(key, &spec, &credentials, from) {
+            Ok(session) => {
+                sessions.install(key, session);
+                Ok(())
+            }
+            Err(error) => Err(Problem {
+                reason: Reason::EndpointInvalid,
+                message: chain(&error),
+            }),
+        }
+    }
+
+    /// An Account of the files that is not applied yet.
+    fn of_files(&mut self, key: &ObjectKey, files: &[Manifest]) -> Option<Account> {
+        let found = self.in_files(key, files)?;
+        let mut account: Account = serde_json::from_value(found.value.clone()).ok()?;
+        let (namespace, name) = (&key.namespace, &key.name);
+        account.metadata.namespace = Some(namespace.clone());
+        self.notes.push(format!(
+            "Account {namespace}/{name} is not in the cluster yet: it is taken from {}",
+            found.file
+        ));
+        Some(account)
+    }
+
+    /// The Account with the changes of the files, which are applied together with the Instances. A file may contain a part of it.
+    fn as_changed(&mut self, mut account: Account, key: &ObjectKey, files: &[Manifest]) -> Account {
+        let Some(found) = self.in_files(key, files) else {
+            return account;
+        };
+        let changed = serde_json::to_value(&account.spec).and_then(|mut spec| {
+            json_patch::merge(&mut spec, &found.value["spec"]);
+            serde_json::from_value::<AccountSpec>(spec)
+        });
+        let (namespace, name) = (&key.namespace, &key.name);
+        match changed {
+            Ok(spec) if spec == account.spec => {}
+            Ok(spec) => {
+                account.spec = spec;
+                self.notes.push(format!(
+                    "Account {namespace}/{name} is taken as {} changes it",
+                    found.file
+                ));
+            }
+            Err(error) => self.notes.push(format!(
+                "Account {namespace}/{name} is taken as it is in the cluster: what {} makes of it cannot be read: {error}",
+                found.place()
+            )),
+        }
+        account
+    }
+
+    fn in_files<'a>(&self, key: &ObjectKey, files: &'a [Manifest]) -> Option<&'a Manifest> {
+        let home = &self.cluster.namespace;
+        let mut files = files.iter();
+        files.find(|manifest| {
+            let namespace = manifest.namespace().unwrap_or(home);
+            manifest.name() == Some(&key.name) && *namespace == key.namespace
+        })
+    }
+
+    async fn note_secret(&mut self, namespace: &str, name: &str) {
+        let api: Api<Secret> = Api::namespaced(self.cluster.client.clone(), namespace);
+        let key = ObjectKey::new(namespace, name);
+        match call("read Secret", api.get_metadata(name)).await {
+            Ok(secret) => {
+                let uid = secret.uid().unwrap_or_default();
+                let version = secret.resource_version().unwrap_or_default();
+                self.context.secrets.wrote(key, &uid, &version);
+            }
+            Err(error) if error.is_not_found() => {}
+            Err(error) => self.notes.push(format!(
+                "Secret {namespace}/{name} could not be read, so a change of the password in it is not seen: {}",
+                self.cluster.told(&error)
+            )),
+        }
+    }
+}

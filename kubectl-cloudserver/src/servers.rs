@@ -1,0 +1,231 @@
+//! The servers of an account, row by row, from every known place.
+
+use super::completion::values;
+use super::owners::Owners;
+use super::progress::Progress;
+use clap::Args;
+use cloud_server_operator::api::Account;
+use cloud_server_operator::catalog::{self, Candidates, Catalog, Choice, Listing};
+use cloud_server_operator::cloud::{CallPriority, Client, Offer, Place, Region, Server};
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Flags that limit the places.
+#[derive(Debug, Args)]
+pub(super) struct Within {
+    /// Only this region, by code or name.
+    #[arg(long, value_name = "REGION", add = values::regions())]
+    pub(super) region: Option<String>,
+
+    /// Only this zone, by code or name.
+    #[arg(long, value_name = "ZONE", add = values::zones())]
+    pub(super) zone: Option<String>,
+}
+
+/// The places whose servers are listed.
+pub(super) struct Places {
+    pub(super) all: Vec<Place>,
+    /// The regions that the service lists.
+    regions: Arc<Listing<Region>>,
+    /// The requested codes.
+    region: Option<String>,
+    zone: Option<String>,
+}
+
+impl Places {
+    /// Whether an Instance with this region and zone in its spec, by code or name, is in the requested region and zone. Without a
+    /// request every Instance is, also if its zone is unknown.
+    pub(super) fn fit(&self, region: &str, zone: &str) -> bool {
+        let rows = &self.regions.rows;
+        let region = match catalog::region(rows, region) {
+            Choice::One(code) => code,
+            Choice::Many(_) | Choice::None(_) => region.to_owned(),
+        };
+        let zones = rows.iter().filter(|row| row.code == region);
+        let zone = zone_code(zones, zone);
+        let is = |wanted: &Option<String>, code: &String| wanted.as_ref().is_none_or(|w| w == code);
+        is(&self.region, &region) && is(&self.zone, &zone)
+    }
+}
+
+/// Reads the listing of every place, one after the other, and notes unreadable rows.
+pub(super) async fn read(
+    client: &Client,
+    places: &[Place],
+    progress: &Progress,
+) -> Result<Vec<Server>, String> {
+    let mut rows = Vec::new();
+    for (number, place) in places.iter().enumerate() {
+        let pages = Cell::new(0);
+        let read = |page| {
+            pages.set(page);
+            progress.say(|| {
+                let count = places.len();
+                format!(
+                    "reading servers: {place} ({} of {count}), page {page}",
+                    number + 1
+                )
+            });
+            client.servers_page(CallPriority::Urgent, place, page)
+        };
+        let listed = catalog::all(read).await.map_err(|unread| {
+            let what = format!("servers of {place}");
+            super::unreadable(client, &what, unread)
+        })?;
+        if !listed.readable {
+            progress.note(&format!(
+                "the list of {place} has rows that make no sense: they are left out"
+            ));
+        }
+        rows.extend(listed.rows);
+    }
+    Ok(rows)
+}
+
+/// The places in which an account may have servers: those that the service lists, those of the Instances' servers, and those in
+/// the Account's status, since a sold-out region leaves the service's list.
+pub(super) async fn places(
+    client: &Client,
+    owners: Option<&Owners>,
+    account: Option<&Account>,
+    within: &Within,
+) -> Result<Places, String> {
+    let regions = Catalog::new(client.clone()).regions(|_| true).await;
+    let regions = regions.map_err(|unread| super::unreadable(client, "regions", unread))?;
+    let of_region = |region: &Region| {
+        let code = region.code.clone();
+        let zones = region.zones.clone().into_iter();
+        zones.map(move |zone| Place::new(code.clone(), zone.code))
+    };
+    let mut all: BTreeSet<Place> = regions.rows.iter().flat_map(of_region).collect();
+    all.extend(owners.iter().flat_map(|owners| owners.places()));
+    let status = account.and_then(|account| account.status.as_ref());
+    let told = status.iter().flat_map(|status| &status.inventory);
+    all.extend(told.map(|place| Place::new(place.region.as_str(), place.zone.as_str())));
+    let region = within.region.as_deref();
+    let region = region.map(|text| region_code(&regions.rows, &all, text));
+    let region = region.transpose()?;
+    let zone = within.zone.as_deref();
+    let zone = zone.map(|text| zone_code(regions.rows.iter(), text));
+    all.retain(|place| region.as_ref().is_none_or(|code| place.region == *code));
+    all.retain(|place| zone.as_ref().is_none_or(|code| place.zone == *code));
+    if all.is_empty() {
+        return Err("no zone is known that fits: try without --region and --zone".to_owned());
+    }
+    Ok(Places {
+        all: all.into_iter().collect(),
+        regions,
+        region,
+        zone,
+    })
+}
+
+/// The code of a zone of these regions that is named by code or name.
+fn zone_code<'a>(regions: impl Iterator<Item = &'a Region>, text: &str) -> String {
+    let zones: Vec<_> = regions.flat_map(|region| &region.zones).cloned().collect();
+    match catalog::zone(&zones, text) {
+        Choice::One(code) => code,
+        Choice::Many(_) | Choice::None(_) => text.to_owned(),
+    }
+}
+
+/// The code of a region that is named by code or name, among those that the service lists or that are known otherwise.
+pub(super) fn region_code(
+    rows: &[Region],
+    known: &BTreeSet<Place>,
+    text: &str,
+) -> Result<String, String> {
+    match catalog::region(rows, text) {
+        Choice::One(code) => Ok(code),
+        _ if known.iter().any(|place| place.region == text) => Ok(text.to_owned()),
+        Choice::Many(several) => Err(format!(
+            "several regions are called {text}: {several}: name one by its code with --region"
+        )),
+        Choice::None(near) => Err(no_region(text, &near)),
+    }
+}
+
+/// The message for a region that the service does not list, with the nearest ones.
+fn no_region(text: &str, near: &Candidates) -> String {
+    let there = match near.is_empty() {
+        true => "it lists none at all: leave --region out".to_owned(),
+        false => format!("it lists {near}: name one of these with --region"),
+    };
+    format!("the service lists no region {text} (one that is sold out may be missing); {there}")
+}
+
+/// The row, completed from the server's detail if the listing lacks fields.
+pub(super) async fn completed(client: &Client, row: Server) -> Result<Server, String> {
+    let is_whole = ["publicIpAddress", "imageName", "cpu"];
+    if is_whole
+        .iter()
+        .all(|field| row.fields().contains_key(*field))
+    {
+        return Ok(row);
+    }
+    match client.detail(CallPriority::Urgent, &row.id).await {
+        Ok(detail) => Ok(row.with_detail(detail)),
+        // The server was released meanwhile.
+        Err(error) if error.is_no_such_instance() => Ok(row),
+        Err(error) => {
+            let what = format!("detail of server {}", row.id);
+            Err(super::unreadable(client, &what, error))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn places(region: Option<&str>, zone: Option<&str>) -> Places {
+        let rows = json!([
+            {"regionCode": "r-1", "regionName": "One", "zones": [
+                {"zoneCode": "r-1-a", "zoneName": "A"}, {"zoneCode": "r-1-b", "zoneName": "B"}]},
+            {"regionCode": "r-2", "regionName": "Two", "zones": [{"zoneCode": "r-2-a", "zoneName": "A"}]},
+        ]);
+        let rows = rows.as_array().unwrap().iter();
+        let rows = rows.map(|row| Region::read(row.as_object().unwrap()).unwrap());
+        let regions = Listing {
+            rows: rows.collect(),
+            steady: true,
+            readable: true,
+            pages: 1,
+            read: tokio::time::Instant::now(),
+            charges: Vec::new(),
+        };
+        Places {
+            all: Vec::new(),
+            regions: Arc::new(regions),
+            region: region.map(ToOwned::to_owned),
+            zone: zone.map(ToOwned::to_owned),
+        }
+    }
+
+    #[test]
+    fn an_instance_fits_the_zone_that_was_asked_for_by_code_or_name() {
+        let (anywhere, here) = (places(None, None), places(None, Some("r-1-b")));
+        for (region, zone, fits) in [
+            ("r-1", "r-1-b", true),
+            ("One", "B", true),
+            ("r-1", "r-1-a", false),
+            ("Two", "A", false),
+            ("r-1", "mistyped", false),
+        ] {
+            assert_eq!(here.fit(region, zone), fits, "{region} {zone}");
+            assert!(anywhere.fit(region, zone));
+        }
+        let named = Candidates::of([("r-1".to_owned(), None)]);
+        for (near, told) in [
+            (named, "it lists r-1: name one"),
+            (Candidates::default(), "it lists none at all: leave"),
+        ] {
+            let said = no_region("x", &near);
+            assert!(said.contains(told), "{said}");
+        }
+        let region = places(Some("r-1"), None);
+        assert!(region.fit("One", "mistyped") && !region.fit("r-2", "r-2-a"));
+    }
+}

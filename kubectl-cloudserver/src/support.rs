@@ -1,0 +1,254 @@
+//! `support`: an archive for a person who helps the user. It contains no Secret and no log.
+
+mod metrics;
+mod redact;
+
+use super::service::{Cluster, ClusterArgs};
+use super::{asked, lists};
+use crate::output::print;
+use clap::Args;
+use cloud_server_operator::api::names::{GROUP, MANAGER};
+use cloud_server_operator::api::{Account, Instance};
+use cloud_server_operator::runtime::kubernetes::call;
+use cloud_server_operator::runtime::{KubeError, requests};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::events::v1::Event;
+use kube::Resource;
+use kube::api::{Api, ApiResource, DynamicObject, ListParams};
+use redact::redacted;
+use serde_json::{Value, json};
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Files that need more than one list.
+const EVENTS: &str = "events.yaml";
+const PODS: &str = "operator/pods.yaml";
+
+/// Flags of `support`.
+#[derive(Debug, Args)]
+pub(super) struct SupportArgs {
+    #[command(flatten)]
+    cluster: ClusterArgs,
+
+    /// All namespaces.
+    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    all_namespaces: bool,
+
+    /// Namespace of the operator.
+    #[arg(long, default_value = "cloud-server-system", value_name = "NAME")]
+    operator_namespace: String,
+
+    /// The archive, which must not exist; cloud-server-support-TIME.tar.gz when absent.
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// Writes the archive, and prints its name and the missing parts.
+pub(super) fn support(args: &SupportArgs) -> ExitCode {
+    asked(collect(args), |text| print(&text))
+}
+
+/// The content of the archive.
+#[derive(Default)]
+struct Bundle {
+    files: Vec<(String, String)>,
+    /// The parts that could not be read, and why.
+    missing: Vec<String>,
+}
+
+impl Bundle {
+    fn file(&mut self, name: &str, value: &Value) {
+        match serde_saphyr::to_string(value) {
+            Ok(text) => self.files.push((name.to_owned(), text)),
+            Err(error) => self.missing.push(format!("{name}: {error}")),
+        }
+    }
+
+    fn archive(&self) -> std::io::Result<Vec<u8>> {
+        let mut archive = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::default()));
+        let missing = ("missing.txt".to_owned(), self.missing.join("\n"));
+        for (name, text) in self.files.iter().chain([&missing]) {
+            let mut header = tar::Header::new_gnu();
+            header.set_size(text.len() as u64);
+            header.set_mode(0o600);
+            let seconds = u64::try_from(Timestamp::now().as_second()).unwrap_or(0);
+            header.set_mtime(seconds);
+            archive.append_data(
+                &mut header,
+                format!("cloud-server-support/{name}"),
+                text.as_bytes(),
+            )?;
+        }
+        archive.into_inner()?.finish()
+    }
+}
+
+async fn collect(args: &SupportArgs) -> Result<String, String> {
+    let mut cluster = args.cluster.connect()?;
+    cluster.client = requests::of_support(cluster.client);
+    let namespace = (!args.all_namespaces).then_some(cluster.namespace.as_str());
+    let mut bundle = Bundle::default();
+    let version = call(
+        "ask for the apiserver's version",
+        cluster.client.apiserver_version(),
+    )
+    .await;
+    let version = version.map_err(|error| cluster.told(&error))?;
+    bundle.file(
+        "versions.yaml",
+        &json!({"command": env!("CARGO_PKG_VERSION"), "apiserver": version.git_version, "at": Timestamp::now()}),
+    );
+    let own = Some(args.operator_namespace.as_str());
+    let label = format!("app.kubernetes.io/name={MANAGER}");
+    for (kind, namespace, labels, file) in [
+        (kind::<Account>(), namespace, "", "accounts.yaml"),
+        (kind::<Instance>(), namespace, "", "instances.yaml"),
+        (kind::<Event>(), namespace, "", EVENTS),
+        (
+            kind::<Deployment>(),
+            own,
+            &label,
+            "operator/deployments.yaml",
+        ),
+        (kind::<Lease>(), own, "", "operator/leases.yaml"),
+        (kind::<Pod>(), own, &label, PODS),
+    ] {
+        match list(&cluster, &kind, namespace, labels).await {
+            Ok(mut objects) => {
+                match file {
+                    EVENTS => objects.retain(is_ours),
+                    PODS => {
+                        metrics(&cluster, &args.operator_namespace, &objects, &mut bundle).await
+                    }
+                    _ => {}
+                }
+                bundle.file(file, &Value::Array(objects));
+            }
+            Err(error) => bundle
+                .missing
+                .push(format!("{file}: {}", cluster.told(&error))),
+        }
+    }
+    write(args.output.clone(), &bundle)
+}
+
+fn kind<K: Resource<DynamicType = ()>>() -> ApiResource {
+    ApiResource::erase::<K>(&())
+}
+
+/// The metrics of the operator's Pods.
+async fn metrics(cluster: &Cluster, namespace: &str, pods: &[Value], bundle: &mut Bundle) {
+    for pod in pods {
+        let name = pod["metadata"]["name"].as_str().unwrap_or_default();
+        let file = format!("operator/metrics-{name}.txt");
+        match metrics::page(cluster, namespace, pod).await {
+            Ok(text) => bundle.files.push((file, text)),
+            Err(why) => bundle.missing.push(format!("{file}: {why}")),
+        }
+    }
+    if pods.is_empty() {
+        bundle.missing.push(format!(
+            "{PODS}: no Pod with label app.kubernetes.io/name={MANAGER} in namespace {namespace}: name the right one with \
+             --operator-namespace, unless the operator runs elsewhere"
+        ));
+    }
+}
+
+/// All objects of a kind, redacted.
+async fn list(
+    cluster: &Cluster,
+    kind: &ApiResource,
+    namespace: Option<&str>,
+    labels: &str,
+) -> Result<Vec<Value>, KubeError> {
+    let client = cluster.client.clone();
+    let api: Api<DynamicObject> = match namespace {
+        Some(namespace) => Api::namespaced_with(client, namespace, kind),
+        None => Api::all_with(client, kind),
+    };
+    let params = ListParams::default().labels(labels);
+    let listed = lists::all(&api, "list what there is", params).await?;
+    let read = listed
+        .iter()
+        .filter_map(|object| serde_json::to_value(object).ok());
+    Ok(read.map(redacted).collect())
+}
+
+/// An Event of one of our objects.
+fn is_ours(event: &Value) -> bool {
+    let of = event["regarding"]["apiVersion"]
+        .as_str()
+        .unwrap_or_default();
+    of.split('/').next() == Some(GROUP)
+}
+
+fn write(output: Option<PathBuf>, bundle: &Bundle) -> Result<String, String> {
+    let file = output.unwrap_or_else(|| {
+        let at = Timestamp::now().strftime("%Y%m%d-%H%M%S");
+        format!("cloud-server-support-{at}.tar.gz").into()
+    });
+    let told = |error: std::io::Error| {
+        format!(
+            "{} could not be written: {error}: name another file with --output",
+            file.display()
+        )
+    };
+    let bytes = bundle.archive().map_err(told)?;
+    let written = made(&file, |target| {
+        target.write_all(&bytes)?;
+        target.sync_all()
+    });
+    written.map_err(told)?;
+    let mut lines = vec![format!(
+        "{} has {} files; no Secret and no log is in it",
+        file.display(),
+        bundle.files.len() + 1
+    )];
+    lines.extend(
+        bundle
+            .missing
+            .iter()
+            .map(|missing| format!("left out: {missing}")),
+    );
+    Ok(lines.join("\n"))
+}
+
+/// A new file that only its owner can read. A failed write removes the file: half an archive would block the next try, and look
+/// complete.
+fn made(path: &Path, write: impl FnOnce(&mut File) -> std::io::Result<()>) -> std::io::Result<()> {
+    let mut options = OpenOptions::new();
+    let options = options.write(true).create_new(true).mode(0o600);
+    let mut file = options.open(path)?;
+    write(&mut file).inspect_err(|_| {
+        // The error of the write is the one to report.
+        let _ = fs::remove_file(path);
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Error;
+
+    #[test]
+    fn what_could_not_be_written_does_not_stay_and_what_was_is_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("archive");
+        let failed = made(&path, |file| {
+            file.write_all(b"half")?;
+            Err(Error::other("the disk is full"))
+        });
+        assert!(failed.unwrap_err().to_string().contains("full"));
+        made(&path, |file| file.write_all(b"whole")).unwrap();
+        assert!(made(&path, |file| file.write_all(b"another")).is_err());
+        assert_eq!(fs::read(&path).unwrap(), b"whole");
+    }
+}

@@ -1,0 +1,68 @@
+//! Asks for confirmation before disks are erased.
+
+use super::edit::{Edit, wanted_image};
+use cloud_server_operator::api::{Instance, counted};
+use kube::ResourceExt;
+use std::io::{IsTerminal, Write, stderr, stdin};
+
+/// The answer that confirms.
+const YES: &str = "yes";
+
+/// Asks the user to confirm these reinstalls.
+///
+/// # Errors
+/// The user does not confirm, or there is no terminal.
+pub(super) fn whether_to_erase(edits: &[(Instance, Edit)]) -> Result<(), String> {
+    let erased: Vec<&Instance> = edits
+        .iter()
+        .filter(|(_, edit)| matches!(edit, Edit::Write(_)))
+        .map(|(live, _)| live)
+        .collect();
+    if erased.is_empty() {
+        return Ok(()); // nothing to confirm
+    }
+    let mut text: String = erased.iter().map(|live| line(live) + "\n").collect();
+    let disks = counted(erased.len(), "disk");
+    if !stdin().is_terminal() {
+        return Err(format!(
+            "{text}this ERASES {disks}: say --yes, since there is no terminal to ask at"
+        ));
+    }
+    text += &format!("This ERASES {disks}. Type {YES} to go on: ");
+    let unasked = |error: std::io::Error| format!("the question could not be asked: {error}");
+    let mut out = stderr().lock();
+    out.write_all(text.as_bytes())
+        .and_then(|()| out.flush())
+        .map_err(unasked)?;
+    let mut answer = String::new();
+    stdin().read_line(&mut answer).map_err(unasked)?;
+    match answer.trim() == YES {
+        true => Ok(()),
+        false => Err("nothing is erased: nothing was asked for".to_owned()),
+    }
+}
+
+/// What is lost with the disk of one server, and the new image.
+fn line(live: &Instance) -> String {
+    let status = live.status.as_ref();
+    let text = |field: &str| {
+        let detail = status.map(|status| &status.detail)?;
+        detail.get(field)?.as_str().map(ToOwned::to_owned)
+    };
+    let id = status.and_then(|status| status.id.clone());
+    let address = text("publicIpAddress").map(|address| format!(", {address}"));
+    let disk = status.and_then(|status| status.detail.get("systemDiskSize")?.as_u64());
+    let disk = disk.map(|size| format!(" of {size} GiB"));
+    let had = text("imageName").or_else(|| text("imageResourceUUID"));
+    format!(
+        "{}/{}: everything on the disk{} of server {}{} is lost; it has {}, and gets image {}",
+        live.namespace().unwrap_or_default(),
+        live.name_any(),
+        disk.unwrap_or_default(),
+        id.unwrap_or_default(),
+        address.unwrap_or_default(),
+        had.as_deref()
+            .unwrap_or("an image that the service does not tell"),
+        wanted_image(live).unwrap_or_default(),
+    )
+}

@@ -1,0 +1,281 @@
+//! Manual actions on Instances: an edit of the spec with the user's own rights, and waiting until it is applied.
+//!
+//! [`edit`] computes the edit of a verb, [`goal`] judges whether it is applied; both are pure. [`which`] reads the Instances,
+//! [`follow`] watches them.
+
+mod ask;
+mod edit;
+mod follow;
+mod goal;
+mod managers;
+mod which;
+
+use super::progress::Progress;
+use super::service::{Cluster, ClusterArgs};
+use super::{asked, chain};
+use crate::output::failed;
+use clap::{Args, Subcommand};
+use cloud_server_operator::api::Instance;
+use cloud_server_operator::program::duration;
+use cloud_server_operator::runtime::kubernetes::{call, json_patch};
+use cloud_server_operator::runtime::{KubeError, chance};
+use edit::{Edit, Wish, Write, edit};
+use follow::{End, follow};
+use goal::{Aim, Goal};
+use jiff::{SignedDuration, Timestamp};
+use kube::ResourceExt;
+use kube::api::{Api, PatchParams};
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::time::Duration;
+use which::WhichArgs;
+
+/// The contract for scripts.
+pub(super) const EXIT_STATUS: &str = "\
+Exit status:
+  0    done; without --wait: the edit is accepted
+  1    it could not be asked for, or nobody could say how far it is
+  2    it failed: the Instance is Stalled, an operation failed, or it is gone
+  3    the time of --timeout was over first
+  130  Ctrl-C while waiting: the edit stays";
+
+/// The status of shells for a command that the user interrupted.
+const INTERRUPTED: u8 = 130;
+
+#[derive(Debug, Subcommand)]
+pub(super) enum VerbCommand {
+    /// Wait until Instances match their specs.
+    Wait(WaitArgs),
+    /// Start servers: sets spec.powerState to Running.
+    Start(EditArgs),
+    /// Stop servers: sets spec.powerState to Stopped.
+    Stop(EditArgs),
+    /// Restart servers once: sets a new spec.restart.token.
+    Restart(EditArgs),
+    /// Reinstall servers once with the image of their spec, which ERASES THEIR DISKS: sets a new spec.reinstall.token.
+    Reinstall(ReinstallArgs),
+    /// Begin no operation until `resume` or the given time: sets spec.pause.
+    Pause(PauseArgs),
+    /// End a pause: removes spec.pause.
+    Resume(EditArgs),
+    /// Observe everything now: sets a new spec.reconcile.token.
+    Reconcile(EditArgs),
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = EXIT_STATUS)]
+pub(super) struct WaitArgs {
+    #[command(flatten)]
+    which: WhichArgs,
+
+    #[command(flatten)]
+    cluster: ClusterArgs,
+
+    /// How long to wait: 90s, 10m, 1h30m.
+    #[arg(long, default_value = "10m", value_parser = duration, value_name = "DURATION")]
+    timeout: Duration,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct EditArgs {
+    #[command(flatten)]
+    of: WaitArgs,
+
+    /// Wait until the edit is applied.
+    #[arg(long)]
+    wait: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ReinstallArgs {
+    #[command(flatten)]
+    edit: EditArgs,
+
+    /// Do not ask before the disks are erased.
+    #[arg(short, long)]
+    yes: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct PauseArgs {
+    #[command(flatten)]
+    edit: EditArgs,
+
+    /// End of the pause, as an RFC 3339 timestamp: 2026-12-24T18:00:00Z.
+    #[arg(long, value_name = "TIME")]
+    until: Option<Timestamp>,
+
+    /// Duration of the pause: 30m, 2h.
+    #[arg(long = "for", value_name = "DURATION", value_parser = duration, conflicts_with = "until")]
+    lasts: Option<Duration>,
+}
+
+impl PauseArgs {
+    /// The end of the pause, in the form of the spec.
+    fn end(&self, now: Timestamp) -> Result<Option<String>, String> {
+        let after = |lasts: Duration| {
+            let lasts = SignedDuration::try_from(lasts).ok()?;
+            now.checked_add(lasts).ok()
+        };
+        let end = match self.lasts {
+            Some(lasts) => Some(after(lasts).ok_or("--for names a time that no calendar has")?),
+            None => self.until,
+        };
+        if end.is_some_and(|end| end <= now) {
+            return Err("that time is over already: nothing would be paused".to_owned());
+        }
+        Ok(end.map(|end| end.to_string()))
+    }
+}
+
+/// Carries a verb out.
+pub(super) fn verb(command: &VerbCommand) -> ExitCode {
+    let now = chance::time_of_day();
+    let (wish, args) = match command {
+        VerbCommand::Wait(args) => return ended(wait(args)),
+        VerbCommand::Start(args) => (Wish::Start, args),
+        VerbCommand::Stop(args) => (Wish::Stop, args),
+        VerbCommand::Restart(args) => (Wish::Restart, args),
+        VerbCommand::Reinstall(args) => (Wish::Reinstall, &args.edit),
+        VerbCommand::Resume(args) => (Wish::Resume, args),
+        VerbCommand::Reconcile(args) => (Wish::Reconcile, args),
+        VerbCommand::Pause(args) => match args.end(now) {
+            Ok(end) => (Wish::Pause(end), &args.edit),
+            Err(why) => return failed(&why),
+        },
+    };
+    let is_asked_before = matches!(
+        command,
+        VerbCommand::Reinstall(ReinstallArgs { yes: false, .. })
+    );
+    // A new token, which shows readers of the spec the time of the edit.
+    let token = format!("{now} {:08x}", chance::word() >> 32);
+    ended(carry_out(&wish, args, &token, is_asked_before))
+}
+
+fn ended(work: impl Future<Output = Result<u8, String>>) -> ExitCode {
+    asked(work, ExitCode::from)
+}
+
+async fn wait(args: &WaitArgs) -> Result<u8, String> {
+    let progress = Progress::begin("asking the cluster");
+    let cluster = args.cluster.connect()?;
+    let instances = args.which.read(&cluster).await?;
+    let goals = instances
+        .iter()
+        .map(|live| (live.name_any(), goal(live, Aim::Ready)));
+    let end = follow(&cluster, goals.collect(), args.timeout, &progress).await?;
+    Ok(status(end).max(u8::from(progress.is_lost())))
+}
+
+async fn carry_out(
+    wish: &Wish,
+    args: &EditArgs,
+    token: &str,
+    is_asked_before: bool,
+) -> Result<u8, String> {
+    let mut progress = Progress::begin("asking the cluster");
+    let cluster = args.of.cluster.connect()?;
+    let instances = args.of.which.read(&cluster).await?;
+    let edits: Vec<(Instance, Edit)> = instances
+        .into_iter()
+        .map(|live| {
+            let edit = edit(wish, &live, token);
+            (live, edit)
+        })
+        .collect();
+    if is_asked_before {
+        drop(progress); // its line would overwrite the question
+        ask::whether_to_erase(&edits)?;
+        progress = Progress::begin("asking the cluster");
+    }
+    let (mut goals, mut has_failed) = (BTreeMap::new(), false);
+    for (live, edit) in edits {
+        let (name, namespace) = (live.name_any(), &cluster.namespace);
+        let asked = match edit {
+            Edit::Refused(why) => Err(why),
+            Edit::Nothing(why, aim) => Ok((why, goal(&live, aim))),
+            Edit::Write(write) => sent(&cluster, &name, write, &progress)
+                .await
+                .map(|goal| (wish.accepted().to_owned(), goal)),
+        };
+        match asked {
+            Ok((words, goal)) => {
+                progress.answer(&format!("{namespace}/{name}: {words}"));
+                goals.insert(name, goal);
+            }
+            Err(why) => {
+                has_failed = true;
+                progress.note(&format!("{namespace}/{name}: {why}"));
+            }
+        }
+    }
+    let end = match args.wait && !goals.is_empty() {
+        true => follow(&cluster, goals, args.of.timeout, &progress).await?,
+        false => End::Done,
+    };
+    if end == End::Interrupted {
+        progress.note("what was asked for stands in the specs, and goes on; `wait` waits for it");
+    }
+    // A rejected edit counts, and a failure during the wait counts more.
+    Ok(status(end).max(u8::from(has_failed || progress.is_lost())))
+}
+
+/// The goal for an object of this generation.
+fn goal(live: &Instance, aim: Aim) -> Goal {
+    Goal {
+        uid: live.uid().unwrap_or_default(),
+        generation: live.metadata.generation.unwrap_or_default(),
+        aim,
+    }
+}
+
+fn status(end: End) -> u8 {
+    match end {
+        End::Done => 0,
+        End::Failed => 2,
+        End::TimedOut => 3,
+        End::Interrupted => INTERRUPTED,
+    }
+}
+
+/// Sends an edit, and returns the goal to wait for.
+async fn sent(
+    cluster: &Cluster,
+    name: &str,
+    write: Write,
+    progress: &Progress,
+) -> Result<Goal, String> {
+    const CHANGE: &str = "change the Instance";
+    let api: Api<Instance> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
+    let params = PatchParams {
+        field_manager: Some(managers::MANAGER.to_owned()),
+        ..PatchParams::default()
+    };
+    let patch = json_patch(CHANGE, write.operations).map_err(|error| chain(&error))?;
+    let patched = call(CHANGE, api.patch(name, &params.validation_strict(), &patch)).await;
+    let patched = patched.map_err(|error| refused(cluster, &error))?;
+    for note in write.notes {
+        progress.note(&format!("{}/{name}: note: {note}", cluster.namespace));
+    }
+    Ok(goal(&patched, write.aim))
+}
+
+/// The message of the apiserver for a failed `test` of a JSON patch.
+const TEST_FAILED: &str = "the server rejected our request due to an error in our request";
+
+fn refused(cluster: &Cluster, error: &KubeError) -> String {
+    match error {
+        KubeError::Refused { status, .. } if status.message == TEST_FAILED => {
+            "it was edited or replaced meanwhile: look at it, and ask again".to_owned()
+        }
+        // The message of a policy or of a schema rule is sufficient.
+        KubeError::Refused { status, .. } if error.is_denied() || status.code == 422 => {
+            chain(error)
+        }
+        _ => cluster.told(error),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,133 @@
+//! The Instances of a verb.
+
+use crate::completion::values;
+use crate::parsers::object_name;
+use crate::service::Cluster;
+use crate::{chain, lists};
+use clap::Args;
+use cloud_server_operator::api::Instance;
+use cloud_server_operator::runtime::KubeError;
+use cloud_server_operator::runtime::kubernetes::call;
+use kube::api::{Api, ListParams};
+use std::collections::BTreeSet;
+
+/// Flags that choose the Instances.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub(super) struct WhichArgs {
+    /// The Instances, by name.
+    #[arg(value_name = "NAME", value_parser = object_name, add = values::instances())]
+    names: Vec<String>,
+
+    /// All Instances of the namespace with these labels: a selector as of kubectl.
+    #[arg(short = 'l', long, value_name = "SELECTOR")]
+    selector: Option<String>,
+
+    /// All Instances of the namespace.
+    #[arg(long)]
+    all: bool,
+}
+
+impl WhichArgs {
+    /// The Instances as they are now.
+    ///
+    /// # Errors
+    /// One of them does not exist, or could not be read: then the others are not changed either.
+    pub(super) async fn read(&self, cluster: &Cluster) -> Result<Vec<Instance>, String> {
+        let api: Api<Instance> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
+        let names: BTreeSet<&String> = self.names.iter().collect();
+        if names.is_empty() {
+            return self.listed(cluster, &api).await;
+        }
+        let mut all = Vec::new();
+        for name in names {
+            let read = call("read the Instance", api.get(name)).await;
+            all.push(read.map_err(|error| unread(cluster, name, &error))?);
+        }
+        Ok(all)
+    }
+
+    async fn listed(
+        &self,
+        cluster: &Cluster,
+        api: &Api<Instance>,
+    ) -> Result<Vec<Instance>, String> {
+        let params = ListParams {
+            label_selector: self.selector.clone(),
+            ..ListParams::default()
+        };
+        let all = lists::all(api, "list the Instances", params).await;
+        let all = all.map_err(|error| cluster.told(&error))?;
+        match all.is_empty() {
+            true => Err(format!(
+                "no Instance fits in namespace {}: check -n and the selector",
+                cluster.namespace
+            )),
+            false => Ok(all),
+        }
+    }
+}
+
+fn unread(cluster: &Cluster, name: &str, error: &KubeError) -> String {
+    match error.is_not_found() {
+        true => format!(
+            "Instance {name} does not exist in namespace {}: check the name and -n ({})",
+            cluster.namespace,
+            chain(error)
+        ),
+        false => format!("Instance {name}: {}", cluster.told(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        which: WhichArgs,
+    }
+
+    fn which(words: &[&str]) -> Result<WhichArgs, String> {
+        let line = Line::try_parse_from([&["x"][..], words].concat());
+        line.map(|line| line.which)
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn names_or_a_selector_or_all_and_never_nothing_by_mistake() {
+        assert_eq!(which(&["a", "b.c"]).unwrap().names, ["a", "b.c"]);
+        assert_eq!(
+            which(&["-l", "app=web"]).unwrap().selector.as_deref(),
+            Some("app=web")
+        );
+        assert!(which(&["--all"]).unwrap().all);
+        for wrong in [
+            &[][..],
+            &["a", "-l", "b=c"],
+            &["a", "--all"],
+            &["--all", "-l", "b"],
+        ] {
+            assert!(which(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_name_makes_no_request() {
+        for wrong in [
+            "../x",
+            "a/b",
+            "A",
+            "-a",
+            "a-",
+            "a..b",
+            "",
+            "a?b",
+            &"a".repeat(254),
+        ] {
+            assert!(which(&[wrong]).is_err(), "{wrong:?}");
+        }
+    }
+}
