@@ -1,4 +1,4 @@
-//! What an Account limits, what it tells, and that its token outlives it as long as somebody needs it.
+//! The limits of an Account, its status, and the copy of its token, which outlives the Account while an Instance needs it.
 
 pub(crate) mod namespace;
 mod outage;
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 use tokio::process::Command;
 
-/// Applies the example with the limits: with this world's endpoint, and without the wait for lost creates.
+/// Applies the example with the limits, with this world's endpoint and without the wait for lost creates.
 async fn apply_example(world: &World) {
     let example = include_str!("../../examples/account-limits.yaml");
     let example = example.replace("http://127.0.0.1:8090", world.sim.url());
@@ -30,14 +30,14 @@ async fn change(world: &World, spec: Value) {
     world.change_account("default", spec).await;
 }
 
-/// How many are ready, and the others.
+/// The number of ready Instances, and the other Instances.
 async fn split(world: &World) -> (usize, Vec<Instance>) {
     let all = world.all().await.into_values();
     let (well, other): (Vec<_>, Vec<_>) = all.partition(is_ready);
     (well.len(), other)
 }
 
-/// How many are ready and how many say why they are not.
+/// Waits for these numbers of ready Instances and of Instances that show this reason.
 async fn until_split(world: &World, ready: usize, waiting: usize, why: &str) -> Vec<Instance> {
     let what = format!("{ready} are Ready and {waiting} say {why}");
     eventually(&what, async || {
@@ -85,7 +85,7 @@ async fn no_more_instances_have_a_server_than_the_account_allows_and_the_rest_go
     let line: Vec<_> = line.iter().map(|i| i.name_any()).collect();
     let told: Vec<_> = limits.next.iter().map(|waits| waits.name.clone()).collect();
     assert_eq!(told, line, "first come, first served");
-    // It names those who waited when it was written: perhaps not all yet.
+    // The Event names the Instances that waited when it was written, perhaps not all yet.
     let is_told = |event: &Event| {
         let note = event.note.as_deref().unwrap_or_default();
         let about = event
@@ -108,7 +108,7 @@ async fn no_more_instances_have_a_server_than_the_account_allows_and_the_rest_go
     })
     .await;
 
-    // A process that knows nothing of them counts them all the same, and writes nothing.
+    // A process without memory counts them as well, and writes nothing.
     world.restart().await;
     let since = Timestamp::now();
     stays(
@@ -123,7 +123,7 @@ async fn no_more_instances_have_a_server_than_the_account_allows_and_the_rest_go
     let written = world.writes_since(since).await;
     assert!(written.is_empty(), "{written:#?}");
 
-    // One that has a server goes, and one that waits comes.
+    // An Instance with a server is deleted, and a waiting one gets a server.
     let has_one = |i: &&Instance| i.status.as_ref().is_some_and(|s| s.id.is_some());
     let all = world.all().await;
     let (gone, _) = all.iter().find(|(_, i)| has_one(i)).unwrap();
@@ -145,7 +145,7 @@ async fn no_more_instances_have_a_server_than_the_account_allows_and_the_rest_go
     world.until_reason("another", "AccountLimitReached").await;
     assert_eq!(world.sim.live_servers().len(), 3);
     assert!(world.live(&another).is_empty());
-    // One that waits goes at once.
+    // A waiting Instance is deleted at once.
     world.delete("another").await;
     world.gone("another").await;
 
@@ -168,15 +168,15 @@ async fn who_makes_instances_without_end_buys_no_more_than_the_rate_allows_and_d
     );
 }
 
-/// What is left of the minute is too little to look at who waits for it.
+/// The rest of the minute would be too short to observe the waiting Instances.
 const LATE: Duration = Duration::from_secs(55);
 
-/// Whether the machine was quick enough to see who waits while the minute lasts; otherwise nothing is shown of it.
+/// Whether the machine was quick enough to observe the waiting Instances during the minute; otherwise the result shows nothing.
 async fn is_slowed_down() -> bool {
     let world = Setup::default().begin("rate").await;
     change(&world, json!({"createRate": {"perMinute": 3}})).await;
     let began = world.sim.ledger().last_seq();
-    // Refused ones buy nothing, so they take nothing from the others.
+    // Refused creates buy nothing, so they do not count towards the rate.
     for name in ["wrong-0", "wrong-1", "wrong-2", "wrong-3"] {
         let mut wrong = instance(name);
         wrong["spec"]["image"]["id"] = json!("img-no-such-image");
@@ -184,7 +184,7 @@ async fn is_slowed_down() -> bool {
         world.until_reason(name, "CreateRefused").await;
         world.delete(name).await;
     }
-    // A loop that makes and deletes what it made.
+    // A loop that creates Instances and deletes them.
     let first = names("loop", 5);
     let begun = Instant::now();
     world.apply_all(&first, instance).await;
@@ -222,14 +222,14 @@ async fn is_slowed_down() -> bool {
         let waits = |name: &&String| reason(&all[*name]) == "CreateRateReached";
         match again.iter().filter(waits).count() {
             2 => Ok(()),
-            // There is nothing left to wait for on a machine that stood still: what was bought tells of the rate all the same.
+            // On a stalled machine the waiting phase may be over. The purchases show the rate all the same.
             _ if begun.elapsed() > LATE => Ok(()),
             n => Err(format!("{n} wait")),
         }
     })
     .await;
-    // They go on by themselves, and never were there more than three in a minute. Half of one: what is counted here is when a
-    // create came to the service, which a stall moves against the time at which the operator took its place.
+    // They continue without help, and at most three were bought in any half minute. The test uses half of the period because it
+    // counts when a create reached the service, which a stall shifts against the time when the operator counted it.
     world.all_ready(&again).await;
     let bought = world.calls_since(began).into_iter();
     let bought: Vec<_> = bought
@@ -293,7 +293,7 @@ async fn status_tells_the_servers_of_each_place_and_those_of_nobody() {
         assert_eq!(found.import.as_deref(), Some(command.as_str()));
     }
 
-    // A new process takes nobody's server for unowned because it has not looked at its Instance yet, and writes nothing.
+    // A new process does not report a server as unowned because it has not observed its Instance yet, and writes nothing.
     let since = Timestamp::now();
     world.restart().await;
     stays("the same status", Duration::from_secs(12), async || {
@@ -310,7 +310,7 @@ async fn status_tells_the_servers_of_each_place_and_those_of_nobody() {
     let written = world.all_writes_since(since).await;
     assert!(written.is_empty(), "{written:#?}");
 
-    // More than stand in status are counted all the same.
+    // Servers beyond the entries in status are counted, too.
     world.strangers(World::TOKEN, 20);
     let full = |account: &Account| {
         let status = account.status.as_ref()?;
@@ -335,7 +335,7 @@ async fn the_command_that_status_tells_for_a_server_of_nobody_makes_the_manifest
     let words: Vec<&str> = command.split(' ').collect();
     let (plugin, arguments) = words.split_at(2);
     assert_eq!(plugin, ["kubectl", "cloudserver"]);
-    // As it stands, and then with what it says is missing: the region has several security groups.
+    // First without changes, then with the flag that it reports as missing: the region has several security groups.
     let told = plugin_told(&world, arguments).await;
     assert!(!told.0 && told.2.contains("--firewall"), "{}", told.2);
     let firewall = cloud_simulator::catalogue::example().firewall;
@@ -361,7 +361,7 @@ async fn the_command_that_status_tells_for_a_server_of_nobody_makes_the_manifest
     world.finish().await;
 }
 
-/// Our command as the plugin of kubectl: whether it was done, and what it printed.
+/// Runs our command as the plugin of kubectl; returns whether it succeeded, and its output.
 async fn plugin_told(world: &World, arguments: &[&str]) -> (bool, String, String) {
     eventually("the command is answered", async || {
         let mut command = Command::new(PLUGIN);

@@ -1,4 +1,4 @@
-//! An edit and a deletion are answered at once, whatever the service does, and no call stands before that.
+//! An edit and a deletion are acknowledged at once, whatever the service does, and before any call.
 
 use crate::support::{
     Mark, Setup, Told, Weather, World, at_rest, done, effects, eventually, insist, instance,
@@ -12,14 +12,14 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
-/// From the user's write to the operator's, as the apiserver dates them.
+/// Maximum time from the user's write to the operator's, by the apiserver's timestamps.
 const BOUND: SignedDuration = SignedDuration::from_millis(500);
-/// A single one may wait for a processor that other tests use.
+/// A single acknowledgement may wait for a processor that other tests use.
 const SLACK: SignedDuration = SignedDuration::from_millis(1500);
-/// From the first call that fails to the Account's word of it.
+/// Maximum time from the first failed call to its report by the Account.
 const OUTAGE: Duration = Duration::from_secs(30);
 
-/// When the service was called to do this.
+/// When the service got the call for this verb.
 fn called(world: &World, verb: Verb, since: &Mark) -> Timestamp {
     let ledger = world.sim.ledger();
     let calls = ledger.since(since.seq);
@@ -28,12 +28,12 @@ fn called(world: &World, verb: Verb, since: &Mark) -> Timestamp {
     Timestamp::from_millisecond(i64::try_from(at.as_millis()).unwrap()).unwrap()
 }
 
-/// The generation that the next edit or the deletion of an Instance makes.
+/// The generation that the next edit or the deletion of an Instance will have.
 async fn next_generation(world: &World, name: &str) -> i64 {
     world.get(name).await.metadata.generation.unwrap() + 1
 }
 
-/// Edits of an Instance and deletions, at a service that is well: each is answered, and only then the service called.
+/// Edits and deletions of Instances at a healthy service: each is acknowledged, and only then is the service called.
 pub async fn at_a_fair_service(world: &World) {
     let leaving = names("leaving", 3);
     for name in leaving.iter().map(String::as_str).chain(["edited"]) {
@@ -71,7 +71,7 @@ pub async fn at_a_fair_service(world: &World) {
     within("fair service", &figures, BOUND, SLACK);
 }
 
-/// How late an edit was answered; the call came after that.
+/// Asserts that an edit is acknowledged before its call, and returns the delay.
 async fn answered_first(
     world: &World,
     told: &Told,
@@ -81,16 +81,16 @@ async fn answered_first(
     let answer = told.answered(world, since, generation).await;
     let called = called(world, verb, since);
     println!("{verb}: {:#} late, called at {called}", answer.late());
-    // The ledger has whole milliseconds.
+    // The ledger has millisecond resolution.
     let told = answer.at - SignedDuration::from_millis(1);
     assert!(told <= called, "{verb}: told at {told}, called at {called}");
     answer.late()
 }
 
-/// How the service is away.
+/// How the service is unavailable.
 #[derive(Clone, Copy, Debug)]
 pub enum Away {
-    /// It takes connections, and answers nothing.
+    /// It accepts connections, and does not answer.
     Silent,
     /// It refuses connections.
     Refusing,
@@ -122,17 +122,18 @@ impl Away {
     }
 }
 
-/// How an edit is called, what it asks for, and the effect that it has.
+/// The name of an edit, its manifest, and its effect.
 type Edit = (&'static str, fn(&str) -> Value, &'static str);
 const EDITS: [Edit; 3] = [
     ("stopped", stopped, "Stopped"),
     ("reinstalled", other_image, "Reinstalled"),
     ("restarted", |name| token(name, "one"), "Restarted"),
 ];
-/// So many Instances are edited in each way, and so many deleted.
+/// Number of Instances that are edited in each way, and that are deleted.
 const EACH: usize = 2;
 
-/// Deletions and edits while the service is away: each is answered. Back, it does each of them once.
+/// Deletions and edits while the service is unavailable: each is acknowledged. Once the service is back, it does each of them
+/// once.
 pub async fn while_it_is_away(world: &World, away: Away) {
     let leaving = names("deleted", EACH);
     let edited = EDITS.map(|(what, wanted, _)| (names(what, EACH), wanted));
@@ -140,7 +141,7 @@ pub async fn while_it_is_away(world: &World, away: Away) {
         let each = names.iter().map(String::as_str);
         each.map(move |name| (name, Some(*wanted)))
     });
-    // First those that are deleted: they are to say so before anybody knows of the outage.
+    // First the deleted ones: they must show it before the operator knows of the outage.
     let all = leaving.iter().map(|name| (name.as_str(), None));
     let all: Vec<_> = all.chain(edited).collect();
     for (name, _) in &all {
@@ -262,7 +263,7 @@ async fn what_is_asked_for_is_answered_while_a_service_of_null_results_is_silent
     answered(Away::Silent, three::null()).await;
 }
 
-/// Neither an edit that comes after another one nor the mending of a refused spec is of an Instance that says Ready.
+/// Neither an edit that follows another one nor the fix of a refused spec concerns a Ready Instance.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_edit_of_what_is_not_ready_is_answered_while_the_service_is_silent() {
     let world = Setup::default().links().begin("not-ready").await;
@@ -304,7 +305,7 @@ async fn an_edit_of_what_is_not_ready_is_answered_while_the_service_is_silent() 
     world.finish().await;
 }
 
-/// With tasks of two seconds: whoever takes the Ready of before for that of the edit returns long before their end.
+/// The tasks take two seconds: a client that mistakes the earlier Ready for that of the edit returns long before their end.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kubectl_wait_right_after_a_patch_returns_when_it_is_done_and_not_before() {
     let world = Setup::default().tasks(2_000).begin("waited").await;

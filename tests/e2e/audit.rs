@@ -1,4 +1,4 @@
-//! Each call that changes something leaves its trace: what it was, why, and at whose wish.
+//! Each mutating call leaves a trace: the operation, its reason, and the request behind it.
 
 use crate::support::{
     Setup, World, console, done, eventually, instance, mark, new_password, other_image, path_of,
@@ -9,7 +9,7 @@ use cloud_simulator::faults::{Act, Rule, When};
 use cloud_simulator::model::{Console, TaskScript};
 use serde_json::{Value, json};
 
-/// The newest entry of the history tells of this, for the spec as it stands.
+/// Asserts that the newest entry of the history has this verb and cause, for the current spec.
 fn entry(instance: &Instance, verb: Verb, cause: Cause) -> HistoryEntry {
     let entry = instance.status.as_ref().unwrap().history[0].clone();
     assert_eq!((entry.verb, entry.cause), (verb, Some(cause)), "{entry:#?}");
@@ -17,7 +17,7 @@ fn entry(instance: &Instance, verb: Verb, cause: Cause) -> HistoryEntry {
     entry
 }
 
-/// Waits for an Event with these words.
+/// Waits for an Event with this reason that contains these words.
 async fn told(world: &World, reason: &str, words: &[&str]) {
     eventually(&format!("an Event {reason} tells {words:?}"), async || {
         let events = world.events(reason).await;
@@ -191,7 +191,7 @@ async fn audit_a_server_that_was_found_or_taken_over_is_not_told_as_created() {
     let ready = world.ready("old").await;
     entry(&ready, Verb::Create, Cause::Import);
     world.told("Imported", 1).await;
-    // Both, and their Account.
+    // For both Instances and their Account.
     world.told("Available", 3).await;
     assert_eq!(world.events("Created").await.len(), 0);
     assert_eq!(lines(&world, "the service took the call").len(), 0);

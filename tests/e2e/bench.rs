@@ -1,5 +1,6 @@
-//! What a fleet costs, measured on real parts: `make bench`. Each scenario prints lines that begin with `BENCH`, a JSON object
-//! each. Nothing is asserted here but that the fleet came to be: the counts that must hold are asserted by the tests of cost.
+//! The costs of a fleet, measured with real components: `make bench`. Each scenario prints lines that begin with `BENCH`,
+//! followed by a JSON object. The benchmarks only assert that the fleet was bought; the tests of cost assert the required
+//! counts.
 
 mod creates;
 mod edits;

@@ -1,14 +1,14 @@
-//! The bounds on what is told hold beside a fleet: those of `acknowledge`, `done` and `needs`, in the same words.
+//! The bounds on reports also hold in a large fleet: those of `acknowledge`, `done` and `needs`, with the same code.
 
 use crate::support::{Setup, instance, is_ready, names};
 use crate::{acknowledge, done, needs};
 use std::time::Instant;
 
-/// As many as one operator is made for.
+/// The fleet size for which one operator is designed.
 const FLEET: usize = 1_000;
 /// Bought in parts, so that no wait is for all of them.
 const PART: usize = 100;
-/// Seconds that each task takes, and the most questions for one.
+/// Seconds that each task takes, and the maximum number of polls for one.
 const TASK: (u64, usize) = (4, 6);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

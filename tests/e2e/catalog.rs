@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::process::Output;
 use tokio::process::Command;
 
-/// Runs a command again until it was answered.
+/// Runs a command again until it gets an answer.
 async fn answered(input: &str, command: impl Fn() -> Command) -> (bool, String, String) {
     eventually("the command is answered", async || {
         let told = told(run(&mut command(), input).await);
@@ -18,7 +18,7 @@ async fn answered(input: &str, command: impl Fn() -> Command) -> (bool, String, 
     .await
 }
 
-/// Asks the service itself, the token by standard input.
+/// Calls the service directly, with the token on standard input.
 async fn direct(world: &World, arguments: &[&str]) -> (bool, String, String) {
     let command = || {
         let mut command = Command::new(PLUGIN);
@@ -29,7 +29,7 @@ async fn direct(world: &World, arguments: &[&str]) -> (bool, String, String) {
     answered(World::TOKEN, command).await
 }
 
-/// Asks through an Account in the cluster.
+/// Calls the service through an Account in the cluster.
 async fn by_account(world: &World, arguments: &[&str]) -> (bool, String, String) {
     let command = || {
         let mut command = Command::new(PLUGIN);
@@ -76,7 +76,7 @@ async fn tables_json_and_yaml_show_what_the_service_offers() {
         "colours only on a terminal: {out:?}"
     );
 
-    // What a filter in a spec means is the first row of the same filter here.
+    // A filter in a spec selects the first row of the same filter here.
     let filter = [
         "--cpu",
         "1",
@@ -164,7 +164,7 @@ async fn wide_tables_show_what_plain_ones_leave_out_of_the_same_rows() {
         ("keys", example.key, &["ID", "NAME", "CREATED"], &[]),
         ("regions", example.region, &["REGION", "ZONE NAME"], &[]),
     ] {
-        // Keys and regions are of no region.
+        // Keys and regions do not belong to a region.
         let place = if matches!(list, "keys" | "regions") {
             &[][..]
         } else {
@@ -184,7 +184,7 @@ async fn wide_tables_show_what_plain_ones_leave_out_of_the_same_rows() {
         for column in wide.iter().filter(|column| **column != "REGION") {
             assert!(!header(&usual).contains(column), "{column}: {usual}");
         }
-        // The same rows in the same order, the one of the examples among them.
+        // The same rows in the same order, including the row of the examples.
         let first = |text: &str| -> Vec<String> {
             let lines = text.lines().skip(1);
             lines
@@ -194,7 +194,7 @@ async fn wide_tables_show_what_plain_ones_leave_out_of_the_same_rows() {
         assert_eq!(first(&usual), first(&all), "{list}");
         assert!(first(&all).iter().any(|one| one == id), "{list}: {all}");
     }
-    // What stands in a wide column is what the service says.
+    // A wide column shows the service's own value.
     let flags = ["images", "--name", "Windows Server 2022", "-o", "wide"];
     let (_, all, _) = direct(&world, &[&flags[..], &here[..]].concat()).await;
     let row = all

@@ -1,4 +1,4 @@
-//! The commands as a user types them.
+//! The commands in the form in which users type them.
 
 mod completion;
 mod connection;
@@ -22,7 +22,7 @@ use serde_json::Value;
 use std::process::Output;
 use tokio::process::Command;
 
-/// What a command left behind.
+/// The result of a command.
 struct Told {
     status: i32,
     out: String,
@@ -64,7 +64,7 @@ async fn run(command: &mut Command, input: &str) -> Told {
     Told::of(support::run(command, input).await)
 }
 
-/// Runs a command as an administrator of the cluster, in the namespace of the world, until it was answered.
+/// Runs a command as an administrator of the cluster, in the namespace of the world, until it gets an answer.
 async fn asked(world: &World, arguments: &[&str], input: &str) -> Told {
     eventually("the command is answered", async || {
         let mut command = Command::new(PLUGIN);
@@ -72,7 +72,7 @@ async fn asked(world: &World, arguments: &[&str], input: &str) -> Told {
         command.arg("--kubeconfig");
         command.arg(world.shared.cluster.kubeconfig_path());
         let told = run(&mut command, input).await;
-        // Where the apiserver is too slow for one of its questions, a command goes on with what it knows.
+        // If the apiserver is too slow for one of its requests, a command continues with partial information.
         let is_partial = [&told.out, &told.err]
             .iter()
             .any(|text| text.contains("no answer from the apiserver"));
@@ -84,7 +84,7 @@ async fn asked(world: &World, arguments: &[&str], input: &str) -> Told {
     .await
 }
 
-/// Servers that were made by hand, once they run.
+/// Waits until servers that were bought externally run, and returns them.
 async fn strangers(world: &World, count: usize) -> Vec<ServerInfo> {
     let before: Vec<String> = world.sim.live_servers().into_iter().map(|s| s.id).collect();
     world.strangers(World::TOKEN, count);

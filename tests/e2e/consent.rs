@@ -1,5 +1,5 @@
-//! Whoever may create Accounts and Instances, and read no Secret, has none sent to him: a Secret consents to its use, and says
-//! where what it holds may go. The hostile service writes down every byte that it is sent.
+//! A user who may create Accounts and Instances but may not read Secrets cannot make the operator send a Secret: a Secret
+//! consents to its use, and names the endpoints for its content. The hostile service records every byte that it gets.
 
 mod commands;
 mod endpoints;
@@ -12,17 +12,17 @@ use serde_json::{Value, json};
 use service::Hostile;
 use std::time::Duration;
 
-/// What stands in Secrets that nobody gave to the operator.
+/// The contents of Secrets that do not consent.
 const CANARIES: [&str; 4] = [
     "canary-opaque-6f1c90",
     "canary-basic-2b77aa",
     "canary-labelled-with-something-else-51",
     "canary-bound-elsewhere-c4d2",
 ];
-/// Long enough for two tries at whatever is tried again by itself, but for the quiet looks of every 30 s.
+/// Long enough for two attempts at everything that is retried, except the checks of an idle Account every 30 s.
 const WINDOW: Duration = Duration::from_secs(5);
 
-/// Somebody who may create Accounts and Instances in this namespace, and nothing else.
+/// A user who may only create Accounts and Instances in this namespace.
 async fn attacker(world: &World) -> String {
     let role = json!({"apiVersion": "v1", "kind": "List", "items": [
         {
@@ -61,7 +61,7 @@ fn secret(name: &str, kind: &str, labels: &Value, annotations: &Value, data: &Va
     })
 }
 
-/// Applies something as somebody, until he is known to be allowed to.
+/// Applies a manifest as a user, once the user's permission has taken effect.
 async fn apply_as(world: &World, user: &str, manifest: &Value) {
     eventually("it is applied", async || {
         let apply = ["-n", world.namespace.as_str(), user, "apply", "-f", "-"];
@@ -74,7 +74,7 @@ async fn apply_as(world: &World, user: &str, manifest: &Value) {
     .await;
 }
 
-/// Waits until an Account tells this reason in a condition of this kind. Gives the message, which stands in Ready.
+/// Waits until an Account has this reason in a condition of this type. Returns the message of Ready.
 async fn told(world: &World, name: &str, kind: &str, reason: &str) -> String {
     let accounts = world.accounts();
     eventually(&format!("{kind} {reason} of Account {name}"), async || {
@@ -96,10 +96,10 @@ async fn told(world: &World, name: &str, kind: &str, reason: &str) -> String {
     .await
 }
 
-/// The command that a message tells to run.
+/// The command in a message.
 fn command_in(message: &str) -> Vec<String> {
     let line = message.split_once("run: kubectl ").expect(message).1;
-    // As a shell takes it apart: quotation marks hold one word together.
+    // Splits like a shell: quotation marks keep a word together.
     let mut words = vec![String::new()];
     let mut is_quoted = false;
     for letter in line.chars() {
@@ -112,14 +112,14 @@ fn command_in(message: &str) -> Vec<String> {
     words
 }
 
-/// Does what the message says.
+/// Runs the command in the message.
 async fn run_what_is_told(world: &World, message: &str) {
     let words = command_in(message);
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     world.run(&words, "").await;
 }
 
-/// The Secrets of a namespace that has other things in it than an Account: the Secret, and the key that is asked for.
+/// Secrets of a namespace with more than an Account: the Secret, and the key that is requested.
 async fn others(world: &World) -> Vec<(&'static str, &'static str)> {
     let elsewhere = json!({"cloudserver.dev/endpoint": "https://cloud.example/api"});
     let none = json!({});
@@ -157,7 +157,7 @@ async fn others(world: &World) -> Vec<(&'static str, &'static str)> {
             .run(&["apply", "-f", "-"], &manifest.to_string())
             .await;
     }
-    // What cert-manager leaves in a namespace.
+    // A Secret as cert-manager creates it.
     let pair = rcgen::generate_simple_self_signed(["web.example".to_owned()]).unwrap();
     let tls = secret(
         "web-tls",
@@ -194,7 +194,7 @@ async fn who_may_create_accounts_gets_nothing_of_any_secret_and_is_told_what_to_
     for (number, (name, _)) in wrong.iter().enumerate() {
         let evil = format!("evil-{number}");
         let message = told(&world, &evil, "Reconciling", "SecretNotConsented").await;
-        // Not a word of which keys it has.
+        // The message does not reveal the Secret's keys.
         assert!(message.contains(&format!("Secret {name} ")), "{message}");
         assert!(!message.contains("key "), "{message}");
         messages.push(message);
@@ -218,7 +218,7 @@ async fn who_may_create_accounts_gets_nothing_of_any_secret_and_is_told_what_to_
     })
     .await;
 
-    // Whatever the hostile service gets, it writes down: one Secret is labelled as the message says, and goes there.
+    // To show that the hostile service would record a Secret, one Secret is labelled as the message says, and is sent there.
     run_what_is_told(&world, &messages[0]).await;
     hostile.until_seen(CANARIES[0]).await;
     let bytes = hostile.bytes();
@@ -241,7 +241,7 @@ async fn a_secret_that_is_labelled_as_the_message_says_is_used_without_a_restart
     let mut messages = Vec::new();
     for (name, kind, labels) in [
         ("plain", "Opaque", &none),
-        // One that says something else needs another command.
+        // A Secret with a different label value needs another command.
         (
             "odd",
             "Opaque",
@@ -262,7 +262,7 @@ async fn a_secret_that_is_labelled_as_the_message_says_is_used_without_a_restart
         run_what_is_told(&world, &message).await;
         world.account_is_ready(name).await;
     }
-    // The type is as good as the label, and is there from the beginning.
+    // The type is equivalent to the label, and exists from the beginning.
     let manifest = secret(
         "typed",
         "cloudserver.dev/token",
@@ -284,13 +284,13 @@ async fn consent_that_is_withdrawn_ends_the_use_of_the_token_but_for_deletions()
     let world = Setup::default().begin("withdrawn").await;
     world.apply(&instance("web")).await;
     world.ready("web").await;
-    // One that keeps the listing and its task asked for.
+    // An Instance that keeps the listing and its task polled.
     busy(&world).await;
     let unlabel = ["label", "secret", "cloud-token", "cloudserver.dev/use-"];
     world.run(&unlabel, "").await;
     let message = told(&world, "default", "Reconciling", "SecretNotConsented").await;
     let seq = quiet(&world).await;
-    // Longer than the listings are apart while something is in flight (5 s), and than the pauses between two questions.
+    // Longer than the interval of listings during an operation (5 s), and than the pauses between two polls.
     stays(
         "nobody calls",
         Duration::from_secs(20),
@@ -300,7 +300,7 @@ async fn consent_that_is_withdrawn_ends_the_use_of_the_token_but_for_deletions()
         },
     )
     .await;
-    // Servers are not stranded by it.
+    // Servers can still be released.
     world.delete("web").await;
     world.gone("web").await;
     let busy = world.get("busy").await;
@@ -318,7 +318,7 @@ async fn consent_that_is_withdrawn_ends_the_use_of_the_token_but_for_deletions()
     world.finish().await;
 }
 
-/// Waits until no call is under way any more. Gives the last number in the ledger.
+/// Waits until no call is in progress. Returns the last number in the ledger.
 async fn quiet(world: &World) -> u64 {
     let mut last = world.sim.ledger().last_seq();
     eventually("calls that were under way have ended", async || {

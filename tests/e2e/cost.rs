@@ -1,5 +1,5 @@
-//! What a create, a deletion and a quiet fleet cost, counted in the audit log and in the service's ledger (design
-//! section 6). Events, Leases and the Account's status are counted apart.
+//! The costs of a create, a deletion and an idle fleet, by the audit log and the service's ledger (design section 6). Events,
+//! Leases and the Account's status are counted separately.
 
 use crate::support::{
     Setup, World, bought, condition, end_task, endless, eventually, insist, instance, is_ready,
@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// Paths of queries about one server, and of the listing that all share.
+/// Paths of the queries for one server, and of the shared listing.
 const TASK: &str = "/asynctask/getResult";
 const DETAIL: &str = "/instance/detail";
 const LIST: &str = "/instance/list";
@@ -90,7 +90,7 @@ async fn deletion(world: &World, most_of_create: usize) {
     world.delete("web").await;
     world.gone("web").await;
     let writes = once(world.writes().await);
-    // By the time of the request: the last line about the create may reach the log after the object shows it.
+    // Separated by the time of the request: the last line about the create may reach the log after the object shows it.
     let (of_create, of_delete): (Vec<_>, Vec<_>) = on(&writes, "web")
         .into_iter()
         .partition(|entry| entry.received_at < deleted_at);
@@ -98,19 +98,19 @@ async fn deletion(world: &World, most_of_create: usize) {
     assert!(of_create.len() <= most_of_create, "{:#?}", told(&of_create));
     let is_let_in = of_create.iter().all(|entry| entry.is_success());
     assert!(is_let_in, "refused: {:#?}", told(&of_create));
-    // An acknowledgement may be on its way when the reconcile's own write lands, on a machine so busy that a reconcile takes longer
-    // than 200 ms: the apiserver refuses it, and nothing is written.
+    // An acknowledgement may be in flight when the reconcile's own write lands, if a reconcile takes longer than 200 ms on a
+    // busy machine. The apiserver refuses it, and nothing is written.
     let written = of_delete.iter().filter(|entry| entry.is_success()).count();
     let refused = of_delete.len() - written;
     assert!(written <= 2 && refused <= 1, "{:#?}", told(&of_delete));
 }
 
-/// How many Instances make a fleet: more than one page of a listing holds (50) with the two that come on top.
+/// Size of the fleet: together with the two additional Instances, more than one page of a listing (50).
 const FLEET: usize = 52;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_converged_fleet_costs_no_write_at_a_restart_nor_in_a_quiet_minute() {
-    // A field that moves by itself costs nothing either.
+    // A field that changes continuously costs nothing, either.
     let readings = Readings {
         used_flow_grows: true,
         ..Readings::default()
@@ -137,12 +137,12 @@ async fn a_converged_fleet_costs_no_write_at_a_restart_nor_in_a_quiet_minute() {
     );
     assert!(most <= 4, "{most}");
 
-    // First a restart, then the minute: whatever a restart brings late falls into the minute.
+    // First a restart, then the minute, so that late effects of the restart fall into the minute.
     world.kill();
     let (since, seen) = (Timestamp::now(), world.sim.ledger().last_seq());
     let listings = world.sim.ledger().count(LIST);
     world.start().await;
-    // A minute: as long as the pause between two listings of a quiet account, and twice that of its Account's looks.
+    // A minute: the pause between two listings of an idle account, and twice the pause between its Account's checks.
     stays(
         "nobody writes and nobody calls",
         Duration::from_secs(65),
@@ -191,7 +191,7 @@ async fn a_converged_fleet_costs_no_write_at_a_restart_nor_in_a_quiet_minute() {
 
 /// Servers that fill twenty pages of a listing.
 const MANY: usize = 1_000;
-/// A place is listed again after a minute, or a tenth of it sooner.
+/// A zone is listed again after a minute, or up to a tenth of it sooner.
 const QUIET: Duration = Duration::from_secs(50);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -200,7 +200,7 @@ async fn an_operation_among_a_thousand_quiet_servers_costs_five_calls() {
     world.strangers(World::TOKEN, MANY);
     world.apply(&instance("web")).await;
     world.ready("web").await;
-    // A process that begins lists all at once, and again after a minute.
+    // A new process lists all zones at once, and again after a minute.
     let listed = world.sim.ledger().count(LIST);
     world.restart().await;
     let restarted = Instant::now();
@@ -236,11 +236,11 @@ async fn an_operation_among_a_thousand_quiet_servers_costs_five_calls() {
     world.finish().await;
 }
 
-/// The caches of a process's threads would count as what it holds.
+/// Without this, thread caches of the allocator would count as used memory.
 const WITHOUT_CACHES: (&str, &str) = ("_RJEM_MALLOC_CONF", "tcache:false");
-/// What is counted: fleets of so many, so that what is there without any falls out. Tables have just doubled for either.
+/// Sizes of two fleets, whose difference excludes fixed costs. At both sizes, tables have just doubled.
 const FLEETS: [usize; 2] = [120, 460];
-/// Bytes of the allocator for an Instance that was bought a moment ago, with its Secret: a fifth more than were measured.
+/// Allocated bytes per recently bought Instance with its Secret: a fifth more than measured.
 const OF_AN_INSTANCE: usize = 9_000;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -267,14 +267,14 @@ async fn history(world: &World) -> usize {
     world.get("web").await.status.unwrap().history.len()
 }
 
-/// What was said is of the spec that stands.
+/// Whether status is for the current spec.
 fn settled(instance: &Instance) -> bool {
     let status = instance.status.as_ref().unwrap();
     Some(status.observed_generation) == instance.metadata.generation
         && condition(instance, "Reconciling").is_none()
 }
 
-/// All are ready, and the Account has told of all servers: its status follows counts at most once in 30 s.
+/// Waits until all are ready, and the Account's status shows all servers: counts are written at most once in 30 s.
 async fn converged(world: &World) {
     eventually("the fleet is ready", async || {
         let all = world.all().await;

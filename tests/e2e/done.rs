@@ -1,4 +1,5 @@
-//! What is done is told when it is done: of tasks of every length, the first of their kind too, and at few questions.
+//! A completed operation is reported when it completes: for tasks of every length, including the first of its kind, and with
+//! few polls.
 
 use crate::support::{Mark, Setup, Told, World, done, instance, mark, other_image, three, within};
 use cloud_server_operator::api::Verb;
@@ -31,7 +32,7 @@ fn ended(world: &World, since: &Mark) -> Timestamp {
     Timestamp::from_millisecond(i64::try_from(at.as_millis()).unwrap()).unwrap()
 }
 
-/// A server is bought, if it is the first turn, and reinstalled, at a service whose tasks take so long.
+/// Buys a server in the first turn and then reinstalls it, at a service whose tasks take this long.
 pub async fn tells_when_done(world: &World, (seconds, most): (u64, usize), turns: usize) {
     let (mut since, mut figures, mut told) = (Mark::default(), Vec::new(), None);
     for turn in 0..turns {
@@ -53,7 +54,7 @@ pub async fn tells_when_done(world: &World, (seconds, most): (u64, usize), turns
         done(world, "erased", &since, &[verb]).await;
         let (at, generation) = (ended(world, &since), asked.metadata.generation.unwrap());
         let ready = told.done(world, &since, generation).await;
-        // What was written while it ran was not that it is done.
+        // No write during the task reported its completion.
         assert!(ready >= at, "Ready at {ready}, ended at {at}");
         figures.push(ready.duration_since(at));
         let calls = world.calls_since(since.seq);

@@ -1,5 +1,5 @@
-//! What others do to a server at the service's console, and to the record in the cluster: told within one listing of a quiet
-//! fleet (60 s), and never a reason to erase, buy or release anything.
+//! External changes of a server at the service's console, and of the record in the cluster: reported within one listing of an
+//! idle fleet (60 s), and never a reason to erase, buy or release anything.
 
 use crate::support::{
     Mark, Setup, World, busy, condition, console, counts, create_calls, done, eventually, instance,
@@ -21,7 +21,7 @@ async fn ready(setup: Setup, name: &str) -> (World, Instance) {
     (world, ready)
 }
 
-/// A migration takes minutes, and passes by itself.
+/// A migration takes minutes, and ends without help.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_state_that_is_not_known_is_waited_for_without_a_call_and_without_drift() {
     let (world, web) = ready(Setup::default(), "migrating").await;
@@ -60,7 +60,7 @@ async fn a_state_that_is_not_known_is_waited_for_without_a_call_and_without_drif
     world.finish().await;
 }
 
-/// The object is lost and a backup brings it back, while no operator runs: same name and record, another UID, no status.
+/// The object is lost and restored from a backup while no operator runs: same name and record, another UID, no status.
 async fn restore(world: &mut World, backup: &Instance) {
     world.kill();
     world.delete("web").await;
@@ -120,7 +120,7 @@ async fn image_power_and_name_changed_at_the_console_are_each_told() {
         name.contains(&servers[2].name),
         "the name to give back: {name}"
     );
-    // The power is not only told: it is put back.
+    // The power state is not only reported, but restored.
     eventually(
         "it is started again, and an Event tells of it",
         async || {
@@ -142,7 +142,7 @@ async fn image_power_and_name_changed_at_the_console_are_each_told() {
         "{}",
         world.ledger_text()
     );
-    // Put back at the console, all is well without anything being called.
+    // After the changes were undone at the console, all is well without any call.
     let more = busy(&world).await;
     let (image, name) = (servers[0].image.clone(), servers[2].name.clone());
     console(
@@ -174,7 +174,7 @@ async fn image_power_and_name_changed_at_the_console_are_each_told() {
     world.finish().await;
 }
 
-/// Without its marker nothing proves any more that the server is ours.
+/// Without its marker, nothing proves that the server is ours.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_done_to_a_renamed_server_until_it_has_its_name_again() {
     let (mut world, web) = ready(Setup::default(), "renamed").await;
@@ -235,7 +235,7 @@ async fn a_server_that_vanished_is_not_bought_again_although_its_status_is_lost_
     world.finish().await;
 }
 
-/// A service whose words for "no such instance" are none that we know: the Account names them.
+/// A service whose codes for "no such instance" are unusual: the Account names them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn words_of_the_service_for_what_is_gone_are_read_as_the_account_says() {
     let (world, web) = ready(Setup::default(), "own-words").await;
@@ -261,7 +261,7 @@ async fn words_of_the_service_for_what_is_gone_are_read_as_the_account_says() {
     };
     looked(1).await;
     world.delete("web").await;
-    // Whether it may be released shows in its detail.
+    // The detail shows whether it may be released.
     looked(world.sim.faults().hits(looks) + 2).await;
     let held = world.get("web").await;
     assert!(!held.finalizers().is_empty(), "{}", outline(&held));
@@ -273,7 +273,7 @@ async fn words_of_the_service_for_what_is_gone_are_read_as_the_account_says() {
     world.finish().await;
 }
 
-/// The record is as old as the backup: what was done since is not undone and not done again.
+/// The record is as old as the backup: later operations are neither undone nor repeated.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_old_backup_erases_and_restarts_nothing() {
     let (mut world, web) = ready(Setup::default(), "old-backup").await;
@@ -293,7 +293,7 @@ async fn an_old_backup_erases_and_restarts_nothing() {
     assert_eq!(drifted.status.as_ref().unwrap().id.as_ref(), Some(&server));
     quiet(&world, "web").await;
     assert_eq!(posts(&world, 0).len(), before, "{}", world.ledger_text());
-    // What the server has is accepted.
+    // The server's current state is accepted.
     world.apply(&newer).await;
     world.ready("web").await;
     quiet(&world, "web").await;
@@ -307,7 +307,7 @@ async fn the_record_of_another_instance_is_not_believed() {
     world.apply(&instance("other")).await;
     let other = world.ready("other").await;
     let (first, second) = (world.only_server(&web).id, world.only_server(&other).id);
-    // The record of the first put upon the second, which has a server of its own.
+    // The second Instance, which has its own server, gets the record of the first.
     let edit = format!("{BINDING}={}", web.annotations()[BINDING]);
     world
         .run(&["annotate", "--overwrite", "instance", "other", &edit], "")
@@ -338,12 +338,12 @@ async fn the_record_of_another_instance_is_not_believed() {
     world.finish().await;
 }
 
-/// What somebody does to the object while an operation runs.
+/// A user's change of the object while an operation runs.
 #[derive(Clone, Copy, Debug)]
 enum Loss {
-    /// The status is wiped: with it the receipt of a password change, a start or a stop.
+    /// The status is wiped, including the receipt of a password change, a start or a stop.
     Status,
-    /// `kubectl replace` by the bare manifest: with it the receipt of a reinstall or a restart.
+    /// `kubectl replace` with the bare manifest, which removes the receipt of a reinstall or a restart.
     Record,
 }
 
@@ -370,7 +370,7 @@ async fn lost_in_flight(verb: Verb, loss: Loss) {
     .await;
     match loss {
         Loss::Status => world.wipe_status("web").await,
-        // Again when a write of the operator came in between, as a user would.
+        // Repeated if the operator writes in between, as a user would.
         Loss::Record => {
             eventually("replaced", async || {
                 let replaced = world
@@ -415,7 +415,7 @@ async fn lost_in_flight(verb: Verb, loss: Loss) {
     assert_eq!(server.status, power);
     let (accepted, completed) = counts(&world, verb, None);
     println!("LOST {verb:?} {loss:?}: accepted {accepted}, completed {completed}");
-    // Of a password change and a restart the server shows nothing: they may be made once more.
+    // The server does not show the effect of a password change or a restart, so these may be repeated.
     let most = match verb {
         Verb::ModifyPassword | Verb::Restart => 2,
         _ => 1,

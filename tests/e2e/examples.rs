@@ -1,4 +1,4 @@
-//! Every manifest in `examples/`, as it stands in its file.
+//! Every manifest in `examples/`, without changes.
 
 use crate::support::{Setup, World, is_ready, outline, reason};
 use cloud_simulator::Simulator;
@@ -11,19 +11,19 @@ const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
 const DEFINITIONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../crds");
 const README: &str = include_str!("../../README.md");
 
-/// Where the examples' Account says that the service is, and its token.
+/// The service's URL in the examples' Account, and its token.
 const SERVICE: (&str, &str) = ("http://127.0.0.1:8090", "example-token");
 
-/// Instances that are not to have a server here, and why. All others become Ready.
+/// Instances that get no server here, with the reason. All others become Ready.
 const WITHOUT_SERVER: [(&str, &str); 4] = [
-    // The examples' Account does not let them; `import.rs` plays them with one that does.
+    // The examples' Account does not allow them; `import.rs` plays them with one that does.
     ("legacy-1", "ImportDenied"),
     ("legacy-2", "ImportDenied"),
     ("watched", "NotBought"),
     ("held", "Paused"),
 ];
 
-/// The manifests of the folder, by file; what kustomize is told is none.
+/// The manifests in the folder, without the files for kustomize.
 fn files() -> Vec<PathBuf> {
     let entries = std::fs::read_dir(EXAMPLES).unwrap();
     let paths = entries.map(|entry| entry.unwrap().path());
@@ -37,7 +37,7 @@ fn files() -> Vec<PathBuf> {
     files
 }
 
-/// The text of a manifest, with the service of this world in it.
+/// The text of a manifest, with this world's service.
 fn text(world: &World, file: &Path) -> String {
     let text = std::fs::read_to_string(file).unwrap();
     let text = text.replace(SERVICE.0, world.sim.url());
@@ -61,7 +61,7 @@ async fn every_example_is_accepted_as_it_stands() {
         let path = file.to_str().unwrap();
         let apply = ["apply", "--dry-run=server", "-f", path];
         world.run(&apply, "").await;
-        // Strictly: a field that the schema does not know would be dropped with a warning.
+        // Strictly, since a field that is not in the schema would otherwise be dropped with a warning.
         let apply = [
             "apply",
             "--server-side",
@@ -100,7 +100,7 @@ async fn every_example_does_what_it_says() {
             None => world.until(name, "is Ready", is_ready).await,
         };
     }
-    // Limits that come later release nothing.
+    // Limits that are added later release nothing.
     let limits = PathBuf::from(EXAMPLES).join("account-limits.yaml");
     world.run(&apply, &text(&world, &limits)).await;
     let account = world.account_is_ready("default").await;
@@ -155,7 +155,7 @@ async fn the_example_of_other_paths_is_understood_by_a_service_that_has_them() {
         .path(Endpoint::InstanceList, "/v2/instance/list")
         .path(Endpoint::TaskResult, "/v2/task/result");
     let moved = moved.start().await.unwrap();
-    // The Secret comes with account.yaml, as for every example.
+    // The Secret comes from account.yaml, as for every example.
     for file in ["account.yaml", "account-paths.yaml", "instance-key.yaml"] {
         let text = text(&world, &PathBuf::from(EXAMPLES).join(file));
         let text = text.replace(world.sim.url(), moved.url());
@@ -168,7 +168,7 @@ async fn the_example_of_other_paths_is_understood_by_a_service_that_has_them() {
     world.delete(&names[0]).await;
     world.gone(&names[0]).await;
     let ledger = moved.ledger();
-    // It answers there alone, and books calls under the documented paths.
+    // The service answers only there, and its ledger uses the documented paths.
     for path in ["/instance/detail", "/instance/list", "/asynctask/getResult"] {
         assert!(ledger.count(path) > 0, "{path}: {:?}", ledger.counts());
     }

@@ -1,5 +1,5 @@
-//! Servers that are paid in advance: status shows when they expire, and a condition warns of it. The service shows the time in its
-//! listing alone, and in its own time zone.
+//! Servers that are paid in advance: status shows when they expire, and a condition warns. The service shows the time only in
+//! its listing, and in its own time zone.
 
 use crate::support::{Setup, condition, effects, instance, quiet};
 use cloud_server_operator::api::Instance;
@@ -70,7 +70,7 @@ async fn the_time_of_expiry_is_read_in_the_time_zone_of_the_account() {
     let server = world.only_server(&web);
     let bought = i64::try_from(server.created_at.as_millis() / 1000).unwrap();
     let shown = web.status.as_ref().unwrap().expire_time.as_ref().unwrap();
-    // Written eight hours ahead of UTC, and read as three and a half behind.
+    // The service's time zone is eight hours ahead of UTC; the Account's setting is three and a half hours behind.
     assert_eq!(shown.0.as_second(), bought + 30 * 24 * 3600 + 23 * 1800);
     assert_eq!(expiring(&web), None);
     world.ready("web").await;

@@ -1,7 +1,8 @@
-//! Faults of the service: each on each verb, on each query, on tasks and on listings. A fault comes, or stays for a while,
-//! and goes; then the Instance is as its spec says, nobody had to help, and what must not be done twice was not.
+//! Faults of the service: each on each verb, on each query, on tasks and on listings. A fault appears once, or lasts for a
+//! while, and ends. Then the Instance has the state of its spec without human action, and no operation was repeated that must
+//! not be.
 //!
-//! The Instances of a test share a world and meet their faults at the same time.
+//! The Instances of a test share a world and get their faults at the same time.
 
 mod listings;
 mod tasks;
@@ -20,7 +21,7 @@ use kube::ResourceExt;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
-/// An answer that says nothing of the outcome, or is no answer.
+/// Answers without information about the outcome, and malformed answers.
 fn spoilt() -> Vec<(&'static str, Act)> {
     vec![
         ("truncated", Act::Truncate),
@@ -42,7 +43,7 @@ fn error(status: u16, when: When) -> Act {
     }
 }
 
-/// What can become of a call that changes something; each name is an Instance's.
+/// The faults of a mutating call; each name is an Instance's.
 fn on_mutations() -> Vec<(&'static str, Act)> {
     let (before, after) = (When::BeforeEffect, When::AfterEffect);
     let mut all = vec![
@@ -62,14 +63,14 @@ fn on_mutations() -> Vec<(&'static str, Act)> {
         ),
         ("slow", Act::SlowBytes { millis: 10 }),
         ("doubled", Act::Duplicate),
-        // Earlier than the settling time.
+        // Before the end of the settling time.
         ("late", Act::Late { millis: 1_000 }),
     ];
     all.extend(spoilt());
     all
 }
 
-/// Applies Instances, one for each name, and waits until they are as wanted.
+/// Applies an Instance for each name, and waits until they have their desired state.
 async fn fleet(world: &World, names: &[&str], wanted: impl Fn(&str) -> Value) -> Vec<Instance> {
     for name in names {
         world.apply(&wanted(name)).await;
@@ -104,7 +105,7 @@ async fn did(world: &World, name: &str, verb: Verb) -> Instance {
         .await
 }
 
-/// As the spec says, on one server.
+/// Asserts that the Instance has the state of its spec, on one server.
 fn is_as_wanted(world: &World, instance: &Instance, password: &str) {
     let server = world.only_server(instance);
     assert_eq!(id_of(instance), server.id);
@@ -120,7 +121,7 @@ fn is_as_wanted(world: &World, instance: &Instance, password: &str) {
     );
 }
 
-/// Each fault once on a verb of an Instance of its own.
+/// Each fault once, on a verb of a separate Instance.
 async fn each_fault_on(verb: Verb) {
     let world = Setup::default().begin("faults").await;
     let faults = on_mutations();
@@ -228,7 +229,7 @@ async fn each_fault_on(verb: Verb) {
         is_as_wanted(&world, &now, password);
         let (accepted, completed) = counts(&world, verb, Some(&id_of(&now)));
         println!("FAULT {verb:?} {name}: accepted {accepted}, completed {completed}");
-        // Only where nothing shows whether it was done it may be done once more.
+        // An operation may be repeated only if nothing shows whether it was done.
         let readable = matches!(name.as_str(), "slow" | "doubled" | "says-no");
         let hidden = matches!(verb, Verb::ModifyPassword | Verb::Restart);
         let most = if hidden && !readable { 2 } else { 1 };
@@ -251,7 +252,7 @@ async fn uids(world: &World) -> Vec<(String, String)> {
     each.map(|(name, i)| (name, i.uid().unwrap())).collect()
 }
 
-/// The Instance as it asks for the verb.
+/// The manifest that requests the verb.
 fn changed(name: &str, verb: Verb) -> Value {
     match verb {
         Verb::Reinstall => other_image(name),
@@ -280,7 +281,7 @@ faults_on! {
     each_fault_on_a_release_ends_with_nothing_left: Release;
 }
 
-/// The longest wait of the client is a minute: one call hangs, and nobody else waits for it.
+/// The longest wait of the client is a minute: one call hangs, and no other call waits for it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_hangs_is_given_up_and_holds_nobody_else() {
     let world = Setup::default().begin("hang").await;
@@ -300,12 +301,12 @@ async fn a_call_that_hangs_is_given_up_and_holds_nobody_else() {
     world.apply(&instance("other")).await;
     let other = world.ready("other").await;
     let hangs = world.get("hangs").await;
-    // Given up after a minute; on a machine that stood still that may be over.
+    // The client gives up after a minute, which may be over on a stalled machine.
     assert!(
         !is_ready(&hangs) || hung.elapsed() > Duration::from_secs(55),
         "it hung, or the test tests nothing"
     );
-    // A query hangs as well, half as long.
+    // A query hangs as well, for half of the time.
     let detail = Rule::on("/instance/detail", hang(When::BeforeEffect));
     world.sim.fault(detail.containing(&id_of(&other)).times(1));
     world.apply(&stopped("other")).await;
@@ -315,7 +316,7 @@ async fn a_call_that_hangs_is_given_up_and_holds_nobody_else() {
     world.finish().await;
 }
 
-/// What queries can answer.
+/// The faulty answers to queries.
 fn on_queries() -> Vec<(&'static str, Act)> {
     let mut all = spoilt();
     let before = When::BeforeEffect;
@@ -325,7 +326,7 @@ fn on_queries() -> Vec<(&'static str, Act)> {
     all
 }
 
-/// The first answers to a query are spoilt, each in another way, while as many Instances are bought and stopped.
+/// The first answers to a query are faulty, each in another way, while the same number of Instances are bought and stopped.
 async fn spoilt_answers_of(path: &str, faults: &[(&'static str, Act)]) {
     let world = Setup::default().begin("queries").await;
     let old = fleet(&world, &["old-1", "old-2"], instance).await;

@@ -1,5 +1,6 @@
-//! What tools of GitOps do with our objects, on a real apiserver: who owns which field, what is left to apply once all is done,
-//! and the repository that users copy. What they say at each moment of each verb is judged in virtual time (`tests/protocol`).
+//! How GitOps tools work with our objects, on a real apiserver: the owner of each field, the differences that remain once all
+//! is done, and the repository that users copy. The tools' verdicts at each moment of each verb are judged in virtual time
+//! (`tests/protocol`).
 
 mod argocd;
 mod flux;
@@ -24,7 +25,7 @@ const OPERATOR: &str = "cloud-server-operator";
 const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/gitops");
 const CHECKS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/argocd");
 
-/// The fields of an entry, each by its path: leaves alone, since managers share the branches that lead to theirs.
+/// The fields of an entry, each by its path. Only leaves, since managers share the branches above their leaves.
 fn leaves(fields: &Value, path: &str, found: &mut BTreeSet<String>) {
     let Some(below) = fields.as_object().filter(|below| !below.is_empty()) else {
         found.insert(path.to_owned());
@@ -39,7 +40,7 @@ fn leaves(fields: &Value, path: &str, found: &mut BTreeSet<String>) {
     }
 }
 
-/// Who owns which leaves. An object and its status are written through two doors: the same manager has an entry for each.
+/// The owners of leaves. An object and its status are written through two endpoints, and a manager has an entry for each.
 fn owners(entries: Option<&Vec<ManagedFieldsEntry>>) -> BTreeMap<String, BTreeSet<String>> {
     let mut owners: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for entry in entries.into_iter().flatten() {
@@ -50,7 +51,7 @@ fn owners(entries: Option<&Vec<ManagedFieldsEntry>>) -> BTreeMap<String, BTreeSe
     owners
 }
 
-/// Whether the user has the whole spec, the operator its own marks and status, and nobody else anything.
+/// Asserts that the user owns the whole spec, the operator its own marks and status, and no other manager anything.
 fn nothing_is_shared(object: &impl ResourceExt, marks: &[&str]) {
     let owners = owners(object.meta().managed_fields.as_ref());
     let managers: Vec<&str> = owners.keys().map(String::as_str).collect();
@@ -72,7 +73,7 @@ where
     serde_json::to_value(api.get(name).await.unwrap()).unwrap()
 }
 
-/// What Flux and Argo CD take it for.
+/// The verdicts of Flux and Argo CD on the object.
 fn taken_for(object: &Value) -> [String; 2] {
     let objects = [object.clone()];
     let flux = judges::kstatus(&objects).remove(0);
@@ -85,7 +86,7 @@ async fn user_and_operator_share_no_field_and_nothing_is_left_to_apply() {
     let mut world = Setup::default().without_operator().begin("gitops").await;
     let (web, old) = (instance("web"), instance("old"));
     world.kubectl_apply(&web).await.unwrap();
-    // The schema's own defaults: what no operator has read yet is not done.
+    // With the schema's defaults, before an operator has read it, an object is not done.
     let fresh = read(world.instances(), "web").await;
     assert_eq!(taken_for(&fresh), ["InProgress", "Progressing"]);
     let fresh = read(world.accounts(), "default").await;
@@ -108,7 +109,7 @@ async fn user_and_operator_share_no_field_and_nothing_is_left_to_apply() {
     nothing_is_shared(&ready, &marks);
     nothing_is_shared(&account, &[]);
     let server_side = ["--server-side", "--field-manager=user", "-f", "-"];
-    // Each as it was applied, from either side: no difference, and no conflict.
+    // As applied, from either side: no difference, and no conflict.
     let mut all = web.clone();
     let diff = [&["diff"], &server_side[..]].concat();
     world.run(&diff, &all.to_string()).await;
@@ -124,7 +125,7 @@ async fn user_and_operator_share_no_field_and_nothing_is_left_to_apply() {
         would_be["metadata"]["generation"],
         is["metadata"]["generation"]
     );
-    // And where something is left to apply, both say so.
+    // If something is left to apply, both show it.
     all = other_image("web");
     let (is_clean, told) = world.kubectl(&diff, &all.to_string()).await;
     assert!(!is_clean && told.contains("+    id: "), "{told}");
@@ -133,7 +134,7 @@ async fn user_and_operator_share_no_field_and_nothing_is_left_to_apply() {
     world.finish().await;
 }
 
-/// Objects of a rendered folder.
+/// The objects of a rendered folder.
 async fn rendered(world: &World, folder: &Path) -> Vec<Value> {
     let (done, text) = world
         .kubectl(&["kustomize", folder.to_str().unwrap()], "")
@@ -147,7 +148,7 @@ fn wave(object: &Value) -> i64 {
     wave.as_str().map_or(0, |wave| wave.parse().unwrap())
 }
 
-/// What the External Secrets Operator makes of it.
+/// The Secret that the External Secrets Operator creates from it.
 fn secret_of(external: &Value) -> Value {
     let target = &external["spec"]["target"];
     let key = external["spec"]["data"][0]["secretKey"].as_str().unwrap();
@@ -156,16 +157,16 @@ fn secret_of(external: &Value) -> Value {
         "metadata": target["template"]["metadata"],
         "stringData": {key: World::TOKEN},
     });
-    // The name of the Secret, unless spec.target.name has another one.
+    // The name of the Secret, unless spec.target.name sets another one.
     secret["metadata"]["name"] = external["metadata"]["name"].clone();
-    // A Secret in the repository bears the wave's annotation itself.
+    // A Secret in the repository has the wave's annotation itself.
     for (name, value) in external["metadata"]["annotations"].as_object().unwrap() {
         secret["metadata"]["annotations"][name] = value.clone();
     }
     secret
 }
 
-/// A manifest of the repository as it is applied here: in this namespace, with the service of this world.
+/// A manifest of the repository, changed for this namespace and this world's service.
 fn here(world: &World, object: &Value) -> Value {
     let mut object = match object["kind"] == "ExternalSecret" {
         true => secret_of(object),
@@ -177,7 +178,7 @@ fn here(world: &World, object: &Value) -> Value {
     serde_json::from_str(&text).unwrap()
 }
 
-/// Somebody edits an Instance of the repository in the cluster.
+/// A user edits an Instance of the repository in the cluster.
 async fn takes_image_by_hand(world: &World, image: &Value) {
     let edit = json!({"spec": {"image": {"id": image}}}).to_string();
     let patch = ["patch", "instance", "web-1", "--type=merge", "-p", &edit];

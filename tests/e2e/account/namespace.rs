@@ -1,4 +1,4 @@
-//! A namespace that is deleted Secret and Account first, while the operator does not live through it.
+//! A namespace whose Secret and Account are deleted first, while the operator is killed or not running.
 
 use crate::support::{
     Setup, World, delete, eventually, insist, instance, kubectl, names, outline, reason, stays,
@@ -45,7 +45,7 @@ pub(crate) async fn until_no_copy(world: &World) {
     .await;
 }
 
-/// Secret and Account go first, then the namespace: the worst order.
+/// Deletes Secret and Account, then the namespace: the worst order.
 pub(crate) async fn delete_namespace(world: &World) -> Api<Namespace> {
     for secret in ["cloud-token", "login"] {
         delete(&world.secrets(), secret).await;
@@ -120,7 +120,7 @@ async fn a_namespace_goes_with_its_servers_although_it_was_deleted_while_no_oper
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_copy_holds_endpoint_and_token_follows_the_token_and_goes_with_the_last_that_needs_it() {
     let mut world = Setup::default().keeps_tokens().begin("copy").await;
-    // Nobody needs it yet.
+    // No Instance needs it yet.
     world.apply(&unpayable("never")).await;
     world.until_reason("never", "LoginSecretNotFound").await;
     assert_eq!(copies(&world).await.len(), 0);
@@ -136,7 +136,7 @@ async fn a_copy_holds_endpoint_and_token_follows_the_token_and_goes_with_the_las
         (&json!(world.namespace), &json!("default"))
     );
 
-    // One that the service does not take changes nothing; one that it takes does.
+    // A token that the service refuses does not change the copy; an accepted one does.
     world.secret("cloud-token", "token", "not-taken").await;
     eventually("the token is refused", async || {
         let account = insist("read it", async || world.accounts().get("default").await)
@@ -158,7 +158,7 @@ async fn a_copy_holds_endpoint_and_token_follows_the_token_and_goes_with_the_las
     let rotated = until_copied(&world, "taken-canary-8c").await;
     assert!(!world.logs().contains("taken-canary-8c"));
 
-    // What is as it should be is not written, by a new process neither.
+    // An up-to-date copy is not written again, not even by a new process.
     world.restart().await;
     world.ready("web").await;
     stays(
@@ -179,7 +179,7 @@ async fn a_copy_holds_endpoint_and_token_follows_the_token_and_goes_with_the_las
     world.finish().await;
 }
 
-/// An Instance whose login is not there.
+/// An Instance whose login Secret does not exist.
 fn unpayable(name: &str) -> Value {
     let mut manifest = instance(name);
     manifest["spec"]["login"]["passwordSecretRef"]["name"] = json!("no-such-login");
@@ -204,7 +204,7 @@ async fn without_copies_a_restart_in_the_middle_needs_a_human_as_before() {
     })
     .await;
     assert_eq!(world.sim.live_servers().len(), 1);
-    // The human.
+    // The human action.
     let free = json!([{"op": "remove", "path": "/metadata/finalizers"}]);
     let patch: Patch<()> = Patch::Json(serde_json::from_value(free).unwrap());
     let web = world.get("web").await;
@@ -214,7 +214,7 @@ async fn without_copies_a_restart_in_the_middle_needs_a_human_as_before() {
     let freed = insist("the Instance is let go", async || {
         tries += 1;
         match instances.patch("web", &params, &patch).await {
-            // It is gone, by an earlier try whose answer was lost.
+            // An earlier attempt, whose answer was lost, succeeded.
             Err(kube::Error::Api(status)) if status.code == 404 && tries > 1 => Ok(()),
             freed => freed.map(|_| ()),
         }
@@ -237,7 +237,7 @@ async fn without_copies_a_restart_in_the_middle_needs_a_human_as_before() {
 async fn the_operator_may_delete_secrets_in_its_own_namespace_alone() {
     let world = Setup::default().without_operator().begin("rights").await;
     let user = format!("--as=system:serviceaccount:{OWN}:cloud-server-operator");
-    // Writing them elsewhere is what `secret-writer` allows, which is applied here too; its policy confines it:
+    // `secret-writer`, which is applied here too, allows writes in other namespaces; its policy confines them:
     // `login/rights.rs`.
     for verb in ["delete", "update", "deletecollection"] {
         for (namespace, may) in [(OWN, verb == "delete"), (world.namespace.as_str(), false)] {

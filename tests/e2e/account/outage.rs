@@ -1,4 +1,4 @@
-//! A service that does not answer is told within half a minute, once, with since when; and so is that it is back.
+//! A service that does not answer is reported within half a minute, once, with the time since when; so is its return.
 
 use super::until_account;
 use crate::support::{
@@ -12,7 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::json;
 use std::time::{Duration, Instant};
 
-/// From the first call that fails to the word of it, and from the service's return to the word of that.
+/// Maximum time from the first failed call to its report, and from the service's return to the report of that.
 const BOUND: Duration = Duration::from_secs(30);
 
 fn ready(account: &Account) -> Option<&Condition> {
@@ -30,7 +30,7 @@ async fn until_says(world: &World, reason: &str) -> Account {
     .await
 }
 
-/// Waits until an Event of the Account was told, once.
+/// Waits until exactly one such Event of the Account was published.
 async fn until_event(world: &World, reason: &str) {
     eventually(&format!("one Event {reason} of the Account"), async || {
         let mut events = world.events(reason).await;
@@ -56,7 +56,7 @@ async fn account_writes(world: &World, since: Timestamp) -> Vec<String> {
     writes.map(|entry| format!("{entry:?}")).collect()
 }
 
-/// The service goes away while a server is to be stopped, and comes back.
+/// The service becomes unavailable while a server must be stopped, and returns.
 async fn is_told(world: &World, away: impl AsyncFnOnce(), back: impl AsyncFnOnce()) {
     let fleet = names("web", 3);
     world.apply_all(&fleet, instance).await;
@@ -77,7 +77,7 @@ async fn is_told(world: &World, away: impl AsyncFnOnce(), back: impl AsyncFnOnce
     }
     until_event(world, "ServiceUnreachable").await;
 
-    // Tries move nothing of it.
+    // Retries change nothing in it.
     let begun = Timestamp::now();
     stays("the same", Duration::from_secs(45), async || {
         match world.accounts().get("default").await {
@@ -86,7 +86,7 @@ async fn is_told(world: &World, away: impl AsyncFnOnce(), back: impl AsyncFnOnce
         }
     })
     .await;
-    // Nobody is at work in the zone any more: that is counted, once.
+    // No Instance is in flight in the zone any more: this count is written, once.
     let writes = account_writes(world, begun).await;
     assert!(writes.len() <= 1, "{writes:#?}");
     for name in &fleet[1..] {
@@ -199,7 +199,7 @@ async fn an_account_in_arrears_is_not_ready_until_it_buys_again_and_all_else_goe
             is_ready(i) && shows.is_some_and(|shows| shows == "STOPPED")
         })
         .await;
-    // Counts follow at most every 30 s: what is still to be written is not the restart's doing.
+    // Counts are written at most every 30 s, so the test waits for them before the restart.
     until_account(&world, "nothing is in flight", |account| {
         let status = account.status.as_ref()?;
         let used = status.limits.as_ref()?.instances.used;

@@ -1,4 +1,4 @@
-//! A token that the service refuses, and one whose Secret gets another name.
+//! A token that the service refuses, and a token whose Secret gets another name.
 
 use super::until_account;
 use crate::support::{Setup, World, condition, delete, instance, names, outline, reason, stays};
@@ -26,7 +26,7 @@ async fn a_refused_token_is_told_by_the_account_changes_no_server_and_all_go_on_
     .await;
     let standing = world.all().await;
     let since = Timestamp::now();
-    // Longer than the pause between two tries of the token (25 s).
+    // Longer than the pause between two attempts with the token (25 s).
     stays("what was seen", Duration::from_secs(30), async || {
         let now = world.all().await;
         let differs = before
@@ -37,11 +37,12 @@ async fn a_refused_token_is_told_by_the_account_changes_no_server_and_all_go_on_
     .await;
     let mut told = world.all_writes_since(since).await;
     told.retain(|e| e.resource == "accounts");
-    // Counts from before the refusal (what was in flight, who waits) follow once, within 30 s.
+    // Counts from before the refusal (in flight, waiting) are written once, within 30 s.
     assert!(told.len() <= 1, "{told:#?}");
     let mut took = mended(&world, "rotated-canary-3d", &new).await;
     world.all_ready(&new).await;
-    // A stall makes any one of them late; the best of three tells the Secret's event from the next try of the token.
+    // A stall can delay any single one. The best of three distinguishes the reaction to the Secret's event from the next
+    // attempt with the token.
     for (token, beginning) in [("rotated-canary-4e", "more"), ("rotated-canary-5f", "last")] {
         if took < BY_EVENT {
             break;
@@ -58,10 +59,10 @@ async fn a_refused_token_is_told_by_the_account_changes_no_server_and_all_go_on_
     world.finish().await;
 }
 
-/// Sooner than the next try of a token that was refused (25 s).
+/// Sooner than the next attempt with a refused token (25 s).
 const BY_EVENT: Duration = Duration::from_secs(15);
 
-/// Writes the token that the service takes. Gives how long it took until all of these were bought.
+/// Writes a token that the service accepts. Returns how long it took until all of these were bought.
 async fn mended(world: &World, token: &str, new: &[String]) -> Duration {
     let begun = Instant::now();
     world.secret("cloud-token", "token", token).await;
@@ -70,7 +71,7 @@ async fn mended(world: &World, token: &str, new: &[String]) -> Duration {
     begun.elapsed()
 }
 
-/// How late a watch shows an edit: the operator reads the other watch several times before.
+/// How late a watch delivers an edit: the operator reads the other watch several times before.
 const LATE: Duration = Duration::from_secs(4);
 
 /// GitOps tools create the new Secret, edit the Account and delete the former Secret, all within a second.

@@ -1,4 +1,4 @@
-//! Zones fail one by one, and each says since when.
+//! Zones fail independently, and each reports since when.
 
 use super::until_account;
 use crate::support::{Setup, World, instance, stays, with};
@@ -6,7 +6,7 @@ use cloud_server_operator::api::{Account, AccountStatus, PlaceInventory};
 use serde_json::json;
 use std::time::Duration;
 
-/// What the Account tells of the zone that there is, and of the other one.
+/// The Account's status of the existing zone, and of the other one.
 fn zones(status: &AccountStatus) -> Option<(&PlaceInventory, &PlaceInventory)> {
     let there = cloud_simulator::catalogue::example().zone;
     let (known, other): (Vec<_>, Vec<_>) = status.inventory.iter().partition(|z| z.zone == there);
@@ -16,7 +16,7 @@ fn zones(status: &AccountStatus) -> Option<(&PlaceInventory, &PlaceInventory)> {
     }
 }
 
-/// The servers of the zone that there is are told, and that the other one fails.
+/// The status if it shows the servers of the existing zone and the failure of the other.
 fn one_fails(account: &Account) -> Option<AccountStatus> {
     let status = account.status.as_ref()?;
     let (known, other) = zones(status)?;
@@ -26,7 +26,7 @@ fn one_fails(account: &Account) -> Option<AccountStatus> {
     (is_told && counts == (3, 1, 2) && all == (3, 2)).then(|| status.clone())
 }
 
-/// Longer than the Account rests between two looks.
+/// Longer than the pause between two reconciles of the Account.
 async fn stands(world: &World, told: &AccountStatus) {
     stays("the same", Duration::from_secs(35), async || {
         let account = world.accounts().get("default").await;
@@ -44,7 +44,7 @@ async fn one_zone_that_does_not_exist_hides_nothing_of_the_others_and_is_told_si
     world.strangers(World::TOKEN, 2);
     world.apply(&instance("web")).await;
     world.ready("web").await;
-    // The service refuses to list a zone that it does not know.
+    // The service refuses to list an unknown zone.
     let mistyped = with("mistyped", |it| it["zone"] = json!("nope"));
     world.apply(&mistyped).await;
     let told = until_account(&world, "the zones are told", one_fails).await;
@@ -58,7 +58,7 @@ async fn one_zone_that_does_not_exist_hides_nothing_of_the_others_and_is_told_si
     );
     assert_eq!((nope.servers, nope.unowned), (None, None));
 
-    // Neither tries without end nor a restart move anything of it.
+    // Neither endless retries nor a restart change anything in it.
     stands(&world, &told).await;
     world.restart().await;
     stands(&world, &told).await;

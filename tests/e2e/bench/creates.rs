@@ -1,5 +1,5 @@
-//! How long a fleet takes that is applied at once, against what the calls alone take that each server needs, at the Account's
-//! limit, and what it costs.
+//! How long it takes to buy a fleet that is applied at once, compared with the minimum that its calls take at the Account's
+//! limit, and its costs.
 
 use super::memory::sizes;
 use super::tell;
@@ -9,11 +9,11 @@ use jiff::Timestamp;
 use serde_json::json;
 use tokio::time::Instant;
 
-/// Requests a second that the Account allows, unless PER_SECOND names one.
+/// Requests per second that the Account allows; PER_SECOND overrides the list.
 const RATES: [u32; 4] = [10, 50, 100, 400];
-/// A fleet is not bought at a rate at which these calls alone take longer than this.
+/// A fleet is not bought at a rate at which its calls alone would take longer than this.
 const LONGEST_SECONDS: usize = 100;
-/// The create, a look at its task, and one at its server.
+/// The create, a poll of its task, and a read of its server.
 const CALLS_EACH: usize = 3;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -45,7 +45,7 @@ async fn creates_of_a_fleet() {
     }
 }
 
-/// A number that the environment names.
+/// A number from the environment.
 fn named(variable: &str) -> Option<u32> {
     let named = std::env::var(variable).ok()?;
     Some(named.parse().unwrap())

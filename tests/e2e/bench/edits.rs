@@ -1,7 +1,7 @@
-//! How soon an edit in a fleet is acted upon and told, what it costs, and how long one waits behind a backlog.
+//! How soon an edit in a fleet is acted on and reported, its costs, and how long an edit waits behind a backlog.
 //!
-//! The tasks of the service take as long each time, so that from the second on the operator knows when to ask: for tasks of other
-//! lengths see `done.rs`.
+//! The service's tasks always take the same time, so that from the second task on the operator knows when to poll. For tasks of
+//! other lengths see `done.rs`.
 
 use super::memory::sizes;
 use super::tell;
@@ -13,12 +13,12 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Stops and starts of one server, one after another: as many of each, so that it runs at the end.
+/// Stops and starts of one server, alternating and equally many, so that it runs at the end.
 const EDITS: usize = 20;
-/// Instances that are applied at once, at this many requests a second: minutes of work.
+/// Instances that are applied at once, at this many requests per second: minutes of work.
 const BACKLOG: usize = 500;
 const SLOWLY: u32 = 5;
-/// The one that is edited.
+/// The edited Instance.
 const EDITED: &str = "web-0";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -51,7 +51,7 @@ async fn one_after_another(world: &mut World, count: usize) {
         acted.push(call.duration_since(since.at));
         shown.push(ready.duration_since(ended(world, &since)));
     }
-    // What is called after the last one is done is of the edits too.
+    // Calls after the completion of the last edit count as well.
     at_rest(world, count).await;
     let mut calls: BTreeMap<String, usize> = BTreeMap::new();
     for call in world.calls_since(first.seq) {
@@ -67,12 +67,12 @@ async fn one_after_another(world: &mut World, count: usize) {
     }));
 }
 
-/// An edit, right after so many others were applied that their calls take minutes.
+/// An edit right after so many Instances were applied that their calls take minutes.
 async fn behind_a_backlog(world: &World, count: usize) {
     world.limit("default", SLOWLY, SLOWLY, 50).await;
     world.account_is_ready("default").await;
     for name in names("more", BACKLOG) {
-        // Of the Secret of another: what is counted is the queue.
+        // With the Secret of another Instance, since the benchmark measures the queue.
         let mut manifest = with_login(&name);
         manifest["spec"]["login"] = with_login(EDITED)["spec"]["login"].clone();
         world.apply(&manifest).await;
@@ -125,7 +125,7 @@ fn moment(millis: u64) -> Timestamp {
     Timestamp::from_millisecond(i64::try_from(millis).unwrap()).unwrap()
 }
 
-/// The figure that so many of a hundred do not exceed, in milliseconds.
+/// The percentile of the figures, in milliseconds.
 fn rank(figures: &mut [SignedDuration], of_hundred: usize) -> i64 {
     figures.sort();
     let last = (figures.len() * of_hundred).div_ceil(100).max(1) - 1;

@@ -1,4 +1,4 @@
-//! Where the memory of a fleet at rest goes: every allocation, recorded by heaptrack, up to a moment at which nothing happens.
+//! The memory of an idle fleet by origin: every allocation, recorded by heaptrack, up to an idle moment.
 
 use crate::support::bought::{at_rest, buy, setup};
 use crate::support::names;
@@ -12,11 +12,11 @@ async fn heap_of_a_fleet_at_rest() {
     buy(&mut world, &names("web", count)).await;
     at_rest(&mut world, count).await;
     if std::env::var("RESTARTED").is_ok() {
-        // The record of another process takes the place of the first one's.
+        // The record of the new process replaces that of the first.
         world.restart().await;
         at_rest(&mut world, count).await;
     }
-    // Nothing is given back on the way out: what is there now is what the record ends with.
+    // The process must not free memory on exit, so that the record ends with the current allocations.
     world.kill();
     world.finish().await;
 }

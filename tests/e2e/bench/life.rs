@@ -1,4 +1,4 @@
-//! What each verb of one Instance's life costs: writes by the audit log, calls by the service's ledger.
+//! The cost of each verb in one Instance's life: writes by the audit log, calls by the service's ledger.
 
 use super::tell;
 use crate::support::bought::{is_naive, setup};
@@ -22,7 +22,7 @@ async fn life_of_one_instance() {
         Verb::Reinstall,
         Verb::Release,
     ] {
-        // The naive one leaves passwords as they are.
+        // The naive controller does not change passwords.
         if verb == Verb::ModifyPassword && is_naive() {
             continue;
         }
@@ -39,7 +39,7 @@ async fn life_of_one_instance() {
             _ => world.delete("web").await,
         }
         done(&world, verb).await;
-        // What it does after that it is done is of the same verb.
+        // Writes and calls after the completion belong to the same verb.
         quiet_all(&world).await;
         let writes = once(world.writes_since(since.at).await).len();
         let mut calls: BTreeMap<String, usize> = BTreeMap::new();
@@ -53,7 +53,7 @@ async fn life_of_one_instance() {
     world.finish().await;
 }
 
-/// The service has carried it out, and the object says so.
+/// Waits until the service has carried out the verb, and the object shows it.
 async fn done(world: &World, verb: Verb) {
     eventually(&format!("{verb:?} is carried out"), async || {
         match counts(world, verb, None) {

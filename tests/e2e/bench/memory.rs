@@ -1,4 +1,4 @@
-//! What a fleet at rest takes of memory: steady, after relists, after a restart.
+//! The memory of an idle fleet: steady, after relists, after a restart.
 
 use super::tell;
 use crate::host::cgroup::Cgroup;
@@ -10,11 +10,11 @@ use serde_json::json;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The operator has as much as `deploy/operator/deployment.yaml` gives it, where this machine can see to that.
+/// The operator's memory limit, as in `deploy/operator/deployment.yaml`, if this machine can enforce it.
 const LIMIT: u64 = 128 << 20;
-/// How often all is listed again.
+/// How often all objects are listed again.
 const RELISTS: usize = 5;
-/// For so long nothing changes before a fleet is weighed.
+/// Memory must be stable for this long before it is measured.
 const STILL: Duration = Duration::from_secs(5);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -48,14 +48,14 @@ async fn memory_of_a_fleet_at_rest() {
     }
 }
 
-/// Sizes of the fleets: those that INSTANCES names, else small ones.
+/// Sizes of the fleets, from INSTANCES, or else small ones.
 pub fn sizes() -> Vec<usize> {
     let named = std::env::var("INSTANCES").unwrap_or_else(|_| "200,1000".to_owned());
     let sizes = named.split(',');
     sizes.map(|size| size.trim().parse().unwrap()).collect()
 }
 
-/// The watch of Instances breaks, and all of them are listed again.
+/// Breaks the watch of Instances, so that all of them are listed again.
 async fn relist(world: &World) {
     let begun = Instant::now();
     world.wire().blow("instances", Blow::Gone);
@@ -68,7 +68,8 @@ async fn relist(world: &World) {
     .await;
 }
 
-/// Waits until the process has taken and given back nothing for some seconds: what a connection had goes a moment after it.
+/// Waits until the process has neither allocated nor freed memory for some seconds: the memory of a connection is freed a
+/// moment after its end.
 async fn stands_still(process: u32) {
     let mut since = (figure(process, "RssAnon:"), Instant::now());
     eventually("its memory stands still", async || {
@@ -98,7 +99,7 @@ async fn weigh(world: &mut World, group: Option<&Cgroup>, count: usize, when: &s
     });
     if !is_naive() {
         told["allocated_bytes"] = json!(allocated(&metrics));
-        // With files that were read and what the kernel needs for it, and of all its processes so far.
+        // Including the page cache and kernel memory, and over all processes of the group so far.
         told["most_counted_bytes"] = json!(group.map(Cgroup::most_memory));
     }
     tell(&told);

@@ -1,4 +1,4 @@
-//! What operations cost in calls, by how many servers the zone has and how many operations are open at once.
+//! The calls of operations, by number of servers in the zone and number of concurrent operations.
 
 use super::edits::powered;
 use super::tell;
@@ -9,14 +9,14 @@ use jiff::Timestamp;
 use serde_json::json;
 use tokio::time::Instant;
 
-/// Servers of the zone, most of them of nobody.
+/// Servers of the zone, most of them unowned.
 const SERVERS: [usize; 3] = [1, 1_000, 5_000];
-/// Operations that are asked for at once.
+/// Operations that are requested at once.
 const OPEN: [usize; 3] = [1, 10, 500];
-/// Instances, where there are as many servers.
+/// Instances, if there are as many servers.
 const OWN: usize = 500;
 const RATE: u32 = 100;
-/// Longer than a look takes to come, so that it is seen how an open operation is followed.
+/// Longer than the first poll takes, so that the benchmark covers polls of an open operation.
 const TASK_MILLIS: u64 = 8_000;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,4 +1,4 @@
-//! What a fleet costs to which nobody does anything: a quiet minute, a restart, and how soon it is told what somebody else did.
+//! The costs of an idle fleet: a quiet minute, a restart, and how soon an external change is reported.
 
 use super::memory::sizes;
 use super::tell;
@@ -11,7 +11,7 @@ use serde_json::json;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Requests a second that the Account allows.
+/// Requests per second that the Account allows.
 const RATE: u32 = 100;
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -60,14 +60,14 @@ async fn start(world: &mut World, count: usize) {
         "scenario": "start", "instances": count, "caches_ready_seconds": ready, "writes": writes,
         "calls": total(&calls), "processor_seconds": processor_seconds(world.operator().id()),
     });
-    // The naive one does not say how many it reconciled.
+    // The naive controller does not report how many Instances it reconciled.
     if !is_naive() {
         told["all_reconciled_seconds"] = json!(seconds);
     }
     tell(&told);
 }
 
-/// A server gets another image at the console than its spec names: its Instance says so.
+/// A server gets another image at the console than its spec names. Measures how soon its Instance shows that.
 async fn drift(world: &World, count: usize) {
     let (name, image) = ("web-0", catalogue::example().other_image.to_owned());
     let server = world.only_server(&world.get(name).await);
@@ -87,7 +87,7 @@ async fn drift(world: &World, count: usize) {
     }));
 }
 
-/// What a process has used of the processors.
+/// The processor time that a process has used.
 pub fn processor_seconds(process: u32) -> f64 {
     let process = procfs::process::Process::new(process.cast_signed()).unwrap();
     let used = process.stat().unwrap();

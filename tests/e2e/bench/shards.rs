@@ -1,4 +1,4 @@
-//! What each replica takes where a fleet is divided among one, two and four of them.
+//! The resources of each replica if a fleet is divided among one, two and four of them.
 
 use super::memory::sizes;
 use super::rest::processor_seconds;
@@ -29,7 +29,7 @@ async fn shards_of_a_fleet_at_rest() {
         let each = count / namespaces.len();
         apply(&mut world, &namespaces, each).await;
         let count = each * namespaces.len();
-        // The first ones buy.
+        // The first replicas buy.
         let operators = begin(&mut world, 1, count).await;
         quiet_all(&world).await;
         drop(operators);

@@ -1,5 +1,5 @@
-//! What an Instance and its Secret weigh in the cluster: in the store of etcd, with Events and the versions of its life
-//! and without them, and by itself.
+//! The size of an Instance and its Secret in the cluster: in the store of etcd with and without Events and old versions, and on
+//! its own.
 
 use super::memory::sizes;
 use super::tell;
@@ -26,7 +26,7 @@ async fn a_fleet_in_the_store() {
         at_rest(&mut world, count).await;
         let bought = used(&world).await;
         let served = resident(&world);
-        // They go by themselves after an hour.
+        // They would expire after an hour.
         let events: Api<Event> = Api::namespaced(world.client.clone(), &world.namespace);
         let all = (DeleteParams::default(), ListParams::default());
         events.delete_collection(&all.0, &all.1).await.unwrap();
@@ -52,7 +52,7 @@ async fn compacted(world: &World) -> u64 {
     used(world).await
 }
 
-/// What kube-apiserver and etcd have of memory.
+/// The resident memory of kube-apiserver and etcd.
 fn resident(world: &World) -> [u64; 2] {
     [Component::Apiserver, Component::Etcd].map(|component| {
         let process = world.shared.cluster.process_id(component).unwrap();
@@ -60,7 +60,7 @@ fn resident(world: &World) -> [u64; 2] {
     })
 }
 
-/// An Instance as the apiserver keeps it.
+/// The size of an Instance as the apiserver stores it.
 async fn object(world: &World) -> usize {
     let path = format!(
         "/apis/cloudserver.dev/v1alpha1/namespaces/{}/instances/web-0",

@@ -1,4 +1,4 @@
-//! How soon another process acts when the active one is gone, in a fleet.
+//! How soon another process acts after the active one has ended, in a fleet.
 
 use super::memory::sizes;
 use super::tell;
@@ -14,9 +14,9 @@ const RATE: u32 = 100;
 /// How the active process ends.
 #[derive(Clone, Copy)]
 enum End {
-    /// It has no time to say anything: its Lease runs out.
+    /// It is killed: its Lease expires.
     Killed,
-    /// It gives its Lease back.
+    /// It gets a signal: it releases its Lease.
     Told,
 }
 

@@ -1,4 +1,4 @@
-//! `completion`, for shells and for kubectl: what is offered at a tab.
+//! `completion`, for shells and for kubectl: the candidates that a tab offers.
 
 use super::unreachable::Silence;
 use super::{PLUGIN, Told, run};
@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 use tokio::process::Command;
 
-/// What the script of bash offers after these words, the last of them unfinished.
+/// The candidates of bash's script after these words, the last of which is unfinished.
 async fn by_bash(words: &[&str]) -> Vec<String> {
     let script = format!(
         "source <('{PLUGIN}' completion bash) || exit 1\n\
@@ -63,7 +63,7 @@ async fn bash_is_offered_values_where_values_belong_and_flags_where_a_hyphen_is_
         (&["plan", "-f", &part], &[file]),
         (&["catalog", "--token-file", &part], &[file]),
         (&["completion", "ba"], &["bash"]),
-        // What nobody can know is left to whoever types.
+        // Values that the program cannot know are not completed.
         (&["import", "--package", ""], &[]),
         (&["pause", "--for", ""], &[]),
     ] {
@@ -116,7 +116,7 @@ async fn kubectl_gets_candidates_and_what_to_do_with_them() {
             &["plan", "-f", &format!("{here}/kub")][..],
             format!("{here}/kubectl_complete-cloudserver\n:4\n"),
         ),
-        // It goes on in the directory.
+        // The completion continues in the directory.
         (
             &["plan", "-f", &format!("{here}/a")][..],
             format!("{here}/all/\n:6\n"),
@@ -184,7 +184,7 @@ async fn names_of_the_cluster_are_offered_where_it_answers() {
         [cloud_simulator::catalogue::example().zone],
         "each once"
     );
-    // Those of another namespace are not offered.
+    // Names of another namespace are not offered.
     let elsewhere = ["stop", "-n", "kube-system", "--kubeconfig", &kubeconfig, ""];
     assert!(by_bash(&elsewhere).await.is_empty());
     let contexts = ["instances", "--kubeconfig", &kubeconfig, "--context", ""];
@@ -199,7 +199,7 @@ async fn where_no_cluster_answers_nothing_is_offered_soon_and_without_a_word() {
     let kubeconfig = directory.path().join("kubeconfig");
     let kubeconfig = kubeconfig.to_str().unwrap();
     let user = "token: t";
-    // Some credential plugins talk to whoever sits at the terminal.
+    // Some credential plugins print to the user's terminal.
     let loud = "exec: {apiVersion: client.authentication.k8s.io/v1, command: sh, interactiveMode: IfAvailable, \
                 args: [-c, \"echo trouble >&2; exit 1\"]}";
     for (address, user) in [

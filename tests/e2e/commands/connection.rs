@@ -7,7 +7,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::process::Command;
 
-/// `status` with these flags and this `KUBECONFIG`, once it is answered.
+/// Runs `status` with these flags and this `KUBECONFIG` until it gets an answer.
 async fn status(world: &World, kubeconfig: &str, flags: &[&str]) -> Told {
     eventually("the command is answered", async || {
         let mut command = Command::new(PLUGIN);
@@ -75,7 +75,7 @@ async fn kubeconfig_lists_and_connection_flags_are_those_of_kubectl() {
         assert_eq!(told.status, 0, "{kubeconfig} {flags:?}: {}", told.err);
         assert!(told.out.contains("web"), "{flags:?}: {}", told.out);
     }
-    // Without trust in the server, or as a user without rights.
+    // Without trust in the server, or as a user without permissions.
     for (kubeconfig, flags, words) in [
         ("", &[&at[..], &[&token]].concat()[..], "certificate"),
         (&file, &["--as=eve"], "User \"eve\" cannot list"),
@@ -95,7 +95,7 @@ async fn kubeconfig_lists_and_connection_flags_are_those_of_kubectl() {
 
 #[tokio::test]
 async fn a_request_waits_as_long_as_its_flag_says() {
-    // It takes connections and never answers.
+    // It accepts connections and never answers.
     let mute = TcpListener::bind("127.0.0.1:0").unwrap();
     let server = format!("http://{}", mute.local_addr().unwrap());
     let mut command = Command::new(PLUGIN);

@@ -1,4 +1,4 @@
-//! `import`: the manifest that takes a server over.
+//! `import`: the manifest that imports a server.
 
 use super::{asked, strangers};
 use crate::support::{Mark, Setup, console, create_calls, instance, mark, posts};
@@ -33,7 +33,7 @@ async fn what_is_printed_takes_the_server_over_and_changes_nothing() {
     assert_eq!(told.status, 0, "{}", told.err);
     assert!(told.out.starts_with("# Takes over server"), "{}", told.out);
 
-    // Before it is applied, and after.
+    // Before and after it is applied.
     let plan = asked(&world, &["plan", "-f", "-"], &told.out).await;
     assert_eq!(plan.status, 2, "{}{}", plan.out, plan.err);
     assert!(plan.out.contains("takes over a server"), "{}", plan.out);
@@ -48,7 +48,7 @@ async fn what_is_printed_takes_the_server_over_and_changes_nothing() {
     assert_eq!(plan.status, 0, "{}{}", plan.out, plan.err);
     assert_eq!(posts(&world, seq), Vec::<String>::new());
 
-    // By name, for programs; its package is the one that it was bought with.
+    // By name, as programs use it. Its package is the one with which it was bought.
     let flags = [
         "import",
         "stranger-1",
@@ -68,7 +68,7 @@ async fn what_is_printed_takes_the_server_over_and_changes_nothing() {
     );
     assert_eq!(manifest["metadata"]["name"], "db");
 
-    // What is somebody's, and what several are called.
+    // A server with an owner, and a name that several servers have.
     for id in [&own.id, &servers[0].id] {
         let told = asked(&world, &[&["import", id][..], &firewall].concat(), "").await;
         assert_eq!(told.status, 1, "{}", told.out);
@@ -132,7 +132,7 @@ async fn where_the_account_allows_no_import_the_line_that_does_is_told_and_plan_
     );
     assert_ne!(plan.status, 0, "{}", plan.out);
 
-    // As it is told, it helps.
+    // The reported line works.
     let patch = r#"{"spec":{"imports":"Allowed"}}"#;
     let arguments = ["patch", "account", "default", "--type=merge", "-p", patch];
     world.run(&arguments, "").await;
@@ -190,7 +190,7 @@ async fn what_is_not_there_or_not_the_servers_prints_no_manifest() {
             assert!(told.err.contains(word), "{word}: {}", told.err);
         }
     }
-    // What is right is taken.
+    // Correct values are accepted.
     let flags = [
         ["--package", example.package],
         ["--ssh-key", example.key],

@@ -16,7 +16,7 @@ async fn rows(world: &World, flags: &[&str]) -> Vec<Value> {
     told.json().as_array().unwrap().clone()
 }
 
-/// Rows without what moves by itself between two looks.
+/// Rows without the values that change between two reads.
 fn settled(mut rows: Vec<Value>) -> Vec<Value> {
     for row in &mut rows {
         row.as_object_mut().unwrap().remove("usedFlow");
@@ -31,7 +31,7 @@ fn row<'a>(rows: &'a [Value], id: &str) -> &'a Value {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_server_is_shown_with_the_instance_that_has_it_or_as_nobodys() {
-    // Rows that tell little: the rest comes from the details.
+    // With minimal rows, the rest comes from the details.
     let readings = Readings {
         list_rows: ListRows::Minimal,
         ..Readings::default()
@@ -52,7 +52,7 @@ async fn each_server_is_shown_with_the_instance_that_has_it_or_as_nobodys() {
             name: marked,
         },
     );
-    // It waits for a Secret that nobody makes.
+    // It waits for a Secret that is never created.
     let waiting = with("waiting", |spec| {
         spec["login"]["passwordSecretRef"]["name"] = json!("missing");
     });
@@ -87,7 +87,7 @@ async fn each_server_is_shown_with_the_instance_that_has_it_or_as_nobodys() {
             .len(),
         4
     );
-    // The one without a server is of that zone as well, and of no other.
+    // The Instance without a server belongs to that zone only.
     for (zone, count) in [
         (catalogue::example().zone, 4),
         (catalogue::example().other_zone, 0),
@@ -103,7 +103,7 @@ async fn each_server_is_shown_with_the_instance_that_has_it_or_as_nobodys() {
         told.err
     );
 
-    // The same as YAML, field for field.
+    // The YAML output has the same fields.
     let told = asked(&world, &["instances", "-o", "yaml"], "").await;
     assert_eq!(told.status, 0, "{}", told.err);
     let yaml: Vec<Value> = serde_saphyr::from_str(&told.out).unwrap();

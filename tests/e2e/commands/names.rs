@@ -1,5 +1,5 @@
-//! Names that are paths: in objects from before the schema had rules for names, in flags, in files. Neither the operator nor
-//! a command asks for anything else than what it is about, and each says which name is to be mended.
+//! Names that are paths: in objects from before the schema had rules for names, in flags, in files. Neither the operator nor a
+//! command requests anything outside of its scope, and each reports the name that must be fixed.
 
 use super::asked;
 use crate::support::{Setup, Shared, World, eventually, instance, own};
@@ -9,10 +9,10 @@ use devcluster::audit;
 use kube::CustomResourceExt;
 use serde_json::{Value, json};
 
-/// As they were seen to be sent: another namespace's Secret, and a list of all with their contents.
+/// As observed before the check existed: another namespace's Secret, and a list of all Secrets with their contents.
 const PATHS: [&str; 2] = ["../../victim/secrets/x", "?limit=1"];
 
-/// A definition as it was before it had rules for names.
+/// Removes the rules for names from a definition.
 fn loose(schema: &mut Value) {
     if let Some(rules) = schema["x-kubernetes-validations"].as_array_mut() {
         rules.retain(|rule| rule["message"] != NAME_MESSAGE && rule["message"] != KEY_MESSAGE);
@@ -37,7 +37,7 @@ async fn loosen(world: &World) {
     }
 }
 
-/// Every request of the operator and of its commands that is about something else.
+/// The requests of the operator and its commands that are out of scope.
 fn strays(world: &World) -> Vec<String> {
     let entries = audit::read(world.shared.cluster.audit_log_path()).unwrap();
     let ours = entries.iter().filter(|entry| {
@@ -55,7 +55,7 @@ fn strays(world: &World) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_name_that_is_a_path_leads_nobody_elsewhere_and_is_told() {
-    // A definition is for the whole control plane.
+    // A definition affects the whole control plane.
     let world = Setup::default().cluster(own().await).begin("paths").await;
     loosen(&world).await;
     let victim = json!({"apiVersion": "v1", "kind": "List", "items": [
@@ -108,7 +108,7 @@ async fn a_name_that_is_a_path_leads_nobody_elsewhere_and_is_told() {
         assert_eq!(told.status, 1, "{}", told.out);
         assert!(told.err.contains(&quoted), "{}", told.err);
     }
-    // Flags, and files that no apiserver has seen.
+    // Flags, and files that no apiserver has validated.
     let manifest = |metadata: Value| {
         let mut web = instance("web");
         web["metadata"] = metadata;

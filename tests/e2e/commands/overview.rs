@@ -1,4 +1,4 @@
-//! `status` and `describe`: how all of it stands, seen by a person.
+//! `status` and `describe`: an overview for users.
 
 use super::asked;
 use crate::support::{Setup, World, busy, eventually, instance, with};
@@ -89,7 +89,7 @@ async fn an_archive_for_who_helps_has_objects_and_events_and_no_secret_and_is_ne
     let command = ["support", "--output", file.to_str().unwrap()];
     let told = asked(&world, &command, "").await;
     assert_eq!(told.status, 0, "{}", told.err);
-    // Nothing is installed as a Pod here, which is said.
+    // No operator runs as a Pod here, which the command reports.
     assert!(
         told.out.contains("left out: operator/pods.yaml: no Pod"),
         "{}",
@@ -120,7 +120,7 @@ async fn an_archive_for_who_helps_has_objects_and_events_and_no_secret_and_is_ne
     );
 }
 
-/// What stands in an archive, by the name of the file.
+/// The contents of an archive, by the name of the file.
 fn unpacked(archive: &Path) -> BTreeMap<String, String> {
     let folder = tempfile::tempdir().unwrap();
     let done = Command::new("tar")
@@ -148,7 +148,7 @@ fn unpacked(archive: &Path) -> BTreeMap<String, String> {
     files
 }
 
-/// No file has a secret, nor what stands in the place of one.
+/// Asserts that no file contains a secret or its replacement.
 fn nothing_is_told(files: &BTreeMap<String, String>) {
     for (name, text) in files {
         for secret in [World::TOKEN, World::PASSWORD, "canary-of-"] {
@@ -157,7 +157,7 @@ fn nothing_is_told(files: &BTreeMap<String, String>) {
     }
 }
 
-/// The spec of a Pod of the operator, with something to hide in every place that takes a text.
+/// The spec of a Pod of the operator, with something to hide in every text field.
 fn pod_spec(port: &Value) -> Value {
     let header = json!([{"name": "Authorization", "value": "canary-of-a-probe"}]);
     json!({
@@ -206,8 +206,8 @@ async fn an_archive_has_nothing_of_what_pods_and_annotations_may_hide() {
         {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": named("held"),
             "spec": {"holderIdentity": "operator-a1"}},
     ]});
-    // As users apply them: kubectl writes all of it into an annotation, once more. A Pod is taken once its namespace has its
-    // ServiceAccount.
+    // In the way in which users apply them: kubectl also writes all of it into an annotation. A Pod is accepted once its
+    // namespace has its ServiceAccount.
     eventually("the objects are there", async || {
         match world
             .kubectl(&["apply", "-f", "-"], &objects.to_string())
@@ -248,7 +248,7 @@ async fn an_archive_has_nothing_of_what_pods_and_annotations_may_hide() {
             assert!(text.contains(words), "{words:?} is not in {name}:\n{text}");
         }
     }
-    // It has no kubelet that could answer; but it was asked, at its own port.
+    // The Pod has no kubelet that could answer, but the request was sent to its own port.
     let missing = &files["missing.txt"];
     assert!(
         !missing.contains("none of the operator's requests"),

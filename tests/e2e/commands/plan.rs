@@ -12,7 +12,7 @@ async fn planned(world: &World, manifest: &Value) -> Told {
     asked(world, &flags, &manifest.to_string()).await
 }
 
-/// The verdict for the one Instance of a manifest, and the exit status.
+/// The verdict for the only Instance of a manifest, and the exit status.
 async fn verdict(world: &World, manifest: &Value) -> (String, i32, Value) {
     let told = planned(world, manifest).await;
     let report = told.json();
@@ -70,7 +70,7 @@ async fn each_verdict_has_its_exit_status_and_nothing_is_done() {
         assert_eq!((found.as_str(), code), (wanted, status), "{one}");
         assert!(one.to_string().contains(words), "{words}: {one}");
     }
-    // In what is said of the image, the field is named with what it was.
+    // The description of a changed image names the field and its former value.
     let (_, _, one) = verdict(&world, &other_image("web")).await;
     let change = &one["changes"][0];
     assert_eq!(change["field"], "spec.image.id");
@@ -90,7 +90,7 @@ async fn each_verdict_has_its_exit_status_and_nothing_is_done() {
     world.finish().await;
 }
 
-/// The same as kubectl applies from the client's side.
+/// The same for a client-side apply by kubectl.
 async fn by_kubectl(world: &World, manifest: &Value) -> (String, Value) {
     let flags = ["plan", "-f", "-", "-o", "json"];
     let told = asked(world, &flags, &manifest.to_string()).await;
@@ -102,7 +102,7 @@ async fn by_kubectl(world: &World, manifest: &Value) -> (String, Value) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_told_is_what_happens() {
     let mut world = Setup::default().own_ids().begin("plan-true").await;
-    // As most people do it: from the client's side, with fields that go when they leave the file.
+    // A client-side apply, as most users do it, in which fields disappear when they are removed from the file.
     let first = with("web", |spec| spec["restart"] = json!({"token": "a"}));
     world.run(&["apply", "-f", "-"], &first.to_string()).await;
     world.ready("web").await;
@@ -145,7 +145,7 @@ async fn what_was_told_is_what_happens() {
         let (verdict, one) = by_kubectl(&world, &manifest).await;
         assert_eq!(verdict, "nothing", "planned again: {one}");
     }
-    // Another password is no change of the object. Nobody sets it meanwhile.
+    // Another password is not a change of the object. No operator sets it meanwhile.
     world.kill();
     world.secret("login", "password", World::NEW_PASSWORD).await;
     let (verdict, one) = by_kubectl(&world, &other_image("web")).await;
@@ -193,7 +193,7 @@ async fn files_of_all_shapes_are_read_and_what_is_no_instance_is_skipped() {
         "{}",
         told.err
     );
-    // What kustomize reads is nothing that anybody applies.
+    // A file for kustomize is not a manifest that users apply.
     let kustomize =
         "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [one.yaml]\n";
     write("kustomization.yaml", kustomize.to_owned());
@@ -206,7 +206,7 @@ async fn files_of_all_shapes_are_read_and_what_is_no_instance_is_skipped() {
     );
     assert!(!told.err.contains("Kustomization"), "{}", told.err);
 
-    // The Account's limit counts those of one file together.
+    // The Account's limit counts all Instances of a file together.
     let few = json!({"spec": {"maxInstances": 3}}).to_string();
     world
         .run(

@@ -14,10 +14,10 @@ use tokio::task::JoinHandle;
 /// A name that only the proxy can resolve.
 const APISERVER: &str = "https://apiserver.invalid:6443";
 
-/// A proxy by CONNECT and by SOCKS5 that leads to one place, whatever it is asked for.
+/// A proxy for CONNECT and SOCKS5 that connects to one address, regardless of the requested target.
 struct Proxy {
     address: String,
-    /// The targets that it was asked for, each with its credentials.
+    /// The requested targets, each with its credentials.
     asked: Arc<Mutex<Vec<String>>>,
     task: JoinHandle<()>,
 }
@@ -37,7 +37,7 @@ impl Proxy {
         let told = asked.clone();
         let task = tokio::spawn(async move {
             while let Ok((near, _)) = listener.accept().await {
-                // A client that goes away has its reasons.
+                // A client may disconnect at any time.
                 tokio::spawn(serve(near, place.clone(), told.clone()));
             }
         });
@@ -48,7 +48,7 @@ impl Proxy {
         }
     }
 
-    /// The targets that it was asked for since the last call.
+    /// The requested targets since the last call.
     fn asked(&self) -> Vec<String> {
         let mut asked = std::mem::take(&mut *self.asked.lock().unwrap());
         asked.dedup();
@@ -74,7 +74,7 @@ async fn serve(
     Ok(())
 }
 
-/// Reads a CONNECT whose first character is read.
+/// Reads a CONNECT request after its first character.
 async fn connect(near: &mut TcpStream) -> std::io::Result<String> {
     let mut head = vec![b'C'];
     while !head.ends_with(b"\r\n\r\n") {
@@ -103,7 +103,7 @@ async fn socks(near: &mut TcpStream) -> std::io::Result<String> {
     Ok(format!("socks {}:{port}", String::from_utf8(name).unwrap()))
 }
 
-/// A kubeconfig of the world's apiserver at this address, and more of its cluster.
+/// A kubeconfig for the world's apiserver at this address, with additional settings of its cluster.
 fn kubeconfig(world: &World, directory: &Path, server: &str, token: &str, more: &str) -> PathBuf {
     let ca = BASE64.encode(world.apiserver().1.as_bytes());
     let text = format!(
@@ -116,7 +116,7 @@ fn kubeconfig(world: &World, directory: &Path, server: &str, token: &str, more: 
     file
 }
 
-/// The token of the administrator.
+/// The administrator's token.
 fn administrator(world: &World) -> String {
     let text = std::fs::read_to_string(world.shared.cluster.kubeconfig_path()).unwrap();
     let token = text.split_once("token: \"").unwrap().1;
@@ -135,7 +135,7 @@ async fn status(world: &World, kubeconfig: &Path, environment: &[(&str, &str)]) 
     run(&mut command, "").await
 }
 
-/// The same, once the apiserver answered.
+/// Repeats it until the apiserver answers.
 async fn answered(world: &World, kubeconfig: &Path, environment: &[(&str, &str)]) {
     eventually("the command is answered", async || {
         let told = status(world, kubeconfig, environment).await;
@@ -165,7 +165,7 @@ async fn the_proxies_of_environment_and_kubeconfig_are_used_as_by_kubectl() {
     let named = ("HTTPS_PROXY", url.as_str());
     let by_name = "apiserver.invalid:6443";
 
-    // The environment.
+    // The proxy from the environment.
     let file = at(APISERVER, "");
     let login = format!("http://me:pass%40word@{}", proxy.address);
     let socks = format!("socks5://{}", proxy.address);
@@ -198,20 +198,20 @@ async fn the_proxies_of_environment_and_kubeconfig_are_used_as_by_kubectl() {
         assert_eq!(proxy.asked(), [""; 0], "{excluded}");
     }
 
-    // The kubeconfig, which comes first.
+    // The proxy from the kubeconfig, which takes precedence.
     let file = at(APISERVER, &format!(", proxy-url: '{url}'"));
     let nowhere = [("HTTPS_PROXY", "http://127.0.0.1:1"), ("NO_PROXY", "*")];
     answered(&world, &file, &nowhere).await;
     assert_eq!(proxy.asked(), [by_name]);
 
-    // The machine itself is asked directly.
+    // Loopback is contacted directly.
     let file = at(server, "");
     for environment in [&[named][..], &[named, ("NO_PROXY", "127.0.0.0/8")]] {
         answered(&world, &file, environment).await;
         assert_eq!(proxy.asked(), [""; 0]);
     }
 
-    // The operator outside of a Pod.
+    // An operator outside of a Pod.
     let file = kubeconfig(
         &world,
         directory.path(),

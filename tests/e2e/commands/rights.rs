@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use tempfile::TempDir;
 use tokio::process::Command;
 
-/// Somebody who may do nothing, until he is allowed to.
+/// A user without permissions, until some are granted.
 pub(super) struct Limited {
     kubeconfig: PathBuf,
     namespace: String,
@@ -32,7 +32,7 @@ impl Limited {
         }
     }
 
-    /// Runs a command until this is said, on either stream: rights are given and taken by and by.
+    /// Runs a command until either stream contains these words, since a change of permissions takes a moment to take effect.
     pub(super) async fn until(
         &self,
         arguments: &[&str],
@@ -55,7 +55,7 @@ impl Limited {
     }
 }
 
-/// What the user may do from now on, in the namespace of the world.
+/// Sets the user's permissions in the namespace of the world.
 pub(super) async fn allow(world: &World, rules: &[(&str, &str, &[&str])]) {
     let rules: Vec<_> = rules
         .iter()
@@ -110,7 +110,7 @@ async fn who_may_not_read_is_told_what_and_what_would_help() {
     let account = [(OURS, "accounts", &["get"][..]), ("", "secrets", &["get"])];
     allow(&world, &account).await;
     user.until(&["catalog", "keys"], "", 0, &["laptop-1"]).await;
-    // The servers are shown; whose they are is not known, and that is said.
+    // The servers are shown, with a note that their owners are unknown.
     let unknown = [
         "cannot list resource \"instances\"",
         "whose a server is is not known",
@@ -127,7 +127,7 @@ async fn who_may_not_read_is_told_what_and_what_would_help() {
         .until(&["instances", "--unowned"], "", 1, &unknown)
         .await;
     assert_eq!(told.out, "");
-    // Those of one namespace are better than none.
+    // With the permission for one namespace, the command shows the owners in it.
     let all = [&account[..], &[(OURS, "instances", &["list"])]].concat();
     allow(&world, &all).await;
     let only = format!("only the Instances of namespace {}", world.namespace);
@@ -162,7 +162,7 @@ async fn who_may_not_plan_is_told_what_and_what_would_help() {
     user.until(&plan, &web, 4, &words).await;
     let writes = (OURS, "instances", &["get", "list", "patch", "create"][..]);
     allow(&world, &[writes]).await;
-    // A server that is there is judged by its status, and that is said.
+    // An existing server is judged by its status, with a note about that.
     user.until(&plan, &web, 0, &["web: nothing", "accounts"])
         .await;
     let account = (OURS, "accounts", &["get"][..]);

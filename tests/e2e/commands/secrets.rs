@@ -1,11 +1,11 @@
-//! `plan`: Secrets that stand in the same files as their Instances.
+//! `plan`: Secrets in the same files as their Instances.
 
 use super::asked;
 use crate::support::{Setup, World, done, instance, mark, posts, with};
 use cloud_server_operator::api::Verb;
 use serde_json::{Value, json};
 
-/// The verdict, the exit status and all that is said of the one Instance of these manifests.
+/// The verdict, the exit status and the whole output for the only Instance of these manifests.
 async fn verdict(world: &World, manifests: &[Value]) -> (String, i32, String) {
     let text: String = manifests
         .iter()
@@ -38,7 +38,7 @@ async fn a_secret_in_the_files_counts_as_it_would_once_applied() {
     web["spec"]["login"] = json!({"passwordSecretRef": {"name": "web-login", "key": "password"}});
     let (good, bad) = ("Correct4horse!", "short");
 
-    // Nothing of both is applied yet.
+    // Neither of the two is applied yet.
     let (word, status, said) = verdict(&world, &[web.clone()]).await;
     assert_eq!((word.as_str(), status), ("waits", 4), "{said}");
     assert!(said.contains("LoginSecretNotFound"), "{said}");
@@ -48,7 +48,7 @@ async fn a_secret_in_the_files_counts_as_it_would_once_applied() {
     assert_eq!((word.as_str(), status), ("waits", 4), "{said}");
     assert!(said.contains("LoginPasswordInvalid"), "{said}");
 
-    // Both are, and one of them is another one in the files.
+    // Both are applied, and one of them differs in the files.
     let apply = ["apply", "--server-side", "-f", "-"];
     world
         .run(&apply, &secret("web-login", good).to_string())
@@ -63,7 +63,8 @@ async fn a_secret_in_the_files_counts_as_it_would_once_applied() {
     assert_eq!((word.as_str(), status), ("inPlace", 2), "{said}");
     assert!(said.contains("password") && !said.contains(other), "{said}");
 
-    // One that nobody but its pipeline can read is taken as the cluster has it, and that is said.
+    // The command cannot decrypt a Secret that is encrypted for its pipeline. It uses the Secret in the cluster instead, with a
+    // note about that.
     let mut sealed = secret("web-login", "ENC[AES256_GCM,data:..]");
     sealed["sops"] = json!({"version": "3.9.0"});
     let (word, status, said) = verdict(&world, &[web.clone(), sealed]).await;
@@ -71,7 +72,7 @@ async fn a_secret_in_the_files_counts_as_it_would_once_applied() {
     assert!(said.contains("is encrypted"), "{said}");
     assert_eq!(posts(&world, before.seq), Vec::<String>::new());
 
-    // And so it is done.
+    // The predicted operation happens.
     world
         .run(&apply, &secret("web-login", other).to_string())
         .await;
@@ -100,7 +101,7 @@ async fn an_account_whose_token_stands_in_the_files_can_be_planned_with() {
     let (word, status, said) = verdict(&world, &[account, token, web]).await;
     assert_eq!((word.as_str(), status), ("newServer", 3), "{said}");
     assert!(!said.contains(World::TOKEN), "{said}");
-    // One of the cluster counts as the file changes it: nobody answers there.
+    // An Account in the cluster counts with the change of the file: its new endpoint does not answer.
     let moved = json!({
         "apiVersion": "cloudserver.dev/v1alpha1",
         "kind": "Account",

@@ -8,14 +8,14 @@ use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::process::{Command, Stdio};
 
-/// Which of a command's streams is a terminal; the other is a pipe.
+/// Which of a command's streams are terminals; the others are pipes.
 #[derive(Clone, Copy)]
 pub(super) struct Terminals {
     out: bool,
     err: bool,
 }
 
-/// A pseudo-terminal: what the user sees, and what the command is given.
+/// A pseudo-terminal: the user's end and the command's end.
 pub(super) fn terminal() -> (File, File) {
     let user: OwnedFd = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&user).unwrap();
@@ -25,7 +25,7 @@ pub(super) fn terminal() -> (File, File) {
     (File::from(user), command.unwrap())
 }
 
-/// Reads what comes until nobody is left who could write. A terminal tells that by an error.
+/// Reads until no writer is left, which a terminal reports as an error.
 pub(super) fn read(mut from: impl Read + Send + 'static) -> std::thread::JoinHandle<String> {
     std::thread::spawn(move || {
         let (mut all, mut some) = (Vec::new(), [0; 4096]);
@@ -48,7 +48,7 @@ fn seen(mut command: Command, terminals: Terminals) -> Told {
     command.stdin(Stdio::null()).stdout(of_out).stderr(of_err);
     command.env("TERM", "xterm-256color");
     let mut child = command.spawn().unwrap();
-    drop(command); // it holds the command's ends of the terminals
+    drop(command); // this closes the command's ends of the terminals
     let out = out.map_or_else(|| read(child.stdout.take().unwrap()), read);
     let err = err.map_or_else(|| read(child.stderr.take().unwrap()), read);
     let status = child.wait().unwrap().code().unwrap();
@@ -56,7 +56,7 @@ fn seen(mut command: Command, terminals: Terminals) -> Told {
     Told { status, out, err }
 }
 
-/// Runs a command on terminals until it was answered.
+/// Runs a command on terminals until it gets an answer.
 pub(super) async fn shown(
     world: &World,
     terminals: Terminals,
@@ -79,7 +79,7 @@ pub(super) async fn shown(
     .await
 }
 
-/// Whether a text has sequences that set colours, which end in m; those of progress end in other letters.
+/// Whether a text has sequences that set colours, which end in m; those for progress end in other letters.
 fn is_coloured(text: &str) -> bool {
     let mut sequences = text.split("\u{1b}[").skip(1);
     sequences.any(|rest| {
@@ -106,20 +106,20 @@ async fn colours_and_progress_are_on_a_terminal_and_nowhere_else() {
     assert!(is_coloured(&told.out), "{:?}", told.out);
     assert!(told.err.contains("asking the cluster"), "{:?}", told.err);
 
-    // Asked for by the user: no colours. How far it is, is told all the same.
+    // The user disables colours. Progress is shown all the same.
     let told = shown(&world, BOTH, &[("NO_COLOR", "1")], &plan).await;
     assert!(!is_coloured(&told.out), "{:?}", told.out);
     assert!(!is_coloured(&told.err), "{:?}", told.err);
     assert!(told.out.contains("web: new server"), "{:?}", told.out);
     assert!(told.err.contains("asking the cluster"), "{:?}", told.err);
 
-    // The answer goes into a file or a pipe, and the user watches.
+    // Standard output goes into a file or a pipe, and the user watches standard error.
     let only_errors = Terminals { out: false, ..BOTH };
     let told = shown(&world, only_errors, &[], &plan).await;
     assert!(!told.out.contains('\u{1b}'), "{:?}", told.out);
     assert!(told.err.contains("asking the cluster"), "{:?}", told.err);
 
-    // The answer is watched, and what is said besides goes elsewhere.
+    // The user watches standard output, and standard error goes elsewhere.
     let only_output = Terminals { err: false, ..BOTH };
     let told = shown(&world, only_output, &[], &plan).await;
     assert!(is_coloured(&told.out), "{:?}", told.out);
@@ -140,7 +140,7 @@ async fn progress_leaves_nothing_behind_and_spoils_no_note() {
     ] {
         let told = shown(&world, BOTH, &[], arguments).await;
         assert!(told.err.contains("asking the"), "{:?}", told.err);
-        // What stays on the screen: each line after its last erasure.
+        // The text that stays on the screen: each line after its last erasure.
         let stays = told.err.replace("\u{1b}[?25h", "");
         let last = stays.trim_end().rsplit("\u{1b}[2K").next().unwrap();
         assert!(!last.contains("asking"), "{arguments:?}: {:?}", told.err);

@@ -6,7 +6,7 @@ use serde_json::json;
 use std::net::TcpListener;
 use tokio::process::Command;
 
-/// A place where nobody listens, and one where somebody takes connections and never says a word.
+/// An address without a listener, and one that accepts connections and never answers.
 pub(super) struct Silence {
     pub(super) closed: String,
     pub(super) mute: String,
@@ -26,7 +26,7 @@ impl Silence {
     }
 }
 
-/// A kubeconfig of a cluster there, for this user.
+/// A kubeconfig of a cluster at this address, for this user.
 pub(super) fn kubeconfig(address: &str, user: &str) -> String {
     format!(
         "apiVersion: v1\nkind: Config\ncurrent-context: c\n\
@@ -35,7 +35,7 @@ pub(super) fn kubeconfig(address: &str, user: &str) -> String {
     )
 }
 
-/// Runs a command, which has to end by itself.
+/// Runs a command, which must end without help.
 async fn ended(command: &mut Command, input: &str) -> Told {
     command.kill_on_drop(true);
     let told = tokio::time::timeout(PATIENCE, run(command, input)).await;
@@ -76,7 +76,7 @@ async fn a_service_that_does_not_answer_is_named_with_what_to_check() {
             assert_names(&told, address, &["check the endpoint"]);
             assert_eq!(told.out, "");
         }
-        // The same by an Account. What could not be found out has a status of its own.
+        // The same through an Account. An unknown result has its own exit status.
         world.account("default", &endpoint).await;
         let named = with("web", |spec| spec["package"] = json!({"cpu": 1}));
         let remedy = format!("check the endpoint {endpoint}");
@@ -121,14 +121,14 @@ async fn a_server_whose_service_is_silent_is_judged_by_its_status_and_the_servic
             assert!(told.out.contains(word), "{word}: {}", told.out);
         }
     }
-    // The same service, and a token that it does not take.
+    // The same service, with a token that it refuses.
     world.account("default", world.sim.url()).await;
     world.secret("cloud-token", "token", "another-token").await;
     let remedy = format!(
         "put a valid token into the Secret of Account {}/default",
         world.namespace
     );
-    // The service is up, and may be slow for once.
+    // The service is up, but may be slow in a single case.
     eventually("the plan names the token", async || {
         let told = asked(&world, &["plan", "-f", "-"], &instance("web").to_string()).await;
         match told.status == 0 && told.out.contains(&remedy) {
@@ -163,7 +163,7 @@ async fn an_apiserver_that_does_not_answer_is_named_with_what_to_check() {
             let told = ended(command.env_remove("CSO_ENDPOINT"), input).await;
             assert_names(&told, address, &["--kubeconfig", "--context"]);
             assert_eq!(told.out, "");
-            // Once, however many were asked about.
+            // Named once, although several things were requested.
             assert_eq!(
                 told.err.matches(address.as_str()).count(),
                 1,

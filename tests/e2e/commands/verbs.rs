@@ -1,5 +1,5 @@
-//! `wait`, `start`, `stop`, `restart`, `reinstall`, `pause`, `resume`, `reconcile`: the service sees each once, and a wait ends
-//! when it is done, when it failed, when its time is over, or when the user has had enough.
+//! `wait`, `start`, `stop`, `restart`, `reinstall`, `pause`, `resume`, `reconcile`: the service gets each call once, and a wait
+//! ends when the operation is done, when it failed, when the timeout has passed, or when the user interrupts it.
 
 use super::rights::{Limited, allow};
 use super::terminal::{BOTH, read, shown, terminal};
@@ -27,7 +27,7 @@ async fn told(world: &World, arguments: &[&str], status: i32, words: &[&str]) ->
     told
 }
 
-/// Who manages a field of the spec, as the apiserver notes it.
+/// The managers of a field of the spec, as the apiserver records them.
 fn managers<'a>(instance: &'a Instance, field: &str) -> Vec<&'a str> {
     let entries = instance.metadata.managed_fields.iter().flatten();
     let has = |value: &Value| value.pointer(&format!("/f:spec/f:{field}")).is_some();
@@ -77,7 +77,7 @@ async fn each_verb_is_done_once_and_its_wait_ends_when_it_is() {
     let web = world.get("web").await;
     assert_eq!(web.spec.power_state, PowerState::Stopped);
     assert_eq!(managers(&web, "powerState"), ["cloudserver-cli"]);
-    // It is so already: nothing is written, and nothing called.
+    // Already in the requested state: nothing is written, and no call is made.
     told(&world, &["stop", "web", "--wait"], 0, &["Stopped already"]).await;
     assert_eq!(
         world.get("web").await.metadata.generation,
@@ -123,7 +123,7 @@ async fn each_verb_is_done_once_and_its_wait_ends_when_it_is() {
     told(&world, &["pause", "web", "--wait"], 0, &["/web: Paused"]).await;
     let pause = world.get("web").await.spec.pause.unwrap();
     assert_eq!(pause.until, None, "nothing is left of the time");
-    // Nothing comes of it, and whoever waits is told.
+    // The operation cannot complete, and the wait reports it.
     told(
         &world,
         &["stop", "web", "--wait"],
@@ -161,7 +161,7 @@ async fn no_ready_from_before_the_edit_is_believed() {
     world.apply(&instance("web")).await;
     world.ready("web").await;
     world.kill();
-    // Ready stands there, for the former generation.
+    // The Ready condition is for the former generation.
     let stop = ["stop", "web", "--wait", "--timeout", "1s"];
     told(
         &world,
@@ -176,7 +176,7 @@ async fn no_ready_from_before_the_edit_is_believed() {
         (PowerState::Stopped, "Available")
     );
 
-    // Progress is no end, and the end of the task is.
+    // The wait does not end with progress, but with the end of the task.
     endless(&world, Verb::Stop);
     world.start().await;
     world.until_reason("web", "Stopping").await;
@@ -210,11 +210,11 @@ async fn a_failure_ends_the_wait_with_what_was_said() {
         &["OperationFailed", words],
     )
     .await;
-    // It is tried again all the same.
+    // The operator retries all the same.
     told(&world, &["wait", "db"], 0, &[]).await;
     world.ready("web").await;
 
-    // What waits for a person.
+    // A change that waits for human action.
     let held = with("db", |spec| {
         spec["image"] = other_image("db")["spec"]["image"].clone();
         spec["reinstallPolicy"] = json!("OnRequest");
@@ -227,7 +227,7 @@ async fn a_failure_ends_the_wait_with_what_was_said() {
         &["ReinstallPending", "/web: Available"],
     )
     .await;
-    // What is not there, and what goes meanwhile.
+    // An Instance that does not exist, and one that is deleted meanwhile.
     told(
         &world,
         &["wait", "web", "nobody"],
@@ -282,7 +282,7 @@ async fn a_disk_is_erased_only_once_somebody_said_yes() {
     )
     .await;
     assert_eq!(posts(&world, before.seq), ["reinstallSystem"; 2]);
-    // With OnRequest too: the token acknowledges the image.
+    // Also with OnRequest: the token confirms the image.
     let careful = with("web", |spec| spec["reinstallPolicy"] = json!("OnRequest"));
     world.apply(&careful).await;
     told(
@@ -313,7 +313,7 @@ fn command(world: &World, arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs a command whose questions somebody answers at a terminal. Gives its status, and all that it said.
+/// Runs a command and answers its questions at a terminal. Returns its status and its whole output.
 fn answered(mut command: Command, answer: &str) -> (i32, String) {
     let (mut user, its) = terminal();
     command.stdin(Stdio::from(its));
@@ -352,13 +352,13 @@ async fn who_ends_the_wait_leaves_the_edit_in_place_and_is_told_so() {
     world.finish().await;
 }
 
-/// Ctrl-C, as a shell sends it, once the command tells its user this word. Gives the status, and all that the user saw.
+/// Sends Ctrl-C, as a shell does, once the command prints this word. Returns the status and the whole output.
 fn interrupted(mut command: Command, word: &str) -> (i32, String) {
     let (mut user, its) = terminal();
     let out = its.try_clone().unwrap();
     command.stdin(Stdio::null()).stdout(out).stderr(its);
     let mut child = command.spawn().unwrap();
-    drop(command); // it holds the command's ends of the terminal
+    drop(command); // this closes the command's ends of the terminal
     let (mut seen, mut some) = (Vec::new(), [0; 4096]);
     while !String::from_utf8_lossy(&seen).contains(word) {
         let count = user.read(&mut some).unwrap_or_default();
@@ -389,7 +389,7 @@ async fn on_a_terminal_it_shows_what_it_waits_for() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_manifest_would_set_back_is_refused_or_said() {
     let world = Setup::default().own_ids().begin("verbs-gitops").await;
-    // As Flux and Argo CD do it server-side, and kubectl from the client's side.
+    // Applied server-side, as Flux and Argo CD do it, and client-side by kubectl.
     world.apply(&token("web", "kernel")).await;
     world
         .run(&["apply", "-f", "-"], &token("db", "kernel").to_string())
@@ -411,7 +411,7 @@ async fn what_a_manifest_would_set_back_is_refused_or_said() {
     )
     .await;
     assert_eq!(world.get("web").await.spec.restart.unwrap().token, "kernel");
-    // Where it is not in the manifest, it stays where it is when that is applied again.
+    // A field that is not in the manifest stays when the manifest is applied again.
     world.apply(&instance("web")).await;
     told(&world, &["restart", "web", "--wait"], 0, &[]).await;
     let token = world.get("web").await.spec.restart;
@@ -458,7 +458,7 @@ async fn who_may_not_edit_or_watch_is_told_what_and_what_would_help() {
     allow(&world, &[(OURS, "instances", &["get", "list", "watch"])]).await;
     user.until(&["wait", "web"], "", 0, &["/web: Available"])
         .await;
-    // A policy of the cluster: the rule is told as it stands.
+    // A policy of the cluster: the output quotes its rule.
     let params = PatchParams::apply("user").force();
     let observed = with("web", |spec| spec["managementPolicy"] = json!("Observe"));
     let patch = Patch::Apply(&observed);

@@ -1,4 +1,4 @@
-//! `plan`: policies, other managers, and files that are not as they should be.
+//! `plan`: policies, other managers, and malformed files.
 
 use super::{Told, asked};
 use crate::support::{
@@ -9,7 +9,7 @@ use cloud_simulator::catalogue;
 use cloud_simulator::model::Console;
 use serde_json::{Value, json};
 
-/// The verdict, the exit status, and all that is said of the one Instance.
+/// The verdict, the exit status, and the whole output for the only Instance.
 async fn verdict(world: &World, manifest: &Value, manager: &str) -> (String, i32, Value) {
     let flags = ["plan", "-f", "-", "-o", "json", "--field-manager", manager];
     let told = asked(world, &flags, &manifest.to_string()).await;
@@ -56,7 +56,7 @@ async fn each_policy_has_its_verdict() {
     assert_verdicts(
         &world,
         vec![
-            // Who only looks.
+            // managementPolicy Observe.
             (web(json!({"managementPolicy": "Observe"})), "inPlace", 2, "only the object changes"),
             (web(json!({"managementPolicy": "Observe", "image": image})), "waits", 4, "ObservedOnly"),
             (web(json!({"managementPolicy": "Observe", "powerState": "Stopped"})), "waits", 4, "ObservedOnly"),
@@ -73,9 +73,9 @@ async fn each_policy_has_its_verdict() {
             (web(json!({"reinstallPolicy": "Never", "image": image})), "waits", 4, "ReinstallForbidden"),
             (web(json!({"reinstallPolicy": "Never", "image": image, "reinstall": acknowledged})), "waits", 4, "ReinstallForbidden"),
             (web(json!({"reinstall": {"token": "1"}})), "erasesDisk", 3, "reinstall"),
-            // What holds back one thing holds back nothing else, and both are told.
+            // A policy that holds up one change does not hold up others, and both are reported.
             (web(json!({"reinstallPolicy": "Never", "image": image, "powerState": "Stopped"})), "waits", 4, "spec.powerState is Stopped"),
-            // Protection is a matter of the object.
+            // Deletion protection only changes the object.
             (web(json!({"deletionProtection": true})), "inPlace", 2, "spec.deletionProtection"),
             (db(json!({"deletionProtection": true})), "newServer", 3, "create"),
         ],
@@ -111,7 +111,7 @@ async fn a_server_that_somebody_else_released_is_bought_anew_only_where_that_is_
     )
     .await;
     assert_eq!(posts(&world, seq), Vec::<String>::new());
-    // And so it is done.
+    // The predicted operation happens.
     world.apply(&recreate(1)).await;
     world.ready("web").await;
     assert_eq!(posts(&world, seq), ["create"]);
@@ -137,12 +137,12 @@ async fn a_field_that_somebody_else_manages_is_named_with_who_and_what_force_wou
         assert!(notes.contains(word), "{word}: {one}");
     }
     assert_eq!(one["changes"][0]["field"], "spec.powerState");
-    // What both say alike is nobody's conflict, and neither is what one manages alone.
+    // Equal values of two managers are no conflict, and neither is a field with a single manager.
     for (manifest, manager) in [(&owned, "argocd-controller"), (&wanted, "user")] {
         let (_, _, one) = verdict(&world, manifest, manager).await;
         assert_eq!(one["notes"], json!([]), "{one}");
     }
-    // A field that its manager gives up goes; one that another set stays.
+    // A field that its manager gives up is removed; a field that another manager also sets stays.
     let told = json!({"spec": {"restart": {"token": "by-hand"}}}).to_string();
     let patch = [
         "patch",
@@ -188,18 +188,18 @@ async fn what_is_wrong_in_a_file_is_told_with_line_or_field() {
     let web = instance("web").to_string();
     let plan = async |text: &str| asked(&world, &["plan", "-f", "-"], text).await;
 
-    // No YAML at all: where it begins to be none.
+    // Not YAML: the error names the position.
     let told = plan(&format!(
         "{good}---\nkind: Instance\nmetadata: {{name: web\nspec: 1\n"
     ))
     .await;
     assert_told(&told, 1, &["standard input", "line 8"]);
-    // YAML, and no manifest.
+    // YAML, but not a manifest.
     let told = plan(&format!("{web}\n---\n{good}---\nmetadata:\n  name: web\n")).await;
     assert_told(&told, 1, &["standard input, line 8", "apiVersion"]);
     let told = plan(&format!("{web}\n---\njust words\n")).await;
     assert_told(&told, 1, &["standard input, line 3", "apiVersion"]);
-    // A key that stands there twice: which of them is meant, nobody knows.
+    // A duplicate key: it is ambiguous which one counts.
     let told = plan(&format!("{good}---\nkind: a\nkind: b\n")).await;
     let words = [
         "key \"kind\" stands twice",
@@ -209,7 +209,7 @@ async fn what_is_wrong_in_a_file_is_told_with_line_or_field() {
     assert_told(&told, 1, &words);
     assert!(!told.err.contains("DuplicateKeyPolicy"), "{}", told.err);
 
-    // A manifest that the cluster does not take is told beside the others.
+    // A manifest that the cluster refuses is reported together with the others.
     let wrong = with("db", |spec| spec["package"] = json!({"cpu": "two"}));
     let told = plan(&format!("{web}\n---\n{wrong}\n")).await;
     let line = format!("{}/web: new server", world.namespace);
@@ -232,11 +232,11 @@ async fn what_is_wrong_in_a_file_is_told_with_line_or_field() {
     old["apiVersion"] = json!("cloudserver.dev/v1");
     let told = plan(&old.to_string()).await;
     assert_told(&told, 4, &["old: refused", "cloudserver.dev/v1alpha1"]);
-    // Of one that stands there twice, nobody can say which is meant.
+    // A manifest that occurs twice: it is ambiguous which one counts.
     let later = with("web", |spec| spec["zone"] = json!("ru-moscow-1-b"));
     let told = plan(&format!("{web}\n---\n{later}\n")).await;
     assert_told(&told, 1, &["Instance web", "line 1", "line 3", "twice"]);
-    // Nothing at all is no success that a pipeline should go by without a word.
+    // An empty input succeeds with a message, so that a pipeline does not overlook it.
     let told = plan("").await;
     assert_told(&told, 0, &["no Instance"]);
     world.finish().await;
@@ -286,7 +286,7 @@ async fn what_the_service_does_not_list_is_told_as_refused_with_what_comes_near(
             example.region,
             "CreateRefused",
         ),
-        // The disk of a server that is there would not be erased.
+        // The disk of the existing server would not be erased.
         (
             "web",
             "/image/id",

@@ -1,5 +1,5 @@
-//! The commands read Accounts and Secrets with the rights of whoever runs them, which may be far greater than those of whoever
-//! made the Account.
+//! The commands read Accounts and Secrets with the permissions of their user, which may be far greater than those of the
+//! Account's creator.
 
 use super::service::Hostile;
 use super::{CANARIES, account, others, secret};
@@ -65,7 +65,7 @@ async fn a_command_with_greater_rights_sends_no_secret_that_does_not_consent() {
         assert_ne!(status, 0, "{told}");
         assert!(told.contains(words), "{told}");
     }
-    // What is not applied yet consents for what it brings itself, and not for what the cluster has.
+    // A manifest that is not applied yet consents for its own content, but not for that of the cluster's Secret.
     let consent = json!({"cloudserver.dev/use": "token"});
     let labelled = secret("app", "Opaque", &consent, &json!({}), &json!({}));
     let files =
@@ -74,7 +74,7 @@ async fn a_command_with_greater_rights_sends_no_secret_that_does_not_consent() {
     assert!(told.contains(&label), "{told}");
     assert_eq!(hostile.calls(), 0, "{}", hostile.bytes());
 
-    // The hostile service would have seen it: one that does consent goes there.
+    // The hostile service would have recorded it: a Secret that does consent is sent there.
     world
         .run(&["label", "secret", "app", "cloudserver.dev/use=token"], "")
         .await;

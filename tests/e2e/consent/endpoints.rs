@@ -1,4 +1,4 @@
-//! Where a token may go: where its Secret says, and where the operator is told that it may.
+//! The endpoints for a token: those that its Secret names, and those that the operator's flag allows.
 
 use super::service::Hostile;
 use super::{WINDOW, account, apply_as, attacker, command_in, run_what_is_told, secret, told};
@@ -33,7 +33,7 @@ async fn a_bound_secret_goes_to_its_endpoint_and_nowhere_else() {
     world.apply(&instance("web")).await;
     world.ready("web").await;
 
-    // The Account that is in use is turned to another place, and new ones are made that look like the right one.
+    // The existing Account is changed to another endpoint, and new Accounts that resemble the right one are created.
     let evil = account("default", hostile.url(), "bound-token", "token");
     apply_as(&world, &user, &evil).await;
     let message = told(&world, "default", "Reconciling", "SecretBoundElsewhere").await;
@@ -69,13 +69,13 @@ async fn a_bound_secret_goes_to_its_endpoint_and_nowhere_else() {
     }
     nobody_calls(&hostile).await;
 
-    // What was bought before is released where it was bought.
+    // A server that was bought before is released at its own service.
     world.delete("web").await;
     world.gone("web").await;
     assert_eq!(world.sim.live_servers(), []);
     nobody_calls(&hostile).await;
 
-    // The owner of the Secret may want it to go there.
+    // The owner of the Secret can allow that endpoint.
     let words = command_in(&message);
     assert_eq!(words[..3], ["annotate", "secret", "bound-token"]);
     run_what_is_told(&world, &message).await;
@@ -83,7 +83,7 @@ async fn a_bound_secret_goes_to_its_endpoint_and_nowhere_else() {
     world.finish().await;
 }
 
-/// With an authority of the Account's own, a proxy reads what goes through it; before plain http it does so anyway.
+/// With the Account's own authority, a proxy can read its traffic; with plain http it always can.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bound_secret_goes_through_no_proxy_that_its_annotation_does_not_name() {
     let world = Setup::default().bare().begin("bound-proxy").await;
@@ -108,7 +108,7 @@ async fn a_bound_secret_goes_through_no_proxy_that_its_annotation_does_not_name(
     world.apply(&instance("web")).await;
     world.ready("web").await;
 
-    // An editor turns the Account that is in use, and makes one whose TLS ends at his proxy.
+    // An editor changes the existing Account, and creates one whose TLS ends at the editor's proxy.
     plain["spec"]["proxy"] = json!({"url": proxy.url()});
     let mut read_on = account("read-on", &by_tls, "bound-token", "token");
     read_on["spec"]["proxy"] = json!({"url": proxy.url()});
@@ -124,13 +124,13 @@ async fn a_bound_secret_goes_through_no_proxy_that_its_annotation_does_not_name(
     }
     nobody_calls(&proxy).await;
 
-    // What was bought before is released by the way on which it was bought.
+    // A server that was bought before is released through its original route.
     world.delete("web").await;
     world.gone("web").await;
     assert_eq!(world.sim.live_servers(), []);
     assert_eq!(proxy.calls(), 0, "{}", proxy.bytes());
 
-    // The owner of the Secret may want it to go that way.
+    // The owner of the Secret can allow that route.
     let words = command_in(&messages[0]);
     assert_eq!(words[..3], ["annotate", "secret", "bound-token"]);
     run_what_is_told(&world, &messages[0]).await;
@@ -179,7 +179,7 @@ async fn a_proxy_that_the_operator_does_not_allow_is_refused_with_the_flag_that_
     for (name, by, reason) in [
         ("here", proxy.url(), "AddressRefused"),
         ("named", "http://proxy.invalid:3128", "EndpointNotAllowed"),
-        // What is allowed as an endpoint by https is no proxy by http.
+        // An https endpoint that is allowed is not an allowed http proxy.
         ("alike", "http://cloud.example:443", "EndpointNotAllowed"),
     ] {
         let mut account = account(name, &endpoint, "cloud-token", "token");
@@ -200,7 +200,7 @@ async fn a_proxy_that_the_operator_does_not_allow_is_refused_with_the_flag_that_
     world.finish().await;
 }
 
-/// A copy is used where the Account is gone: what its endpoint is, only the copy says.
+/// The copy is used after the Account was deleted, and then only the copy contains the endpoint.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_copy_of_a_token_goes_to_an_allowed_endpoint_only() {
     let setup = Setup::default().keeps_tokens().filter("info");

@@ -1,4 +1,4 @@
-//! A service that somebody runs to see what he is sent: it writes down every byte, and answers as politely as it can.
+//! A service that an attacker runs to see the requests that it gets: it records every byte, and answers politely.
 
 use crate::support::eventually;
 use std::sync::{Arc, Mutex};
@@ -6,7 +6,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::AbortHandle;
 
-/// Enough to be believed by whoever only looks for a success.
+/// Enough for a client that only checks for success.
 const ANSWER: &[u8] =
     b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}";
 
@@ -43,22 +43,22 @@ impl Hostile {
         }
     }
 
-    /// Where it is.
+    /// Its URL.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// How many connections were opened to it.
+    /// The number of connections to it.
     pub fn calls(&self) -> usize {
         self.seen.lock().unwrap().connections
     }
 
-    /// All that it was sent.
+    /// All bytes that it got.
     pub fn bytes(&self) -> String {
         String::from_utf8_lossy(&self.seen.lock().unwrap().bytes).into_owned()
     }
 
-    /// Waits until it was sent this.
+    /// Waits until it got this text.
     pub async fn until_seen(&self, text: &str) {
         eventually("the hostile service is sent it", async || {
             let bytes = self.bytes();
@@ -80,7 +80,7 @@ impl Drop for Hostile {
     }
 }
 
-/// Writes down what comes, and answers whatever looks like the end of a request.
+/// Records the received bytes, and answers everything that looks like the end of a request.
 async fn converse(mut stream: TcpStream, seen: Arc<Mutex<Seen>>) {
     let mut buffer = vec![0; 64 * 1024];
     while let Ok(read @ 1..) = stream.read(&mut buffer).await {

@@ -1,8 +1,8 @@
-//! Listings that lie.
+//! Wrong listings.
 
 use super::*;
 
-/// Four Instances, and a busy one for the pace of the listing; its server.
+/// Four Instances, and a busy one that sets the pace of the listing; its server.
 async fn listed(name: &str) -> (World, Vec<Instance>, String) {
     let world = Setup::default().begin(name).await;
     let names = ["web-1", "web-2", "web-3", "web-4"];
@@ -11,7 +11,7 @@ async fn listed(name: &str) -> (World, Vec<Instance>, String) {
     (world, fleet, server)
 }
 
-/// Servers that are none of ours: one of another account, and where the first page is all there is, more than a page.
+/// Foreign servers: one of another account, and, if only the first page is returned, more than a page.
 fn strangers(world: &World, listing: &Listing) {
     let token = "token-of-another-account";
     world.sim.add_account("another", token).unwrap();
@@ -22,7 +22,7 @@ fn strangers(world: &World, listing: &Listing) {
     world.strangers(token, count);
 }
 
-/// Listings that are wrong, several passes of them: nothing is called, nobody is alarmed, and all is well afterwards.
+/// Several passes of wrong listings: no call is made, nothing is reported as missing, and all is well afterwards.
 async fn wrong_listing(name: &str, listing: Listing) {
     let (world, fleet, server) = listed(name).await;
     strangers(&world, &listing);
@@ -38,7 +38,7 @@ async fn wrong_listing(name: &str, listing: Listing) {
     })
     .await;
     for web in &fleet {
-        // At most told that it cannot be seen: its server is where it was.
+        // At most, the server is reported as not observable: it still exists.
         let now = world.get(&web.name_any()).await;
         assert_ne!(reason(&now), "ServerMissing", "{}", outline(&now));
     }
@@ -81,7 +81,7 @@ async fn a_first_page_that_comes_for_ever_calls_nothing() {
     wrong_listing("first-page", Listing::FirstPageForEver).await;
 }
 
-/// An old listing shows what is gone and does not show what is new.
+/// An old listing shows released servers and lacks new ones.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stale_listing_buys_nothing_twice_and_confirms_no_release() {
     let (world, fleet, _) = listed("stale-list").await;

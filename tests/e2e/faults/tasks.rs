@@ -1,8 +1,8 @@
-//! Tasks that do not go as they should.
+//! Tasks that do not simply succeed.
 
 use super::*;
 
-/// How a task may go, the Instance that meets it, and how often the service is asked for the operation then.
+/// The script of a task, the Instance that gets it, and how often the operation is then called.
 fn scripts() -> Vec<(&'static str, TaskScript, usize)> {
     let word = "PAUSED".to_owned();
     let reason = "the hypervisor was not in the mood".to_owned();
@@ -17,7 +17,7 @@ fn scripts() -> Vec<(&'static str, TaskScript, usize)> {
     ]
 }
 
-/// Each script on a verb of an Instance of its own.
+/// Each script on a verb of a separate Instance.
 async fn each_script_on(verb: Verb) {
     let world = Setup::default().begin("scripts").await;
     let scripts = scripts();
@@ -44,7 +44,7 @@ async fn each_script_on(verb: Verb) {
     for name in names.iter().filter(|name| **name != "never-ends") {
         did(&world, name, verb).await;
     }
-    // It has run for longer than all the others, and nobody asked again.
+    // It has run for longer than all the others, and the call was not repeated.
     let runs = world.get("never-ends").await;
     let operation = runs.status.as_ref().unwrap().operation.as_ref();
     assert_eq!(
@@ -96,7 +96,7 @@ async fn whatever_the_task_of_a_stop_says_it_is_done_once() {
     each_script_on(Verb::Stop).await;
 }
 
-/// A release is asked for again, until the service confirms that nothing is left.
+/// A release is repeated until the service confirms that nothing is left.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_whose_task_does_not_go_well_leaves_nothing() {
     let world = Setup::default().begin("releases").await;

@@ -1,13 +1,14 @@
-//! An operation of which nothing tells whether it was carried out.
+//! An operation whose outcome nothing shows.
 
 use super::*;
 use cloud_simulator::Entry;
 
-/// The same image with another key: nothing that the service shows tells whether it was done, and doing it erases.
+/// The same image with another key: the service shows nothing from which the outcome follows, and a repetition would erase the
+/// disk.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reinstall_of_which_nothing_tells_is_not_repeated_until_asked_again() {
     let world = Setup::default().begin("untold").await;
-    // In this time the server is looked at, on a machine that stands still at times.
+    // Enough time for a read of the server, even on a machine that stalls at times.
     world
         .change_account("default", json!({"settleSeconds": 20}))
         .await;
@@ -18,7 +19,7 @@ async fn a_reinstall_of_which_nothing_tells_is_not_repeated_until_asked_again() 
         let rule = Rule::on(path, Act::Lose { when }).containing(&id_of(instance));
         world.sim.fault(rule.times(1));
     }
-    // It runs until the operator has looked.
+    // It runs until the operator has read the server.
     let never = Rule::on(path, Act::Task(TaskScript::Never)).containing(&id_of(&fleet[1]));
     world.sim.fault(never.times(1));
     for name in names {
@@ -51,7 +52,7 @@ async fn a_reinstall_of_which_nothing_tells_is_not_repeated_until_asked_again() 
             .map(|id| counts(&world, Verb::Reinstall, Some(id)))
     };
     assert!(done().eq([(0, 0), (1, 1)]), "{}", world.ledger_text());
-    // A new token asks again.
+    // A new token requests it again.
     let mut manifest = instance_by_key("before");
     manifest["spec"]["reinstall"] = json!({"token": "again"});
     world.apply(&manifest).await;
