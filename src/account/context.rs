@@ -16,23 +16,16 @@ use tokio::time::Instant;
 /// Shared by all Accounts; cheap to clone.
 #[derive(Clone)]
 pub struct Context {
-    /// Client of the apiserver.
     pub client: Client,
-    /// The account sessions.
     pub sessions: Sessions,
-    /// Versions of the Secrets that exist.
     pub secrets: SecretVersions,
-    /// Publishes Events.
     pub events: Events,
-    /// Counters.
     pub metrics: Metrics,
-    /// The term of this process.
     pub term: Term,
     /// Permissions that the operator has and should not have.
     pub rights: Rights,
     /// Memory of each Account.
     pub memories: Memories,
-    /// Wakes the Instances of an Account.
     pub wake_instances: Arc<dyn Fn(&ObjectKey) + Send + Sync>,
 }
 
@@ -71,7 +64,6 @@ pub struct Memory {
 pub struct Written {
     /// When it was written.
     pub at: Instant,
-    /// The status that was written.
     pub status: Box<AccountStatus>,
     /// The readiness that its conditions were made from.
     pub said: Readiness,
@@ -103,7 +95,6 @@ impl Memories {
         }
     }
 
-    /// The Account is gone.
     pub fn forget(&self, account: &ObjectKey) {
         self.lock().remove(account);
     }

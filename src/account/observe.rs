@@ -18,7 +18,6 @@ use kube::Api;
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// The result of observing.
 #[derive(Debug)]
 pub(super) struct Observation {
     pub(super) usable: Usable,

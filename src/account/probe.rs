@@ -19,7 +19,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
-/// The result of a probe.
 enum Probed {
     Answered(Result<(), Error>),
     /// Neither the probe nor any other call was answered.

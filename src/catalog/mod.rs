@@ -36,7 +36,6 @@ struct Inner {
     keys: ListCache<(), Key>,
 }
 
-/// The result of a look-up.
 pub type Looked<T> = Result<Arc<Listing<T>>, Unread>;
 
 impl Catalog {

@@ -11,7 +11,6 @@ use tokio::time::Instant;
 /// More pages than any list has; a longer one repeats itself.
 const MOST_PAGES: u32 = 400;
 
-/// A list as it was read.
 #[derive(Debug)]
 pub struct Listing<T> {
     /// Its rows, each identifier once, in the service's order.

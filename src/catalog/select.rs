@@ -50,7 +50,6 @@ impl Candidates {
         }
     }
 
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.shown.is_empty()
     }

@@ -128,7 +128,6 @@ fn carried(address: Ipv6Addr) -> Vec<Ipv4Addr> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{address}, {kind}")]
 pub struct Refused {
-    /// The address.
     pub address: IpAddr,
     /// Its class.
     pub kind: Internal,

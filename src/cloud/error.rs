@@ -116,7 +116,6 @@ fn settles(status: u16) -> bool {
 }
 
 impl Error {
-    /// The operation that failed.
     pub fn operation(&self) -> Operation {
         self.operation
     }

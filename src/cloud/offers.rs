@@ -40,7 +40,6 @@ pub trait Offer: Sized + Send + Sync {
     /// Keeps all fields of the row.
     fn keep(&mut self, fields: Map<String, Value>);
 
-    /// Its identifier.
     fn id(&self) -> &str;
 
     /// The row with the service's field names; empty unless the client keeps whole rows.
@@ -165,12 +164,10 @@ pub struct Region {
     pub code: String,
     /// `regionName`.
     pub name: Option<String>,
-    /// Its zones.
     pub zones: Vec<Zone>,
     fields: Map<String, Value>,
 }
 
-/// A zone of a region.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Zone {
     /// `zoneCode`.

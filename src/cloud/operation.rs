@@ -5,21 +5,15 @@ use std::fmt;
 /// An operation of the service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Operation {
-    /// Create an instance.
     Create,
-    /// Release an instance.
     Release,
     /// Reinstall an instance's operating system.
     Reinstall,
     /// Set the password of an instance.
     ModifyPassword,
-    /// Start an instance.
     Start,
-    /// Stop an instance.
     Stop,
-    /// Restart an instance.
     Restart,
-    /// Details of one instance.
     Detail,
     /// Result of an asynchronous task.
     Task,
@@ -31,9 +25,7 @@ pub enum Operation {
     Images,
     /// One page of the key pair list.
     Keys,
-    /// The package list.
     Packages,
-    /// The region list.
     Regions,
 }
 
@@ -80,7 +72,6 @@ impl Operation {
         }
     }
 
-    /// The method of its request.
     pub(super) fn method(self) -> &'static str {
         match self.is_mutating() {
             true => "POST",

@@ -31,7 +31,6 @@ macro_rules! paths {
                 Ok(Self { $($field: resolve_one(Operation::$operation, overrides.$field.as_deref(), $default)?,)* })
             }
 
-            /// The path of an operation.
             pub fn of(&self, operation: Operation) -> &str {
                 match operation {
                     $(Operation::$operation => &self.$field,)*

@@ -70,7 +70,6 @@ impl ServerFields {
         Self(present.fold(0, |set, (bit, _)| set | 1 << bit))
     }
 
-    /// Whether a field is in the set.
     pub fn contains(self, field: &str) -> bool {
         self.names().any(|name| name == field)
     }

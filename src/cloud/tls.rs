@@ -53,13 +53,10 @@ pub enum TlsError {
     /// Every certificate of the bundle has expired.
     #[error("every certificate in the CA bundle has expired")]
     AuthorityExpired,
-    /// The bundle is too long.
     #[error("the CA bundle is longer than 256 KiB")]
     BundleTooLong,
-    /// There is no client certificate.
     #[error("tls.crt holds no certificate in PEM")]
     NoCertificate,
-    /// There is no private key.
     #[error("tls.key holds no private key in PEM, or one that is encrypted")]
     NoKey,
     /// The private key has an unsupported type.
@@ -71,7 +68,6 @@ pub enum TlsError {
     /// The key belongs to another certificate.
     #[error("the private key in tls.key does not belong to the certificate in tls.crt")]
     KeyMismatch,
-    /// The client certificate has expired.
     #[error("the client certificate in tls.crt has expired")]
     CertificateExpired,
     /// The client certificate is not valid yet.

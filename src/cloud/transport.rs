@@ -46,11 +46,9 @@ pub type Carrier = Arc<dyn Fn(Request) -> BoxFuture<'static, Result<Carried, Los
 /// The answer that a [`Carrier`] returns.
 #[derive(Clone, Debug)]
 pub struct Carried {
-    /// The HTTP status.
     pub status: u16,
     /// `Retry-After`.
     pub retry_after: Option<Duration>,
-    /// The body.
     pub body: Vec<u8>,
 }
 

@@ -156,9 +156,7 @@ fn parts(contents: &[u8]) -> der::Result<Vec<AnyRef<'_>>> {
 /// The reason why a certificate is not valid now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Time {
-    /// Expired.
     Expired,
-    /// Not valid yet.
     NotYet,
     /// The certificate or its time is malformed.
     Malformed,

@@ -17,7 +17,6 @@ pub enum Login {
     /// With a key pair. The specification lists `password` without defining whether a key makes it optional: it is omitted
     /// unless given here.
     Key {
-        /// The key pair.
         key: KeyId,
         /// A password to send as well.
         password: Option<SecretString>,
@@ -51,17 +50,14 @@ impl Login {
 /// Section 4.1: create an instance.
 #[derive(Clone, Debug)]
 pub struct CreateRequest {
-    /// The package to deploy.
     pub package: PackageCode,
     /// The zone of the new server.
     pub place: Place,
     /// The instance's name (at most 64 of letters, digits and hyphens).
     pub name: String,
-    /// The image to install.
     pub image: ImageId,
     /// The security group. Without one, the field is omitted (field note 29).
     pub firewall: Option<FirewallId>,
-    /// The login.
     pub login: Login,
 }
 
@@ -85,11 +81,8 @@ impl CreateRequest {
 /// Section 4.4: reinstall the operating system.
 #[derive(Clone, Debug)]
 pub struct ReinstallRequest {
-    /// The server.
     pub server: ServerId,
-    /// The image to install.
     pub image: ImageId,
-    /// The server's region.
     pub region: String,
     /// The login after the reinstall.
     pub login: Login,
@@ -110,11 +103,8 @@ impl ReinstallRequest {
 /// Section 4.2: set the password of the login account.
 #[derive(Clone, Debug)]
 pub struct PasswordRequest {
-    /// The server.
     pub server: ServerId,
-    /// The server's region.
     pub region: String,
-    /// The new password.
     pub password: SecretString,
 }
 
@@ -131,7 +121,6 @@ impl PasswordRequest {
 /// The receipt of an accepted create.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CreateAccepted {
-    /// The new server.
     pub id: ServerId,
     /// The task that deploys it.
     pub task: TaskId,
@@ -291,7 +280,6 @@ pub struct TaskReport {
 pub enum TaskState {
     /// It is in progress.
     Running,
-    /// It is complete.
     Succeeded,
     /// It ended without success.
     Failed {

@@ -23,21 +23,15 @@ pub type Latest = Arc<dyn Fn(&ObjectKey) -> Option<Facts> + Send + Sync>;
 /// The context of every reconcile; cheap to clone.
 #[derive(Clone)]
 pub struct Context {
-    /// Client of the apiserver.
     pub client: Client,
     /// The account sessions of all Accounts.
     pub sessions: Sessions,
-    /// Versions of the Secrets that exist.
     pub secrets: SecretVersions,
-    /// Settings.
     pub settings: Settings,
     /// The memory of each Instance.
     pub memories: Memories,
-    /// Publishes Events.
     pub events: Events,
-    /// Counters.
     pub metrics: Metrics,
-    /// The term of this process.
     pub term: Term,
     /// Permissions that the operator has and should not have.
     pub rights: Rights,

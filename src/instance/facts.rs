@@ -29,17 +29,12 @@ pub enum Record {
 pub struct Facts {
     /// Namespace and name.
     pub key: ObjectKey,
-    /// UID.
     pub uid: String,
     /// The version that the reconcile is based on. Every write of the record is conditional on it.
     pub resource_version: String,
-    /// Generation of the spec.
     pub generation: i64,
-    /// Whether it is being deleted.
     pub deleting: bool,
-    /// All finalizers.
     pub finalizers: Vec<String>,
-    /// The annotation's text.
     pub annotation: Option<String>,
     /// The annotation's meaning.
     pub record: Record,
@@ -49,7 +44,6 @@ pub struct Facts {
     pub here: Option<Place>,
     /// Every place in which a server of this object may be; empty if nothing is recorded and the spec's place is not resolved.
     pub places: Vec<Place>,
-    /// The spec.
     pub spec: Arc<InstanceSpec>,
     /// The status, without the conditions of other controllers.
     pub status: Arc<InstanceStatus>,
@@ -178,7 +172,6 @@ impl Facts {
         )
     }
 
-    /// Whether status names this server.
     pub fn status_names(&self, id: &ServerId) -> bool {
         self.status.id.as_deref() == Some(id.as_str())
     }

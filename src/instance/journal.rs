@@ -24,7 +24,6 @@ macro_rules! line {
     };
 }
 
-/// The service accepted a call.
 pub(super) fn called(facts: &Facts, id: &ServerId, operation: &Operation) {
     let verb = operation.verb;
     let secret = operation.target.password_secret.as_ref();
@@ -62,7 +61,6 @@ pub(super) fn called_beside(
     );
 }
 
-/// The service accepted a release.
 pub(super) fn releases(facts: &Facts, id: &ServerId, why: ReleaseReason) {
     line!(info, facts, id.as_str(), verb = %Verb::Release, cause = ?why, "the service took the call");
 }

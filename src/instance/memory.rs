@@ -28,11 +28,9 @@ pub struct Memory {
     pub origin: Origin,
     /// Calls to the service, and their outcomes.
     pub calls: Calls,
-    /// Observations of the server.
     pub observations: Observations,
     /// When the object is due.
     pub pace: Pacing,
-    /// Its Secrets.
     pub secrets: Secrets,
     /// Writes to the object.
     pub told: Statuses,

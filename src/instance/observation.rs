@@ -23,7 +23,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The state of the Account.
 #[derive(Clone, Debug)]
 pub enum AccountFact {
     /// It can be used.
@@ -39,7 +38,6 @@ pub enum AccountFact {
 /// The part of an account session that plans need.
 #[derive(Clone, Debug)]
 pub struct SessionFacts {
-    /// The settling time.
     pub settle: Duration,
     /// Whether Instances may import existing servers.
     pub imports: Imports,
@@ -55,11 +53,8 @@ pub struct SessionFacts {
 /// All values that a plan is made from.
 #[derive(Clone, Debug)]
 pub struct Observation {
-    /// The object.
     pub facts: Facts,
-    /// The Account.
     pub account: AccountFact,
-    /// Its name.
     pub account_key: ObjectKey,
     /// The listings; None without an account session.
     pub listing: Option<Listing>,
@@ -70,7 +65,6 @@ pub struct Observation {
     /// When to read the server's detail again: while the detail rather than the task shows the end of an operation, or while the
     /// server has a state or lacks an address that changes without an operation.
     pub look_again: Option<Instant>,
-    /// The server's detail.
     pub detail: Fact<Detail>,
     /// The Secret that the login names and its version (see [`login::named_version`]), if it exists.
     pub secret_version: Option<String>,

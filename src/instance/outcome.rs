@@ -7,16 +7,13 @@ use crate::instance::plan::step::ReleaseReason;
 use crate::runtime::KubeError;
 use std::time::Duration;
 
-/// The outcome of the step.
 #[derive(Debug)]
 pub enum Outcome {
     /// There was nothing to do.
     Rested,
     /// The service accepted the call; the receipt may or may not be on record.
     Accepted {
-        /// The operation.
         verb: Verb,
-        /// The server.
         id: ServerId,
         /// Its task; some answers name none.
         task: Option<TaskId>,
@@ -33,14 +30,12 @@ pub enum Outcome {
         is_first: bool,
         /// The error, if it failed.
         trouble: Option<String>,
-        /// The outcome is unknown.
         is_unknown: bool,
     },
     /// The service refused the call, or it was never sent: it had no effect.
     Refused {
         /// The service's message.
         message: String,
-        /// The reason for the conditions.
         reason: Reason,
         /// How long the service asks to wait.
         after: Option<Duration>,
@@ -51,15 +46,12 @@ pub enum Outcome {
     Written,
     /// A release: accepted, refused or unknown, or the service does not know the server.
     Released {
-        /// The server.
         id: ServerId,
-        /// Why it is released.
         why: ReleaseReason,
         /// It is the first release of this server that the service accepted.
         is_first: bool,
         /// The error, if it failed.
         trouble: Option<String>,
-        /// The outcome is unknown.
         is_unknown: bool,
     },
     /// The finalizer was removed, and the object can go.

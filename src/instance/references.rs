@@ -37,7 +37,6 @@ pub(super) fn key_from(facts: &Facts) -> Option<String> {
     facts.spec.login.ssh_key.as_ref()?.selector()
 }
 
-/// The package, if known.
 pub fn package(observed: &Observation) -> Option<Meaning> {
     let facts = &observed.facts;
     let Some(from) = package_from(facts) else {
@@ -72,7 +71,6 @@ pub fn firewall(observed: &Observation) -> Option<Meaning> {
         .map(Meaning::pinned)
 }
 
-/// The image, if known.
 pub fn image(observed: &Observation) -> Option<Meaning> {
     let facts = &observed.facts;
     let Some(from) = image_from(facts) else {

@@ -26,7 +26,6 @@ use tokio::time::Instant;
 /// Why a status that should be written was not.
 #[derive(Debug)]
 pub enum Unreported {
-    /// The write failed.
     Failed(KubeError),
     /// A write failed a moment ago, and events in between do not trigger another one. With the rest of the wait.
     TooSoon(Duration),

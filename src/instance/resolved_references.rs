@@ -126,17 +126,12 @@ pub type Answer = Result<ResolvedReference, Readiness>;
 pub struct Found {
     /// The extent of the look-ups.
     pub scope: Scope,
-    /// The region.
     pub region: Option<Answer>,
-    /// The zone.
     pub zone: Option<Answer>,
-    /// The package.
     pub package: Option<Answer>,
     /// The security group.
     pub firewall: Option<Answer>,
-    /// The image.
     pub image: Option<Answer>,
-    /// The key pair.
     pub key: Option<Answer>,
     /// The package that the spec names by code, as the service sells it: looked up before an import.
     pub on_sale: Fact<Package>,
@@ -145,7 +140,6 @@ pub struct Found {
 /// Which references are looked up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
-    /// None.
     #[default]
     Nothing,
     /// The references that a reinstall needs: image and key pair.
@@ -154,7 +148,6 @@ pub enum Scope {
     Purchase,
 }
 
-/// The meaning of a reference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Meaning {
     /// The service's identifier or code.

@@ -118,7 +118,6 @@ impl Default for Settings {
 /// A listed server that no subscriber owns, by id or by marker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unowned {
-    /// Its id.
     pub id: ServerId,
     /// Its name, if the row has one.
     pub name: Option<String>,
@@ -128,7 +127,6 @@ pub struct Unowned {
     pub image: Option<ImageId>,
 }
 
-/// Counts of one place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PlaceCounts {
     /// Servers in the newest pass.
@@ -143,7 +141,6 @@ pub struct PlaceCounts {
     pub failures: u64,
 }
 
-/// Counts of an inventory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// By place, for every watched place.
@@ -187,7 +184,6 @@ impl Failing {
     }
 }
 
-/// The state of one place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlaceSummary {
     /// Counts of the newest complete listing; None before the first one, which may never come.

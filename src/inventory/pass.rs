@@ -64,16 +64,10 @@ pub enum PassError {
     Cloud(cloud::Error),
     /// A row has no id. It may be one of our servers, so the whole pass is useless.
     #[error("page {page} of the instance list has a row without an id")]
-    RowWithoutId {
-        /// The page.
-        page: u32,
-    },
+    RowWithoutId { page: u32 },
     /// Pages repeat without an end.
     #[error("page {page} of the instance list repeats what was listed before")]
-    Repeats {
-        /// The page.
-        page: u32,
-    },
+    Repeats { page: u32 },
     /// The list has too many pages.
     #[error("the instance list has more than {MOST_PAGES} pages")]
     Endless,

@@ -17,7 +17,6 @@ use crate::api::Marker;
 use crate::cloud::{CallPriority, Place, ServerId};
 use crate::runtime::chance;
 
-/// The state of an inventory.
 pub(super) struct State {
     pub settings: Settings,
     /// Boxed, since the table has spare room for half as many again.

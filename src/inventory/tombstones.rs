@@ -12,14 +12,12 @@ use crate::cloud::Place;
 /// More Instances than are finalized in these hours at the usual request limit. Beyond, the oldest tombstone is dropped.
 const MOST: usize = 50_000;
 
-/// The tombstone of one marker.
 #[derive(Debug)]
 pub(super) struct Tombstone {
     pub since: Instant,
     pub places: Vec<Place>,
 }
 
-/// All tombstones of an inventory.
 #[derive(Debug, Default)]
 pub(super) struct Tombstones {
     by_marker: HashMap<Marker, Tombstone>,

@@ -88,7 +88,6 @@ impl fmt::Display for Why {
 }
 
 impl View {
-    /// The newest pass.
     pub fn newest(&self) -> Option<&Pass> {
         self.newest.as_deref()
     }

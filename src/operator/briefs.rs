@@ -54,7 +54,6 @@ impl AccountBrief {
 }
 
 impl Watched for Instance {
-    /// The record.
     const ANNOTATIONS: &'static [&'static str] = &[BINDING];
 }
 

@@ -24,9 +24,7 @@ pub(super) struct Stores {
     pub(super) accounts: Store<Account>,
     pub(super) wake_instance: Trigger,
     pub(super) wake_account: Trigger,
-    /// Which Instances refer to an Account.
     pub(super) by_account: Referrers,
-    /// Which Instances refer to a Secret.
     pub(super) by_secret: Referrers,
     /// Which Accounts name a Secret, for their token or for TLS.
     pub(super) accounts_by_secret: Referrers,

@@ -41,9 +41,7 @@ pub fn time_of_day() -> Timestamp {
 /// An instant with its time of day. It gives each instant a fixed time of day, independent of when it is computed.
 #[derive(Clone, Copy, Debug)]
 pub struct Day {
-    /// The instant.
     pub instant: Instant,
-    /// Its time of day.
     pub time: Timestamp,
 }
 

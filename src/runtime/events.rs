@@ -24,7 +24,6 @@ const REMEMBERED: usize = 4096;
 /// Longest name of an Event, as of any object.
 const NAME_MAX: usize = 253;
 
-/// Publishes Events.
 #[derive(Clone)]
 pub struct Events {
     client: Client,

@@ -38,7 +38,6 @@ struct Page {
 
 /// A port of its own for metrics.
 pub struct MetricsPort {
-    /// Where it listens.
     pub listen: SocketAddr,
     /// TLS, if wanted.
     pub certificate: Option<Certificate>,

@@ -53,7 +53,6 @@ pub enum KubeError {
     Malformed {
         /// The attempted operation.
         operation: &'static str,
-        /// The cause.
         why: String,
     },
     /// The object to be written has no JSON form.
@@ -61,7 +60,6 @@ pub enum KubeError {
     Unwritable {
         /// The attempted operation.
         operation: &'static str,
-        /// The cause.
         #[source]
         source: serde_json::Error,
     },
@@ -70,7 +68,6 @@ pub enum KubeError {
     Transport {
         /// The attempted operation.
         operation: &'static str,
-        /// The cause.
         #[source]
         source: Box<kube::Error>,
     },

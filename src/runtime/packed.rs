@@ -35,7 +35,6 @@ pub struct Packed {
     sample: Option<Sample>,
 }
 
-/// Packs texts.
 #[derive(Default)]
 pub struct Packer {
     classes: [Class; CLASSES],

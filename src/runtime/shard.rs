@@ -24,7 +24,6 @@ impl Shard {
         (0..count).map(move |index| Self { index, count })
     }
 
-    /// Whether there is no other one.
     pub fn is_whole(self) -> bool {
         self.count == 1
     }

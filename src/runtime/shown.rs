@@ -26,7 +26,6 @@ pub trait Watched:
 /// its type first.
 #[derive(Clone, Debug)]
 pub struct Shown<K> {
-    /// The object.
     pub object: Guarded<K>,
     /// Its JSON, of which [`Guarded::read`] makes the same object.
     pub text: Box<str>,

@@ -19,7 +19,6 @@ pub trait Kept: Watched {
     /// What is asked of all objects at once.
     type Brief: Send + Sync + 'static;
 
-    /// The brief of an object.
     fn brief(object: &Guarded<Self>) -> Self::Brief;
 }
 

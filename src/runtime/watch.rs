@@ -42,7 +42,6 @@ pub struct ObjectKey(Arc<Named>);
 pub struct Named {
     /// Namespace; empty for an object of the cluster.
     pub namespace: String,
-    /// Name.
     pub name: String,
 }
 
@@ -55,7 +54,6 @@ impl ObjectKey {
         }))
     }
 
-    /// The key of an object.
     pub fn of<K: Resource>(object: &K) -> Self {
         Self::of_meta(object.meta())
     }
@@ -90,9 +88,7 @@ pub enum Change {
 /// A change, told after the store shows it.
 #[derive(Clone, Debug)]
 pub struct Notice {
-    /// Which object.
     pub key: ObjectKey,
-    /// Its UID.
     pub uid: Arc<str>,
     /// Its resourceVersion; empty when it is gone.
     pub version: String,
@@ -153,7 +149,6 @@ impl Notice {
 /// Whether the first listing is in the store.
 pub type Synced = signal::Receiver<bool>;
 
-/// A watch that is running.
 #[derive(Debug)]
 pub struct Watch {
     /// Becomes true with the first complete listing.
@@ -166,7 +161,6 @@ pub struct Watch {
 pub struct Subject<K: Watched> {
     /// The objects. Its client is to be one of [`super::kubernetes::watching`].
     pub api: Api<Shown<K>>,
-    /// Which of them.
     pub config: watcher::Config,
     /// Those of other namespaces are passed over.
     pub shard: Shard,

@@ -82,7 +82,6 @@ impl AccountSession {
 /// The contents of the Secrets and the ConfigMap that an Account names.
 #[derive(Clone, Debug)]
 pub struct Credentials {
-    /// The token.
     pub token: SecretString,
     /// Which authorities we trust, and our client certificate.
     pub tls: Tls,
@@ -140,7 +139,6 @@ pub(super) fn utc_offset(spec: &AccountSpec) -> Offset {
         .unwrap_or(Offset::UTC)
 }
 
-/// The request limits of an Account.
 pub fn limits(spec: &AccountSpec) -> Limits {
     let positive = |n: i32| u32::try_from(n).unwrap_or(1).max(1);
     let requests = &spec.requests;

@@ -91,11 +91,8 @@ pub enum Refusal {
          label secret {name} -n {namespace}{overwrite} {USE}={}", wanted.as_str()
     )]
     Unlabelled {
-        /// The Secret.
         name: String,
-        /// Its namespace.
         namespace: String,
-        /// The intended use.
         wanted: Use,
         /// The part that the command needs if the label exists with another value.
         overwrite: &'static str,
@@ -105,13 +102,11 @@ pub enum Refusal {
         "Secret {name} is bound to {bound} (annotation {ENDPOINT}), and {field} is not there: {remedy}"
     )]
     BoundElsewhere {
-        /// The Secret.
         name: String,
         /// The endpoints that the Secret allows.
         bound: String,
         /// The field of the Account that names a different one.
         field: &'static str,
-        /// The remedy.
         remedy: String,
     },
     /// The annotation with the endpoints cannot be parsed.
@@ -119,21 +114,16 @@ pub enum Refusal {
         "annotation {ENDPOINT} of Secret {name} cannot be read: endpoint {number} of it: {error}"
     )]
     Unreadable {
-        /// The Secret.
         name: String,
         /// Which of the endpoints, counted from 1.
         number: usize,
-        /// The parse error.
         error: PatternError,
     },
     /// The annotation lists no endpoint.
     #[error(
         "annotation {ENDPOINT} of Secret {name} names no endpoint: name those that it is for, or take the annotation away"
     )]
-    BoundNowhere {
-        /// The Secret.
-        name: String,
-    },
+    BoundNowhere { name: String },
 }
 
 impl Refusal {

@@ -45,9 +45,7 @@ struct Of {
     spec: AccountSpec,
 }
 
-/// A copy that was read.
 pub struct TokenCopy {
-    /// The copied Account.
     pub account: ObjectKey,
     /// The Account's spec at the time of the copy, above all the endpoint.
     pub spec: AccountSpec,

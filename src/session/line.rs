@@ -100,7 +100,6 @@ impl Line {
         self.change(|state| state.leave(subject));
     }
 
-    /// The number of slots.
     pub fn slots(&self) -> usize {
         self.lock().slots
     }

@@ -381,7 +381,6 @@ impl Sessions {
         !same
     }
 
-    /// The state of an Account.
     pub fn standing(&self, account: &ObjectKey) -> Standing {
         match self.account_sessions().get(account) {
             None => Standing::NotFound,

@@ -137,7 +137,6 @@ impl Reservations {
         self.wake(woken);
     }
 
-    /// An Instance is gone.
     pub fn gone(&self, uid: &str) {
         let woken = {
             let mut state = self.lock();

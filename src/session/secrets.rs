@@ -107,52 +107,27 @@ pub enum SecretProblem {
     NoName(NoName),
     /// The Secret has no such key.
     #[error("Secret {secret} has no key {key}")]
-    NoKey {
-        /// The Secret.
-        secret: String,
-        /// The key.
-        key: String,
-    },
+    NoKey { secret: String, key: String },
     /// The value under the key is empty or only white space.
     #[error("key {key} of Secret {secret} is empty")]
-    Empty {
-        /// The Secret.
-        secret: String,
-        /// The key.
-        key: String,
-    },
+    Empty { secret: String, key: String },
     /// The value under the key is not text.
     #[error("key {key} of Secret {secret} is not UTF-8 text")]
-    NotText {
-        /// The Secret.
-        secret: String,
-        /// The key.
-        key: String,
-    },
+    NotText { secret: String, key: String },
     /// The Secret could not be read.
     #[error("Secret {secret} could not be read: {source}")]
-    Unread {
-        /// The Secret.
-        secret: String,
-        /// The cause.
-        source: KubeError,
-    },
+    Unread { secret: String, source: KubeError },
 }
 
 /// A Secret's content. The values are wiped when it is dropped.
 #[derive(Debug, Default)]
 pub struct Content {
-    /// Its UID.
     pub uid: String,
-    /// Its resourceVersion.
     pub resource_version: String,
-    /// Its type.
     pub kind: String,
     /// The objects that own it.
     pub owners: Vec<OwnerReference>,
-    /// Its labels.
     pub labels: BTreeMap<String, String>,
-    /// Its annotations.
     pub annotations: BTreeMap<String, String>,
     /// Values by key, without trailing white space; None if a value is not text.
     values: BTreeMap<String, Option<SecretString>>,

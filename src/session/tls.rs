@@ -102,7 +102,6 @@ pub fn route(spec: &AccountSpec, tls: &Tls) -> Route {
     }
 }
 
-/// The Secrets that an Account's `spec.tls` names.
 pub fn tls_secrets(spec: &AccountSpec) -> impl Iterator<Item = &str> {
     let tls = spec.tls.as_ref();
     let bundle = tls

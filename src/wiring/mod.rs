@@ -36,7 +36,6 @@ pub trait Objects: Clone + Send + Sync + 'static {
 pub struct Process {
     /// Speaks to the apiserver.
     pub client: Client,
-    /// The identifier of the cluster.
     pub cluster: String,
     /// Speaks to services.
     pub http: Http,
@@ -53,9 +52,7 @@ pub struct Process {
 /// What the reconcilers of both kinds work with; cheap to clone.
 #[derive(Clone)]
 pub struct Contexts {
-    /// For Instances.
     pub instances: instance::context::Context,
-    /// For Accounts.
     pub accounts: account::Context,
 }
 

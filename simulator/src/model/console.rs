@@ -9,10 +9,6 @@ use super::server::{Power, Server};
 /// An action at the console. It takes effect at once and cancels the task that runs on the server, except for `EndTask`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "action", rename_all = "kebab-case")]
-#[allow(
-    missing_docs,
-    reason = "each acts on the server, or the region, that it names"
-)]
 pub enum Console {
     /// Releases the server.
     Release { server: String },

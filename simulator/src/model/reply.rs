@@ -120,10 +120,6 @@ impl Refusal {
 /// A change by a call, by the passing of time, or at the console.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
-#[allow(
-    missing_docs,
-    reason = "each says what happened to the server it names"
-)]
 pub enum Effect {
     /// Nothing.
     #[default]

@@ -157,7 +157,6 @@ pub struct ListRequest {
 
 /// One call of the service.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "each is the endpoint of its name")]
 pub enum Request {
     Create(CreateRequest),
     Release(InstanceRequest),

@@ -163,10 +163,6 @@ impl ServerInfo {
 /// The detail object of the specification, field by field, and the further fields that rows of the instance list may contain.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-#[allow(
-    missing_docs,
-    reason = "section 2.3 of the specification describes each"
-)]
 pub struct ServerView {
     #[serde(rename = "ecsResourceUUID")]
     pub id: String,
@@ -221,10 +217,6 @@ pub struct ServerView {
 /// A data disk of the detail object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-#[allow(
-    missing_docs,
-    reason = "section 2.4 of the specification describes each"
-)]
 pub struct DiskView {
     #[serde(rename = "dataDiskResourceUUID")]
     pub id: String,

@@ -6,7 +6,6 @@ use crate::model::Verb;
 
 /// An endpoint of the service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum)]
-#[allow(missing_docs, reason = "each is the endpoint of its name")]
 pub enum Endpoint {
     Create,
     Release,

@@ -3,7 +3,6 @@
 /// The cause of a request without an answer.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::cloud) enum Cause {
-    /// The network.
     #[error(transparent)]
     Network(reqwest::Error),
     /// A carrier in the same process.

@@ -21,7 +21,6 @@ pub(in crate::instance) struct Managed<'a> {
     pub(super) template: Option<&'a SecretTemplate>,
 }
 
-/// Owner of a Secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::instance) enum Ownership {
     /// The Instance controls it.
@@ -49,7 +48,6 @@ impl<'a> Managed<'a> {
         Some((managed, reference))
     }
 
-    /// The connection Secret.
     pub(in crate::instance) fn connection(facts: &'a Facts) -> Option<Self> {
         let reference = facts.spec.connection_secret.as_ref()?;
         Some(Self {

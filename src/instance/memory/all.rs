@@ -107,7 +107,6 @@ impl Memories {
         forgotten.map(|forgotten| forgotten.memory)
     }
 
-    /// The object with this UID.
     pub fn key_of(&self, uid: &str) -> Option<ObjectKey> {
         self.lock()
             .by_uid

@@ -37,7 +37,6 @@ pub struct Connection {
     pub name: String,
     /// The server's address.
     pub host: String,
-    /// The port for logins.
     pub port: &'static str,
     /// The account for logins.
     pub username: String,
@@ -52,7 +51,6 @@ pub struct Connection {
 /// A connection Secret that was read or written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Connected {
-    /// Its wanted content.
     pub wanted: Connection,
     /// Its UID and resourceVersion at that time.
     pub version: Option<String>,
@@ -78,14 +76,11 @@ pub enum CallState {
     Refused {
         /// The service's message.
         message: String,
-        /// The reason for the conditions.
         reason: Reason,
     },
     /// The call may have taken effect.
     Unknown,
-    /// The service accepted the call.
     Accepted {
-        /// The server.
         id: ServerId,
         /// Its task; some answers name none.
         task: Option<TaskId>,
@@ -145,7 +140,6 @@ pub struct Auxiliary {
     pub at: Instant,
     /// The error, for users.
     pub trouble: Option<String>,
-    /// The outcome is unknown.
     pub is_unknown: bool,
     /// The service answered, and refuses the call in the server's current state.
     pub is_refused: bool,
@@ -180,13 +174,11 @@ pub enum Gone {
 /// The queries for a task.
 #[derive(Clone, Debug)]
 pub struct Poll {
-    /// The task.
     pub task: TaskId,
     /// When the task began, as far as this process knows.
     pub since: Instant,
     /// Whether this process saw the task begin, so that its duration can be learnt.
     pub whole: bool,
-    /// The last query.
     pub last: Option<Instant>,
     /// How the task ended; then it is not queried again.
     pub ended: Option<Ended>,
@@ -234,7 +226,6 @@ pub struct RecordText {
 }
 
 impl RecordText {
-    /// Compresses a record.
     pub fn of(record: &PurchaseRecord) -> Self {
         static RECORDS: LazyLock<Mutex<Packer>> = LazyLock::new(Mutex::default);
         let mut packer = RECORDS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -245,7 +236,6 @@ impl RecordText {
         }
     }
 
-    /// The record, as it was written.
     pub fn record(&self) -> Option<PurchaseRecord> {
         let text = String::from_utf8(self.text.unpack().ok()?).ok()?;
         PurchaseRecord::parse(&text).ok()
@@ -263,9 +253,7 @@ pub struct WrittenStatus {
     pub reason: Reason,
     /// The message of condition Ready.
     pub message: String,
-    /// Whether it reported `Stalled`.
     pub is_stalled: bool,
-    /// The server in it, if any.
     pub id: Option<String>,
 }
 

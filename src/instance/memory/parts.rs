@@ -46,7 +46,6 @@ pub struct Origin {
 pub struct Calls {
     /// Attempts by number. Boxed, since the first insertion reserves room for four.
     pub attempts: LiteMap<u32, Box<Attempt>>,
-    /// Releases by server.
     pub releases: LiteMap<ServerId, ReleaseCall>,
     /// Servers that are gone, and since when this is known.
     pub gone: LiteMap<ServerId, (Gone, Instant)>,
@@ -134,7 +133,6 @@ pub struct Secrets {
 pub struct Statuses {
     /// The newest known resourceVersion: an older object in the cache is not acted upon.
     pub(super) newest: Option<Newest>,
-    /// The last status that was written.
     pub written: Option<Box<WrittenStatus>>,
     /// A status that was sent and whose answer was lost, so it may have been written.
     pub unanswered: Option<Box<WrittenStatus>>,

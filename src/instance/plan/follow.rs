@@ -66,7 +66,6 @@ pub(super) fn follow(
 }
 
 impl Open<'_> {
-    /// Follows the task.
     fn by_task(&self) -> Plan {
         if let Some(plan) = self.cut_power() {
             return plan;

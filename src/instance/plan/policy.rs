@@ -17,7 +17,6 @@ use std::time::Duration;
 pub(super) enum Restriction {
     /// The Instance is paused, for this time if the pause has an end.
     Paused(Option<Duration>),
-    /// The policy is `Observe`.
     Observed,
 }
 
@@ -36,7 +35,6 @@ pub(super) fn restriction(observed: &Observation) -> Option<Restriction> {
     }
 }
 
-/// Whether the policy is `Observe`.
 pub(super) fn is_observed(observed: &Observation) -> bool {
     observed.facts.spec.management_policy == ManagementPolicy::Observe
 }

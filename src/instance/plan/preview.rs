@@ -32,7 +32,6 @@ pub enum PlannedChange {
 /// A planned change with its cause.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Act {
-    /// The change.
     pub planned: PlannedChange,
     /// The cause, in words for users: from what to what.
     pub why: String,

@@ -22,7 +22,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
-/// Plans for a recorded server.
 pub(super) fn plan(
     observed: &Observation,
     session: &SessionFacts,

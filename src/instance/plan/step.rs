@@ -19,7 +19,6 @@ use tokio::time::Instant;
 pub struct Plan {
     /// The step to carry out now.
     pub step: Step,
-    /// The update of status.
     pub update: StatusUpdate,
     /// The latest time for the next reconcile.
     pub again: Duration,
@@ -34,10 +33,8 @@ pub struct Plan {
 /// Information that a plan needs and that has not been read. It is read, and the plan is made again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Needs {
-    /// Nothing.
     #[default]
     Nothing,
-    /// The login.
     Login,
     /// A reservation under the Account's limits.
     Reservation,
@@ -51,7 +48,6 @@ pub enum Needs {
     References(Scope),
     /// Metadata of the generated login Secret.
     LoginMetadata,
-    /// The connection Secret.
     Connection,
 }
 
@@ -91,33 +87,22 @@ pub enum Step {
         record: Box<PurchaseRecord>,
         /// Whether the record must be written first. If false, it exists, and is read again before the call.
         announce: bool,
-        /// The request.
         request: Box<CreateRequest>,
     },
     /// The same for an operation on the recorded server. Its intent is written to status.
     Operate {
-        /// The operation.
         operation: Box<Operation>,
         /// Whether the intent must be written first.
         announce: bool,
-        /// The request.
         request: Box<Request>,
     },
     /// Stop or start the server within an attempt that needs it. Harmless, repeatable, and not recorded.
-    Auxiliary {
-        /// The request.
-        request: Box<Request>,
-    },
+    Auxiliary { request: Box<Request> },
     /// Write the record of an existing server.
-    Record {
-        /// The record.
-        record: Box<PurchaseRecord>,
-    },
-    /// Release a server.
+    Record { record: Box<PurchaseRecord> },
     Release {
         /// The server to release.
         id: ServerId,
-        /// The cause.
         why: ReleaseReason,
     },
     /// Write a Secret that belongs to the Instance.
@@ -125,29 +110,21 @@ pub enum Step {
     /// Remove the finalizer: the server is confirmed gone.
     Finish,
     /// Remove the finalizer, and keep the server at the service.
-    LetGo {
-        /// The Event about it.
-        event: Option<EventNote>,
-    },
+    LetGo { event: Option<EventNote> },
 }
 
-/// A request to the service.
 #[derive(Clone, Debug)]
 pub enum Request {
     /// Reinstalls the operating system.
     Reinstall(ReinstallRequest),
     /// Sets the password.
     ModifyPassword(PasswordRequest),
-    /// Start.
     Start(ServerId),
-    /// Stop.
     Stop {
-        /// The server.
         id: ServerId,
         /// Cut the power instead of asking the operating system.
         force: bool,
     },
-    /// Restart.
     Restart(ServerId),
 }
 
@@ -169,7 +146,6 @@ pub struct StatusUpdate {
     pub readiness: Option<Readiness>,
     /// Whether the readiness is a progress that is shown only if it lasts.
     pub progress: bool,
-    /// The server.
     pub id: Option<ServerId>,
     /// Whether the server is gone for good: its identifier and detail are removed from status.
     pub forget_server: bool,

@@ -4,7 +4,6 @@ use kube::config::{InClusterError, KubeconfigError};
 use thiserror::Error;
 
 /// Why there is no connection.
-#[allow(missing_docs, reason = "the messages describe the variants")]
 #[derive(Debug, Error)]
 pub enum ConnectError {
     #[error(

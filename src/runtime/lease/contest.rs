@@ -80,7 +80,6 @@ impl Held {
 /// A Lease that is ours.
 #[derive(Debug)]
 pub struct Won {
-    /// Of which shard.
     pub shard: Shard,
     /// To be kept.
     pub lease: Lease,

@@ -26,7 +26,6 @@ pub(super) enum Standing {
     Others { holder: String, until: Instant },
 }
 
-/// One Lease.
 #[derive(Debug)]
 pub(super) struct Row {
     pub(super) shard: Shard,

@@ -45,7 +45,6 @@ pub struct Open {
 /// What the listings of all services show.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Listings {
-    /// Servers.
     pub servers: u32,
     /// Those among them that no Instance owns.
     pub unowned: u32,

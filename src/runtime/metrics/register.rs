@@ -14,7 +14,6 @@ pub struct Described {
     pub name: String,
     /// `counter`, `gauge` or `histogram`.
     pub kind: String,
-    /// The names of its labels.
     pub labels: &'static [&'static str],
     /// Its help text.
     pub help: &'static str,

@@ -48,9 +48,7 @@ impl Priority {
 /// The unit of fair sharing: the requests of one Account in one namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Flow {
-    /// The namespace.
     pub namespace: Arc<str>,
-    /// The name of the Account.
     pub account: Arc<str>,
 }
 

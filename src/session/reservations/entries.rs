@@ -46,7 +46,6 @@ pub(super) struct Taken {
 }
 
 impl Entries {
-    /// The entry of this Instance.
     pub(super) fn get(&self, uid: &str) -> Option<&Entry> {
         self.all.get(uid)
     }
@@ -79,7 +78,6 @@ impl Entries {
         fresh.ids == self.ids && fresh.markers == self.markers && fresh.accounts == self.accounts
     }
 
-    /// Removes an entry.
     pub(super) fn remove(&mut self, uid: &str) -> Option<Entry> {
         let (subject, entry) = self.all.remove_entry(uid)?;
         for account in entry.accounts() {

@@ -44,7 +44,6 @@ pub enum Reservation {
     Full(usize),
     /// The limit of creates per minute is used up.
     TooFast {
-        /// The limit.
         per_minute: usize,
         /// When a create is possible again, unless another Instance comes first.
         wait: Duration,
@@ -80,12 +79,10 @@ pub enum Backing {
 /// The Instance with the better right to a server that another Instance has on record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Rival {
-    /// There is none.
     #[default]
     None,
     /// Another Instance claims the server, and it is not known yet whether the claim counts.
     NotYet,
-    /// This Instance.
     Of(ObjectKey),
 }
 

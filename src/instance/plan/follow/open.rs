@@ -5,7 +5,6 @@ use crate::cloud::ServerId;
 use crate::instance::memory::kinds::Attempt;
 use crate::instance::observation::Observation;
 
-/// An open operation and its server.
 pub(super) struct Open<'a> {
     pub(super) observed: &'a Observation,
     pub(super) operation: &'a Operation,
@@ -14,7 +13,6 @@ pub(super) struct Open<'a> {
 
 /// How an operation ended.
 pub(super) enum End {
-    /// It succeeded.
     Well,
     /// Nothing shows that it succeeded, and nothing destructive may follow. It counts as done, except for its password, which is
     /// set again.
