@@ -8,7 +8,7 @@ CARGO ?= cargo
 # The whole workspace each time: another selection of packages is another selection of features, and is built again.
 TEST := $(CARGO) test --locked --profile fast --workspace
 # All but the closed loop and the end-to-end tests, which have phases of their own.
-SUITES := architecture features site memory released supply_chain chart observability conformance control page durability faults readings cluster
+SUITES := architecture features program site memory released supply_chain chart observability conformance control page durability faults readings cluster
 BUILT := $(or $(CARGO_TARGET_DIR),target)/fast
 
 # Judges the dependencies. Built by its own lock file into the user's cache, once for each version.

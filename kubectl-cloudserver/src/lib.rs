@@ -83,7 +83,7 @@ pub fn main() -> ExitCode {
 }
 
 /// The command line.
-fn command() -> clap::Command {
+pub fn command() -> clap::Command {
     Cli::command()
 }
 

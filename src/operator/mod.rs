@@ -18,6 +18,8 @@ mod survey;
 mod undecodable;
 mod wiring;
 
+pub use moved::moved;
+
 use crate::api::names::MANAGER;
 use crate::program::{failed, keep_private, note, print};
 use args::RunArgs;
@@ -43,7 +45,7 @@ enum Command {
 /// Parses the command line and runs the command.
 pub fn main() -> ExitCode {
     keep_private(MANAGER);
-    if let Some(why) = moved::moved(std::env::args_os().nth(1).as_deref()) {
+    if let Some(why) = moved(std::env::args_os().nth(1).as_deref()) {
         return failed(MANAGER, &why);
     }
     let parsed = command().try_get_matches();

@@ -22,7 +22,7 @@ const MOVED: [&str; 16] = [
 ];
 
 /// Where to find the command that this word named, if it did.
-pub(super) fn moved(word: Option<&OsStr>) -> Option<String> {
+pub fn moved(word: Option<&OsStr>) -> Option<String> {
     let word = MOVED.iter().find(|moved| word == Some(OsStr::new(moved)))?;
     Some(format!(
         "{word} is a command of the kubectl plugin now: run `kubectl cloudserver {word}`. The plugin is the program \
