@@ -1,4 +1,4 @@
-//! An edit and a deletion are acknowledged at once, whatever the service does, and before any call.
+//! An edit and a deletion are acknowledged at once, independently of the service, and before any call.
 
 use crate::support::{
     Mark, Setup, Told, Weather, World, at_rest, done, effects, eventually, insist, instance,

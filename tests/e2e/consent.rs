@@ -218,7 +218,7 @@ async fn who_may_create_accounts_gets_nothing_of_any_secret_and_is_told_what_to_
     })
     .await;
 
-    // To show that the hostile service would record a Secret, one Secret is labelled as the message says, and is sent there.
+    // To show that the hostile service would record a Secret, one Secret is labelled by the command in the message, and is sent there.
     run_what_is_told(&world, &messages[0]).await;
     hostile.until_seen(CANARIES[0]).await;
     let bytes = hostile.bytes();

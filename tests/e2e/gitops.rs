@@ -200,7 +200,7 @@ async fn the_repository_to_copy_buys_in_waves_and_goes_in_waves() {
         world.kubectl_apply(&here(&world, object)).await.unwrap();
         let name = object["metadata"]["name"].as_str().unwrap();
         match object["kind"].as_str() {
-            // A wave is over when all of it is healthy.
+            // A wave ends when all of its objects are healthy.
             Some("Account") => drop(world.account_is_ready(name).await),
             Some("Instance") => drop(world.until(name, "is Ready", is_ready).await),
             _ => {}
@@ -233,7 +233,7 @@ async fn the_health_checks_of_the_config_map_are_those_that_are_contributed() {
     let world = setup.begin("gitops-checks").await;
     let [mut ours] = <[Value; 1]>::try_from(rendered(&world, Path::new(CHECKS)).await).unwrap();
     ours["metadata"]["namespace"] = json!(world.namespace);
-    // One with settings of somebody else's is there.
+    // A ConfigMap with other settings exists already.
     let theirs =
         json!({"metadata": {"name": "argocd-cm"}, "data": {"url": "https://argocd.example"}});
     let maps: Api<ConfigMap> = Api::namespaced(world.client.clone(), &world.namespace);
@@ -268,7 +268,7 @@ async fn the_health_checks_of_the_config_map_are_those_that_are_contributed() {
     world.finish().await;
 }
 
-/// The tests that go with a health check, in the form in which Argo CD wants them.
+/// The tests that belong to a health check, in the format of Argo CD.
 fn contributed_tests(kind: &str) -> Vec<(Value, judges::Verdict)> {
     let folder = judges::contributed().join("cloudserver.dev").join(kind);
     let file = |path: &str| {

@@ -1,5 +1,5 @@
-//! What the machine does to the operator: its clock, its processor, its memory, its log, its descriptors, its network; and a
-//! supervisor that starts it again and again where it dies again and again.
+//! Effects of the machine on the operator: clock, processor, memory, log, file descriptors, network; and a supervisor that
+//! restarts it while it crashes repeatedly.
 
 pub mod cgroup;
 mod clock;
@@ -19,8 +19,8 @@ fn id_of(instance: &Instance) -> String {
 }
 
 impl World {
-    /// The operator runs: one that ended by itself, as it does when it lost its Lease, is started again, as a supervisor
-    /// would. Tells whether it was.
+    /// Restarts the operator if it has ended on its own, for example after it lost its Lease, as a supervisor would. Returns
+    /// whether it had.
     async fn supervise(&mut self) -> bool {
         let ended = !self.operator().is_running();
         if ended {

@@ -1,5 +1,5 @@
-//! Fifty Accounts whose services answer with anything, of any size, at any pace, for ever, beside one whose service is well: they
-//! cost their own Accounts and nobody else, within the memory that `deploy/` gives the container.
+//! Fifty Accounts whose services answer with any data, of any size, at any pace, without end, next to one with a healthy
+//! service. They affect only their own Accounts, within the container's memory limit in `deploy/`.
 
 mod attack;
 
@@ -10,14 +10,14 @@ use attack::{Attack, Attacker};
 use std::time::Instant;
 
 const MEBIBYTE: u64 = 1 << 20;
-/// What `deploy/` gives.
+/// The limit in `deploy/`.
 const LIMIT: u64 = 128 * MEBIBYTE;
-/// The metric that says what is left for answers.
+/// The metric for the memory available to answers.
 const ROOM: &str = "cloud_server_operator_answers_room_bytes ";
-/// Accounts, a few for each attack, and for each attack some that answer the probe as they should.
+/// Accounts: a few for each attack, some of which answer the probe correctly.
 const HOSTILE: usize = 50;
-/// Requests that each attack is to have had that ends by itself; those that only a deadline ends have one. With half the memory
-/// calls wait for one another, so each has its turn less often.
+/// Minimum number of requests for each attack that ends without a deadline; attacks that only a deadline ends get one. With
+/// half the memory, calls wait for one another, so each attack gets fewer.
 const ROUNDS: usize = 4;
 const ROUNDS_WITH_HALF: usize = 2;
 
@@ -25,7 +25,7 @@ fn name(number: usize) -> String {
     format!("hostile-{number}")
 }
 
-/// An Account on each attacker, and an Instance that wants much looked up there.
+/// Creates an Account for each attacker, and an Instance that needs many look-ups there.
 async fn enter(world: &World, attackers: &[Attacker]) {
     for (number, attacker) in attackers.iter().enumerate() {
         let account = name(number);
@@ -41,7 +41,7 @@ async fn enter(world: &World, attackers: &[Attacker]) {
     }
 }
 
-/// Bought, changed and released.
+/// Buys, changes and releases a server.
 async fn a_life(world: &World, name: &str) {
     let begun = Instant::now();
     world.apply(&instance(name)).await;
@@ -66,7 +66,7 @@ async fn fifty_hostile_services_cost_their_own_accounts_and_no_other() {
     among_fifty(group, LIMIT, ROUNDS).await;
 }
 
-/// What the operator does not have it does not take: calls wait for one another, and the kernel has no reason to kill it.
+/// The operator stays within the available memory: calls wait for one another, and the kernel does not kill it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a control group, which not everybody may make: make torture"]
 async fn with_half_the_memory_fifty_hostile_services_have_calls_wait_and_nobody_is_killed() {
@@ -77,7 +77,7 @@ async fn with_half_the_memory_fifty_hostile_services_have_calls_wait_and_nobody_
     assert!(room < 48 * MEBIBYTE, "{room} bytes for answers");
 }
 
-/// Gives how much was left for answers at last.
+/// Returns the memory that was available to answers at the end.
 async fn among_fifty(group: Option<Cgroup>, limit: u64, rounds: usize) -> u64 {
     let around = group.as_ref().map(|group| group.around(false));
     let line: Vec<&str> = around.iter().flatten().map(String::as_str).collect();

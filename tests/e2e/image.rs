@@ -1,4 +1,4 @@
-//! What is shipped: the image that IMAGE names (`make image`), unpacked, and its process started as the Deployment starts it.
+//! The shipped image, which IMAGE names (`make image`): unpacked, with its process started as the Deployment starts it.
 
 use crate::host::cgroup::Cgroup;
 use crate::support::{Setup, World, get, instance};
@@ -11,7 +11,7 @@ use std::process::Command;
 use tempfile::TempDir;
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-/// What an image may weigh, unpacked.
+/// Maximum size of the unpacked image.
 const MOST: u64 = 20 * 1000 * 1000;
 
 fn run(program: &str, arguments: &[&str]) {
@@ -46,7 +46,7 @@ impl Image {
             layout.join("blobs").join(digest.replace(':', "/"))
         };
         let mut index: Value = json(&layout.join("index.json"));
-        // The archive's own index names that of the image.
+        // The archive's own index refers to the index of the image.
         while !index["manifests"][0]["platform"].is_object() {
             index = json(&blob(&index["manifests"][0]));
         }
@@ -82,7 +82,7 @@ impl Image {
         self.folder.path().join("root")
     }
 
-    /// All files in it with their sizes, by their paths.
+    /// All files in it with their paths and sizes.
     fn files(&self) -> Vec<(String, u64)> {
         fn walk(root: &Path, folder: &Path, found: &mut Vec<(String, u64)>) {
             for entry in fs::read_dir(folder).unwrap() {
@@ -126,7 +126,7 @@ fn an_image_holds_the_operator_what_it_defines_and_whom_it_trusts_and_nothing_el
     let config = &image.config["config"];
     assert_eq!(config["User"], "65532:65532");
     assert_eq!(config["Entrypoint"][0], "/cloud-server-operator");
-    // Who starts it without arguments gets what the Deployment starts.
+    // Without arguments, the image starts like the Deployment.
     assert_eq!(config["Cmd"], serde_json::json!(container().args));
     let labels = &config["Labels"];
     assert_eq!(
@@ -157,17 +157,17 @@ fn an_image_holds_the_operator_what_it_defines_and_whom_it_trusts_and_nothing_el
     assert!(authorities > 100, "{authorities} authorities");
 }
 
-/// As the kubelet mounts it into the Pod.
+/// The path at which the kubelet mounts it into the Pod.
 const MOUNTED: &str = "var/run/secrets/kubernetes.io/serviceaccount";
 
-/// Ends what it becomes when the test has ended: a change of user takes away what the kernel would do.
+/// Ends the process when the test has ended. The kernel's own mechanism does not survive a change of user.
 const WITH_THE_TEST: &str = r#"
 (while kill -0 "$TEST" && kill -0 $$; do sleep 1; done; kill -KILL $$) 2>/dev/null &
 exec "$0" "$@"
 "#;
 
-/// What becomes the container's process: in a root that is read-only, as the image's user, without any capability. The operator
-/// under test and what ends it with the test come first of the arguments, and are left out.
+/// Becomes the container's process: in a read-only root, as the image's user, without capabilities. The first arguments, the
+/// operator under test and the script that ends it with the test, are dropped.
 const AS_A_CONTAINER: &str = r#"
 set -eu
 mount --bind "$ROOT" "$ROOT"
@@ -178,7 +178,8 @@ exec setpriv --no-new-privs --bounding-set=-all,+setuid,+setgid,+sys_chroot \
     /usr/sbin/chroot --userspec=65532:65532 "$ROOT" /cloud-server-operator "$@"
 "#;
 
-/// Puts into the image what the kubelet mounts: whom the process acts for, and whom it trusts. The variables tell where.
+/// Puts the files that the kubelet mounts into the image: the token and the authority of the apiserver. Returns the variables
+/// with its address.
 fn mount_the_account(image: &Image, world: &World) -> Vec<(String, String)> {
     let mounted = image.root().join(MOUNTED);
     fs::create_dir_all(&mounted).unwrap();
@@ -208,7 +209,7 @@ fn mount_the_account(image: &Image, world: &World) -> Vec<(String, String)> {
         .into()
 }
 
-/// What stands before the operator's own command line: it ends with the test, is counted by this group, and sees the image alone.
+/// The words before the operator's own command line: it ends with the test, is counted by this group, and sees only the image.
 fn command_line(group: &Cgroup) -> Vec<String> {
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
     let around: [Vec<String>; 3] = [

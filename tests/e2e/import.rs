@@ -1,4 +1,4 @@
-//! Servers that exist are taken over, never bought, and never taken from anybody.
+//! Existing servers are imported, never bought, and never taken from another owner.
 
 use crate::support::{
     PATIENCE, Setup, World, console, create_calls, eventually, instance, is_ready, outline, quiet,
@@ -15,7 +15,7 @@ fn importing(name: &str, import: Value) -> Value {
     with(name, |spec| spec["import"] = import)
 }
 
-/// Servers that were made by hand.
+/// Servers that were bought externally.
 fn strangers(world: &World, count: usize) -> Vec<ServerInfo> {
     world.strangers(World::TOKEN, count);
     let mut servers = world.sim.live_servers();
@@ -56,7 +56,8 @@ async fn a_server_is_taken_over_by_id_or_name_kept_and_released_with_its_instanc
     world.told("Imported", 2).await;
     assert_eq!(world.events("Created").await.len(), 0);
 
-    // From here on they are as any other: also for a process that did not see them taken over, and whose status is lost.
+    // From here on they are managed like any other server, also by a process that did not observe the import and after their
+    // status is lost.
     world.restart().await;
     world.wipe_status("db").await;
     world.ready("db").await;
@@ -89,7 +90,7 @@ async fn a_server_is_taken_over_by_id_or_name_kept_and_released_with_its_instanc
 async fn what_is_not_certain_is_not_taken_over_and_nothing_is_bought_instead() {
     let world = Setup::default().imports().begin("import-not").await;
     let servers = strangers(&world, 2);
-    // Whatever the console does to a server in the making ends the making.
+    // Any action at the console cancels a create in progress.
     let is_made = |s: &ServerInfo| s.status == "STARTED";
     let made = world
         .sim
@@ -134,7 +135,7 @@ async fn what_is_not_certain_is_not_taken_over_and_nothing_is_bought_instead() {
         assert!(id_of(&told).is_none(), "{}", outline(&told));
     }
     assert_eq!(world.sim.ledger().count("/instance/reinstallSystem"), 0);
-    // Mended, it goes on.
+    // Once fixed, it continues.
     world
         .apply(&importing("twice", json!({"id": servers[1].id})))
         .await;
@@ -143,7 +144,7 @@ async fn what_is_not_certain_is_not_taken_over_and_nothing_is_bought_instead() {
         .apply(&importing("differs", json!({"id": servers[0].id})))
         .await;
     world.ready("differs").await;
-    // Nothing of what was never taken over is released.
+    // Servers that were never imported are not released.
     world.delete("none").await;
     world.gone("none").await;
     assert_eq!(world.sim.live_servers().len(), 2);
@@ -184,7 +185,7 @@ async fn a_filter_takes_over_the_one_server_that_all_of_it_fits() {
         console(&world, rename);
     }
     let bought = create_calls(&world.sim);
-    // Two of that name: the address says which.
+    // Two servers have that name: the address selects one.
     let example = include_str!("../../examples/instance-import-by-filter.yaml");
     let example = example.replace("203.0.113.7", &address(&world, &servers[1]));
     world.run(&["apply", "-f", "-"], &example).await;
@@ -196,7 +197,7 @@ async fn a_filter_takes_over_the_one_server_that_all_of_it_fits() {
         let ready = world.ready(name).await;
         assert_eq!(id_of(&ready), Some(server.id.as_str()));
     }
-    // What fits only in part is not taken; whoever asks is told what there is, and who has it.
+    // A partial match is not imported; the message lists the existing servers and their owners.
     let elsewhere = json!({"name": "shop-db", "address": third});
     world.apply(&importing("neither", elsewhere)).await;
     let told = world.until_reason("neither", "ImportNotFound").await;
@@ -250,7 +251,7 @@ async fn of_two_that_import_one_server_one_gets_it_although_the_operator_is_kill
     let name = |i: &Instance| i.metadata.name.clone().unwrap();
     let named = format!("{}/{}", world.namespace, name(&winner));
     assert!(message(&loser).contains(&named), "{}", outline(&loser));
-    // One that was bought is somebody's as well.
+    // A bought server has an owner, too.
     world.apply(&instance("own")).await;
     let own = world.ready("own").await;
     world
@@ -303,7 +304,7 @@ async fn what_to_import_can_be_mended_and_cannot_change_once_there_is_a_server()
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_instance_at_another_service_has_nothing_to_say_about_a_server_of_the_same_identifier() {
     let world = Setup::default().imports().begin("import-twins").await;
-    // Identifiers come from the seed: the first servers of two services are called the same.
+    // Identifiers follow from the seed: the first servers of two services have the same identifier.
     let service = Simulator::builder().token(World::TOKEN);
     let service = service.task_duration(Duration::ZERO);
     let elsewhere = service.start().await.unwrap();
@@ -359,8 +360,8 @@ async fn an_import_whose_record_was_taken_away_goes_and_says_that_its_server_sta
     world.finish().await;
 }
 
-/// Sets what the Account says about imports, and waits until that is in force: an Instance may be seen before it, and the
-/// service is asked once more before a changed Account is used.
+/// Sets the Account's policy for imports, and waits until it is in effect: an Instance may be reconciled before it, and the
+/// service is probed again before a changed Account is used.
 async fn account_says(world: &World, imports: &str) {
     let patch = json!({"spec": {"imports": imports}}).to_string();
     let patch = ["patch", "account", "default", "--type=merge", "-p", &patch];
@@ -401,14 +402,14 @@ async fn nothing_is_imported_unless_the_account_allows_it_and_what_was_stays() {
         unowned.iter().all(|server| server.import.is_none()),
         "{unowned:?}"
     );
-    // One is released by nobody, since it is nobody's.
+    // A server that was never imported is not released.
     world.delete("db").await;
     world.gone("db").await;
 
     account_says(&world, "Allowed").await;
     let ready = world.ready("web").await;
     assert_eq!(id_of(&ready), Some(servers[0].id.as_str()));
-    // The Account changes its mind: what was taken over stays, is kept, and goes with its Instance.
+    // The Account denies imports again: an imported server stays managed, and is released with its Instance.
     account_says(&world, "Denied").await;
     world
         .apply(&importing("late", json!({"id": servers[1].id})))
@@ -423,7 +424,7 @@ async fn nothing_is_imported_unless_the_account_allows_it_and_what_was_stays() {
             is_ready(web) && web.status.as_ref().unwrap().detail["ecsStatus"] == "STOPPED"
         })
         .await;
-    // Also where its record is lost: nobody asks for that server anew.
+    // Also if its record is lost, the server is not imported again.
     let manifest = world.get("web").await;
     let mut bare = json!({"apiVersion": "cloudserver.dev/v1alpha1", "kind": "Instance"});
     bare["metadata"] = json!({"name": "web"});

@@ -1,6 +1,6 @@
-//! Bad input, row by row: what is wrong with an Instance, its Account, its Secrets or the service's answers. Each row is
-//! told once, in a reason and in words that name the thing and the remedy (word for word in `snapshots/`); it costs next
-//! to nothing while it lasts, buys nothing, holds up nobody, and ends by itself when its cause is mended.
+//! Bad input, row by row: errors in an Instance, its Account, its Secrets or the service's answers. Each row is reported once,
+//! with a reason and a message that names the object and the remedy (literally in `snapshots/`). While it lasts it costs next
+//! to nothing, buys nothing and delays no other Instance, and it ends without further help when its cause is fixed.
 
 mod bill;
 mod play;
@@ -19,7 +19,7 @@ use row::Step::{
 use row::{Begins, Row, row};
 use serde_json::json;
 
-/// Worlds of one test at the same time; they wait for most of it.
+/// Concurrent worlds of one test, which spend most of the time waiting.
 const AT_ONCE: usize = 16;
 const OTHER_TOKEN: &str = "canary-token-after-rotation";
 const IMAGE: &str = "/image/id";
@@ -90,10 +90,10 @@ fn accounts() -> Vec<Row> {
     rows.map(Row::beside_another_account).into()
 }
 
-/// The endpoint, and what answers there.
+/// The endpoint, and the server at that address.
 fn endpoints() -> Vec<Row> {
     let rows = [
-        // Reserved, and nothing listens there.
+        // A reserved port without a listener.
         row(
             "endpoint-where-nothing-listens",
             Begins::New,
@@ -109,7 +109,7 @@ fn endpoints() -> Vec<Row> {
             (RECONCILING, "ServiceUnreachable"),
             [Account],
         ),
-        // The apiserver takes it for a URL; a port ends at 65535.
+        // The apiserver accepts it as a URL, but ports end at 65535.
         row(
             "endpoint-that-is-no-url",
             Begins::New,
@@ -128,10 +128,11 @@ fn endpoints() -> Vec<Row> {
     rows.map(Row::beside_another_account).into()
 }
 
-/// Answers that are no JSON.
+/// Answers that are not JSON.
 fn answers() -> Vec<Row> {
     let rows = [
-        // Refused in a page that nobody can read: it may have happened. Settles after the window and within patience.
+        // Refused with an unreadable page: the outcome is unknown. Settles after the window and within the patience of the
+        // test.
         row(
             "a-web-page-in-answer-to-the-create",
             Begins::New,
@@ -158,7 +159,7 @@ fn answers() -> Vec<Row> {
     rows.map(Row::beside_another_account).into()
 }
 
-/// What the spec and the login Secret of a new Instance say.
+/// Errors in the spec and the login Secret of a new Instance.
 fn creates() -> Vec<Row> {
     let example = catalogue::example();
     let by_key = |id: &str| Spec("/login", json!({"sshKey": {"id": id}}));
@@ -230,7 +231,7 @@ fn creates() -> Vec<Row> {
     ]
 }
 
-/// What the spec and the login Secret of an Instance with a server say.
+/// Errors in the spec and the login Secret of an Instance with a server.
 fn changes() -> Vec<Row> {
     let example = catalogue::example();
     let by_key = |id: &str| Spec("/login", json!({"sshKey": {"id": id}}));
@@ -349,7 +350,7 @@ async fn a_bad_change_of_a_server_is_told_once_costs_little_and_is_mended() {
     each(changes()).await;
 }
 
-/// Every row, each in a world of its own.
+/// Plays every row, each in its own world.
 async fn each(rows: Vec<Row>) {
     side_by_side(AT_ONCE, rows, async |row| play(&row).await).await;
 }

@@ -1,4 +1,4 @@
-//! What an installation may do, in every form that `deploy/` has, and what it may not, whatever its names are.
+//! The permissions of every form of installation in `deploy/`, and their limits, for any names.
 
 mod apart;
 mod confined;
@@ -13,7 +13,7 @@ use kube::api::{Api, PostParams};
 use kube::{Client, core::ObjectMeta};
 use serde_json::{Value, json};
 
-/// A Secret as the operator makes them for an Instance.
+/// A Secret as the operator creates for an Instance.
 fn of_an_instance() -> Value {
     json!({
         "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
@@ -30,7 +30,7 @@ fn of_an_instance() -> Value {
     })
 }
 
-/// A token of a ServiceAccount, which would never end.
+/// A token of a ServiceAccount, which would never expire.
 fn token_of_an_account() -> Value {
     json!({
         "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token",
@@ -41,7 +41,7 @@ fn token_of_an_account() -> Value {
     })
 }
 
-/// A Secret as the operator makes them for an Instance, but for what a merge patch says.
+/// A Secret as the operator creates for an Instance, changed by a merge patch.
 fn but(patch: &Value) -> Value {
     let mut secret = of_an_instance();
     merge(&mut secret, patch);
@@ -65,11 +65,11 @@ fn merge(into: &mut Value, patch: &Value) {
     }
 }
 
-/// Whether the apiserver lets somebody do this, in the namespace of the world if none is named.
+/// Whether the apiserver allows this to a user, by default in the namespace of the world.
 async fn may(world: &World, user: &str, asked: &[&str]) -> bool {
     let asked = [&["auth", "can-i"], asked, &["--as", user]].concat();
     let (_, told) = world.kubectl(&asked, "").await;
-    // A warning stands behind the answer: some of these resources are not served.
+    // A warning may follow the answer, since some of these resources are not served.
     match told.lines().next().unwrap_or_default().trim() {
         "yes" => true,
         no if no.starts_with("no") => false,
@@ -77,7 +77,7 @@ async fn may(world: &World, user: &str, asked: &[&str]) -> bool {
     }
 }
 
-/// Whether somebody may make this Secret there; what the apiserver says about a refusal. Nothing is stored.
+/// Whether a client may create this Secret; the error is the apiserver's refusal. Nothing is stored.
 async fn may_make(client: &Client, namespace: &str, secret: &Value) -> Result<(), String> {
     let secret: Secret = serde_json::from_value(secret.clone()).unwrap();
     let api: Api<Secret> = Api::namespaced(client.clone(), namespace);

@@ -1,8 +1,8 @@
-//! Faults on the Kubernetes side: the apiserver, its store, the watches, the caches behind them, other writers, rights.
-//! Whatever it is, nothing is bought or released because of it, and everything goes on within half a minute after it is
-//! over, without a restart. The rows are those of the catalogue in `docs/maintainers/faults.md`.
+//! Faults on the Kubernetes side: the apiserver, its store, the watches, the caches behind them, other writers, permissions.
+//! None of them causes a purchase or a release, and all work continues within half a minute after the fault ends, without a
+//! restart. The rows are those of the catalogue in `docs/maintainers/faults.md`.
 //!
-//! What harms a control plane has one of its own; the others meet their faults on the wire before a shared one.
+//! Tests that damage a control plane have their own; the others get their faults on the wire to a shared one.
 
 mod full;
 mod outage;
@@ -23,7 +23,7 @@ use std::sync::Arc;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
-/// A control plane of one's own. Each costs a quarter of a gigabyte and a core while it starts: few at a time.
+/// A separate control plane. Each needs a quarter of a gigabyte, and a core while it starts, so only a few exist at a time.
 struct Plane {
     shared: Arc<Shared>,
     _room: SemaphorePermit<'static>,
@@ -61,8 +61,8 @@ impl Deref for Plane {
     }
 }
 
-/// Waits for what has to come true soon after a fault is over, and prints how long it took. That it is half a minute (design
-/// section 5, L2) is asserted in virtual time, where no other test takes the processor (`tests/protocol`).
+/// Waits for a condition that must be met soon after a fault ends, and prints how long it took. The limit of half a minute
+/// (design section 5, L2) is asserted in virtual time, where no other test uses the processor (`tests/protocol`).
 async fn recovers<T>(what: &str, look: impl AsyncFnMut() -> Result<T, String>) -> T {
     let begun = Instant::now();
     let value = eventually(what, look).await;
@@ -70,7 +70,7 @@ async fn recovers<T>(what: &str, look: impl AsyncFnMut() -> Result<T, String>) -
     value
 }
 
-/// Waits until every one of these Instances fulfils something, told by name.
+/// Waits until each of these Instances meets a condition; errors name the Instance.
 async fn all(
     world: &World,
     names: &[&str],
@@ -95,7 +95,7 @@ async fn all(
     }
 }
 
-/// Whether none of these Instances is left.
+/// Whether none of these Instances exists any more.
 async fn none(world: &World, names: &[&str]) -> Result<(), String> {
     let list = world.instances().list(&ListParams::default()).await;
     let list = list.map_err(|error| error.to_string())?.items;

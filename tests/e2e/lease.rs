@@ -1,4 +1,4 @@
-//! Several operators, of which a Lease makes one the active one.
+//! Several operators, one of which is active by a Lease.
 
 mod fence;
 mod gate;
@@ -24,8 +24,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use stranger::Stranger;
 
-/// The active operator, and one that stands by. Where an apiserver that was silent for too long has cost the first one its
-/// Lease before the test begins, the world is made anew.
+/// The active operator and a standby. If a silent apiserver has cost the first one its Lease before the test begins, the world
+/// is created again.
 async fn pair(name: &str) -> World {
     for _ in 0..3 {
         let mut world = Setup::default().leases().begin(name).await;
@@ -46,7 +46,7 @@ async fn pair(name: &str) -> World {
     panic!("three times the first operator lost its Lease before the test began");
 }
 
-/// Every version of the world's Lease that the apiserver tells of, from now on.
+/// Every version of the world's Lease that a watch delivers, from now on.
 struct Record {
     specs: Arc<Mutex<Vec<LeaseSpec>>>,
     task: tokio::task::JoinHandle<()>,
@@ -83,8 +83,8 @@ impl Record {
         record
     }
 
-    /// From the last word of the one to the first of the other, by the times that stand in the Lease. The watch tells of them
-    /// by and by.
+    /// The time from the last renewal of one holder to the first of the other, by the times in the Lease. The watch delivers
+    /// them with a delay.
     async fn gap(&self, from: &str, to: &str) -> Duration {
         let is = |spec: &LeaseSpec, name: &str| {
             let holder = spec.holder_identity.as_deref().unwrap_or_default();
@@ -120,7 +120,7 @@ async fn a_standby_takes_over_from_a_killed_operator_when_its_lease_has_run_out(
     let taken = world.until_holder(&standby).await;
     let took = record.gap(&active, &standby).await;
     println!("take-over after SIGKILL: {took:?} after the last renewal");
-    // How soon after it is asserted in virtual time (`runtime::lease::tests`).
+    // The upper bound is asserted in virtual time (`runtime::lease::tests`).
     assert!(took >= World::LEASE, "{took:?}");
     assert_eq!(taken.lease_transitions, Some(1));
     world.promote();
@@ -164,10 +164,10 @@ async fn the_lease_is_kept_until_a_create_in_flight_is_on_record() {
     panic!("three times this machine stood still while the answer was waited for");
 }
 
-/// What a machine may stand still in the half minute below: between the renewals there is room for so much, and in the grace.
+/// The stall of the machine that the next half minute tolerates, between renewals and in the grace period.
 const STILL: Duration = Duration::from_secs(5);
 
-/// Whether the machine let the operator renew its Lease while the answer was waited for; otherwise nothing is shown of it.
+/// Whether the machine let the operator renew its Lease while it waited for the answer; otherwise the result shows nothing.
 async fn is_kept_while_in_flight(mut world: World) -> bool {
     let (active, standby) = (world.operator().name(), world.standby().name());
     let hold = world.sim.hold(Rule::on(
@@ -180,7 +180,7 @@ async fn is_kept_while_in_flight(mut world: World) -> bool {
     world.apply(&instance("web")).await;
     hold.reached(PATIENCE).await.unwrap();
     world.operator().terminate();
-    // Longer than the Lease is valid: it is renewed while the answer is waited for.
+    // Longer than the validity of the Lease, which the operator renews while it waits for the answer.
     let window = World::LEASE + Duration::from_secs(1);
     let begun = Instant::now();
     while begun.elapsed() < window {
@@ -190,7 +190,7 @@ async fn is_kept_while_in_flight(mut world: World) -> bool {
             return false;
         }
         assert_eq!(holder, active, "the old one gave the Lease away");
-        // A pace, not a wait: the window is what is looked at.
+        // A pace, not a wait: the check covers the whole window.
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
     hold.release();
@@ -207,7 +207,7 @@ async fn is_kept_while_in_flight(mut world: World) -> bool {
     true
 }
 
-/// An operator stands still between its intent and its POST, another has the Lease meanwhile, and it goes on.
+/// An operator is stopped between its intent and its POST, another one gets the Lease meanwhile, and the first one continues.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_operator_that_was_stopped_past_its_lease_calls_and_writes_nothing_and_ends() {
     let mut world = Setup::default()
@@ -229,7 +229,7 @@ async fn an_operator_that_was_stopped_past_its_lease_calls_and_writes_nothing_an
     world.apply(&instance("web")).await;
     gate.holds().await;
     world.operator().pause();
-    // One that does nothing with it: whatever is called from here on was called by the one that was stopped.
+    // The other holder does nothing, so that every call from here on comes from the stopped operator.
     let stranger = Stranger::hold(world.client.clone(), world.namespace.clone()).await;
     let window = World::LEASE + Duration::from_secs(1);
     stays("another has the Lease", window, async || {
@@ -278,7 +278,7 @@ async fn a_standby_is_ready_and_silent_and_takes_nothing_for_new_that_it_saw_bef
     world.start_behind(gate.address());
     world.operator().ready().await;
     world.apply(&instance("web")).await;
-    // Longer than a Lease of its own would be valid, and the service needs a listing.
+    // Longer than a Lease of its own would be valid, and than the interval at which the service must be listed.
     let window = World::LEASE + Duration::from_secs(2);
     let url = world.operator().url("livez").await;
     stays("it does nothing", window, async || {

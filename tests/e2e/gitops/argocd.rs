@@ -20,7 +20,8 @@ use tokio::net::TcpSocket;
 /// Argo CD in the namespace of a world, and the repository that it applies.
 struct Argo {
     repository: Repository,
-    /// The Application's name, which no other Argo CD of this cluster has: what bears it is taken for its own, and pruned.
+    /// The Application's name, which must be unique among all Argo CDs of this cluster: an Argo CD treats the objects with its
+    /// Application's name as its own, and prunes them.
     name: String,
     applications: Objects,
     _programs: Vec<Program>,
@@ -29,7 +30,7 @@ struct Argo {
 }
 
 impl Argo {
-    /// Starts it. Nothing is applied yet.
+    /// Starts Argo CD without an Application.
     async fn start(world: &World) -> Self {
         let source = module("argocd", "github.com/argoproj/argo-cd/v3");
         let definitions = source.join("manifests/crds");
@@ -58,12 +59,12 @@ impl Argo {
         let folder = folder(world, "argocd-");
         let home = folder.path();
         let binary = judges::program("argocd");
-        // It acts as what it is called.
+        // The program selects its role by its name.
         for name in ["argocd-repo-server", "argocd-application-controller"] {
             on_path(home, name, &binary);
         }
         on_path(home, "kustomize", judges::program("kustomize"));
-        // A module keeps no file that may be run.
+        // Files from a Go module are not executable.
         let verify = "git-verify-wrapper.sh";
         std::fs::copy(
             source.join("hack").join(verify),
@@ -153,7 +154,7 @@ impl Argo {
         }
     }
 
-    /// What an installation of it comes with, and the health checks as the page says.
+    /// The settings of an installation, and the health checks as the page describes.
     async fn settings(world: &World) {
         let part = json!({"app.kubernetes.io/part-of": "argocd"});
         let apply = ["apply", "--server-side", "-f", "-"];
@@ -185,7 +186,7 @@ impl Argo {
         }
     }
 
-    /// The Application that users copy, with these options.
+    /// Creates the Application that users copy, with these options.
     async fn begin(&self, world: &World, options: &[&str]) {
         let file = PathBuf::from(REPOSITORY).join("argocd/team-a.yaml");
         let file = std::fs::read_to_string(file).unwrap();
@@ -208,7 +209,7 @@ impl Argo {
             .await;
     }
 
-    /// Waits until it says so of a commit, asking it to look now.
+    /// Waits until the Application has this health for a commit, and requests a refresh now.
     async fn says(&self, commit: &str, health: &str) -> Value {
         let now = json!({"metadata": {"annotations": {"argocd.argoproj.io/refresh": "normal"}}});
         self.applications.patch(&self.name, &now).await;
@@ -223,14 +224,14 @@ impl Argo {
         said.await
     }
 
-    /// Commits what stands, and waits until all is as it says.
+    /// Commits the current files, and waits until they are applied and healthy.
     async fn applies(&self) {
         let commit = self.repository.commit();
         self.says(&commit, "Healthy").await;
     }
 }
 
-/// Waits until something listens there.
+/// Waits until a process listens on the port.
 async fn listens(port: u16) {
     eventually(&format!("port {port} is listened on"), async || {
         let tried = tokio::net::TcpStream::connect(("127.0.0.1", port)).await;
@@ -244,7 +245,8 @@ async fn listens(port: u16) {
 async fn argocd_syncs_in_waves_says_what_is_wrong_heals_and_prunes() {
     let world = Setup::default().bare().keeps_tokens().begin("argocd").await;
     let argo = Argo::start(&world).await;
-    // Somebody else brings the token, and late: the wave of the Account is not over, and none of the next one is there.
+    // The token is provided externally, and late: until then, the wave of the Account has not ended, and no object of the next
+    // wave exists.
     argo.repository.without_token();
     let first = argo.repository.commit();
     argo.begin(&world, &["ServerSideApply=true"]).await;
@@ -263,7 +265,7 @@ async fn argocd_syncs_in_waves_says_what_is_wrong_heals_and_prunes() {
     }
     assert_eq!(world.sim.live_servers().len(), 2, "{}", world.ledger_text());
 
-    // Another image waits for an acknowledgement.
+    // Another image waits for a confirmation.
     argo.repository
         .spec("web-1", |spec| spec["image"]["id"] = ubuntu());
     let commit = argo.repository.commit();
@@ -279,7 +281,7 @@ async fn argocd_syncs_in_waves_says_what_is_wrong_heals_and_prunes() {
         world.ledger_text()
     );
 
-    // What somebody else edits is taken back: by an edit of Argo CD's.
+    // Argo CD reverts an external edit, by an edit of its own.
     let before = world.get("web-1").await.metadata.generation.unwrap();
     takes_image_by_hand(&world, &json!(example().other_image)).await;
     let back = world.until("web-1", "is as the repository says", |now| {
@@ -306,7 +308,7 @@ async fn argocd_syncs_in_waves_says_what_is_wrong_heals_and_prunes() {
     argo.applications.delete(&argo.name).await;
     argo.applications.gone(&argo.name).await;
     assert_eq!(world.sim.live_servers(), [], "{}", world.ledger_text());
-    // Its server was released before the Account was asked to go.
+    // Its server was released before the deletion of the Account was requested.
     let released = last(&world, |entry| {
         entry.resource == "instances" && entry.name == "db-1"
     })
@@ -322,7 +324,7 @@ async fn argocd_syncs_in_waves_says_what_is_wrong_heals_and_prunes() {
     world.finish().await;
 }
 
-/// When the last of these writes came. The line of a request is written after its answer.
+/// When the last of these writes arrived. The line about a request is written after its answer.
 async fn last(world: &World, is_it: impl Fn(&devcluster::audit::Entry) -> bool) -> Timestamp {
     eventually("the write is in the audit log", async || {
         let log = world.audit_log().await;
@@ -348,7 +350,7 @@ async fn argocd_replaces_whole_objects_and_every_server_stays_and_goes() {
     let first = argo.repository.head();
     argo.says(&first, "Healthy").await;
     let server = world.only_server(&world.get("web-1").await).id;
-    // Each sync replaces all of them, with what the operator wrote beside status.
+    // Each sync replaces all objects, including the parts that the operator wrote outside of status.
     argo.repository
         .spec("web-1", |spec| spec["powerState"] = json!("Stopped"));
     argo.applies().await;

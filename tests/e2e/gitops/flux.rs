@@ -1,5 +1,5 @@
-//! The real kustomize-controller of Flux applies the repository that users copy. The source-controller's part is played by a
-//! file on loopback and a GitRepository whose status names it.
+//! The real kustomize-controller of Flux applies the repository that users copy. A file on loopback, and a GitRepository whose
+//! status names it, stand in for the source-controller.
 
 mod force;
 mod renamed;
@@ -34,7 +34,7 @@ fn first() -> String {
 /// Flux in the namespace of a world, and the repository that it applies.
 struct Flux {
     repository: Repository,
-    /// The archive that is served, and where.
+    /// The archive that is served, and its URL.
     archive: Arc<Mutex<Vec<u8>>>,
     url: String,
     sources: Objects,
@@ -45,7 +45,7 @@ struct Flux {
 }
 
 impl Flux {
-    /// Starts it. Nothing is applied yet.
+    /// Starts Flux without a Kustomization.
     async fn start(world: &World) -> Self {
         let definitions = [
             module("source-controller", "github.com/fluxcd/source-controller"),
@@ -115,7 +115,8 @@ impl Flux {
         }
     }
 
-    /// Tells Flux of the repository, as users do. `own_words`: with the expressions of the example, in place of kstatus.
+    /// Creates the Flux objects for the repository, as users do. `own_words`: with the expressions of the example instead of
+    /// kstatus.
     async fn begin(&mut self, world: &World, own_words: bool) {
         let file = std::fs::read_to_string(Path::new(REPOSITORY).join("flux/team-a.yaml")).unwrap();
         for object in serde_saphyr::from_multiple::<Value>(&file).unwrap() {
@@ -136,7 +137,7 @@ impl Flux {
         self.commit().await;
     }
 
-    /// What the source-controller makes of a commit. Gives the revision.
+    /// Acts as the source-controller after a commit. Returns the revision.
     async fn commit(&mut self) -> String {
         self.commits += 1;
         let revision = revision(self.commits);
@@ -163,7 +164,7 @@ impl Flux {
         revision
     }
 
-    /// Waits until Flux is done with a revision; gives its reason and message.
+    /// Waits until Flux has processed a revision; returns its reason and message.
     async fn ends(&self, revision: &str, status: &str) -> (String, String) {
         let ready = |object: &Value| {
             let conditions = object["status"]["conditions"].as_array();
@@ -186,13 +187,13 @@ impl Flux {
         (text("reason"), text("message"))
     }
 
-    /// Commits what stands, and waits until it is applied and done.
+    /// Commits the current files, and waits until they are applied and ready.
     async fn applies(&mut self) {
         let revision = self.commit().await;
         self.ends(&revision, "True").await;
     }
 
-    /// Has it look again now.
+    /// Requests a reconciliation now.
     async fn again(&self) {
         let now = jiff::Timestamp::now().to_string();
         let asked = json!({"metadata": {"annotations": {"reconcile.fluxcd.io/requestedAt": now}}});
@@ -203,7 +204,7 @@ impl Flux {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "builds a part of Flux: make gitops"]
 async fn flux_waits_for_servers_and_fails_at_once_where_somebody_is_needed() {
-    // A server takes long enough to see Flux wait.
+    // A create takes long enough to observe that Flux waits.
     let world = Setup::default()
         .bare()
         .keeps_tokens()
@@ -241,7 +242,8 @@ async fn flux_waits_for_servers_and_fails_at_once_where_somebody_is_needed() {
     }
     assert_eq!(world.sim.live_servers().len(), 2, "{}", world.ledger_text());
 
-    // Another image waits for an acknowledgement: Flux says so at once, of 15 minutes that it may take, and names the Instance.
+    // Another image waits for a confirmation: Flux reports that at once, although its timeout is 15 minutes, and names the
+    // Instance.
     flux.repository
         .spec("web-1", |spec| spec["image"]["id"] = ubuntu());
     let revision = flux.commit().await;
@@ -254,7 +256,7 @@ async fn flux_waits_for_servers_and_fails_at_once_where_somebody_is_needed() {
     assert_eq!(reason(&world.get("web-1").await), "ReinstallPending");
     assert_eq!(counts(&world, Verb::Reinstall, None), (0, 0));
 
-    // The commit that acknowledges it.
+    // The commit that confirms it.
     flux.repository.acknowledges("web-1");
     flux.applies().await;
     assert!(is_ready(&world.get("web-1").await));
@@ -301,7 +303,7 @@ async fn flux_takes_back_what_others_edit_and_prunes_what_left_the_repository() 
     world.gone("web-1").await;
     assert_eq!(world.sim.live_servers().len(), 1, "{}", world.ledger_text());
 
-    // A protected one stays, and Flux says why.
+    // A protected Instance stays, and Flux reports the reason.
     let protected = world.get("db-1").await;
     flux.repository.drop("db-1");
     let revision = flux.commit().await;
@@ -318,7 +320,7 @@ async fn flux_takes_back_what_others_edit_and_prunes_what_left_the_repository() 
     });
     flux.applies().await;
 
-    // With the Kustomization goes all that it made.
+    // The deletion of the Kustomization deletes all that it created.
     flux.kustomizations.delete("team-a").await;
     flux.kustomizations.gone("team-a").await;
     world.gone("db-1").await;
@@ -369,7 +371,7 @@ async fn flux_gives_a_server_the_password_of_a_generated_secret_and_the_next_one
     world.finish().await;
 }
 
-/// Names of the Secrets that the repository generates, those that begin like this.
+/// Names of the Secrets that the repository generates and that begin with this text.
 async fn generated(world: &World, beginning: &str) -> Vec<String> {
     let secrets: Api<k8s_openapi::api::core::v1::Secret> = world.secrets();
     let all = secrets.list(&ListParams::default()).await.unwrap();

@@ -1,4 +1,4 @@
-//! kustomize renames objects and what refers to them, by the configuration of the repository that users copy.
+//! kustomize renames objects and the references to them, by the configuration of the repository that users copy.
 
 use super::{REPOSITORY, here, rendered};
 use crate::support::{Setup, folder, is_ready};
@@ -21,14 +21,14 @@ const OURS: &str = "cloudserver.dev/v1alpha1";
 /// Version and kind of objects.
 type Kind = (&'static str, &'static str);
 
-/// Secrets, and what makes a Secret of its own name.
+/// Secrets, and kinds whose objects create a Secret with their own name.
 const SECRETS: [Kind; 3] = [
     ("v1", "Secret"),
     ("external-secrets.io/v1", "ExternalSecret"),
     ("bitnami.com/v1alpha1", "SealedSecret"),
 ];
 
-/// A field of a spec that holds the name of a Kubernetes object.
+/// A field of a spec that contains the name of a Kubernetes object.
 #[derive(Debug)]
 struct Reference {
     /// The kind that has the field.
@@ -37,8 +37,8 @@ struct Reference {
 }
 
 impl Reference {
-    /// Version and kind of the object that is named, where `secret` are those of one that makes a Secret; none where the operator
-    /// makes it. The name of a field that refers to an object of users ends in `Ref`.
+    /// Version and kind of the named object, where `secret` stands for the kind that provides a Secret; none if the operator
+    /// creates the object. The name of a field that refers to a user's object ends in `Ref`.
     fn kind(&self, secret: Kind) -> Option<Kind> {
         let field = self.path.iter().rev().nth(1)?.strip_suffix("Ref")?;
         Some(match field {
@@ -48,7 +48,7 @@ impl Reference {
         })
     }
 
-    /// An object with this field alone.
+    /// An object with only this field.
     fn holding(&self, holder: &str, name: &str) -> Value {
         let path = self.path.iter().rev();
         let spec = path.fold(json!(name), |value, field| json!({field: value}));
@@ -65,7 +65,7 @@ fn object((version, kind): (&str, &str), name: &str, spec: &Value) -> Value {
     json!({"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": spec})
 }
 
-/// The references in a schema: each string whose rule is that of an object's name, or whose path speaks of one.
+/// The references in a schema: each string with the rule for an object's name, or whose path indicates one.
 fn references(holder: &str, schema: &Value, path: &[String], found: &mut Vec<Reference>) {
     for (field, schema) in schema["properties"].as_object().into_iter().flatten() {
         let path = [path, std::slice::from_ref(field)].concat();
@@ -104,7 +104,7 @@ fn write(folder: &Path, name: &str, value: &Value) {
     fs::write(folder.join(name), value.to_string()).unwrap();
 }
 
-/// Renders a base with these objects through an overlay that has this prefix and suffix. The configuration is the base's.
+/// Renders a base with these objects through an overlay that adds a prefix and a suffix. The base has the configuration.
 /// Secrets and ConfigMaps are generated.
 fn renamed(all: &[Value]) -> Vec<Value> {
     let folder = tempfile::tempdir().unwrap();
@@ -143,7 +143,7 @@ fn renamed(all: &[Value]) -> Vec<Value> {
     serde_saphyr::from_multiple(&text).unwrap()
 }
 
-/// The name that the object has by now.
+/// The new name of the object.
 fn name_of<'a>(objects: &'a [Value], kind: &str, former: &str) -> &'a str {
     let beginning = format!("dev-{former}-x");
     let mut names = objects.iter().filter(|object| object["kind"] == kind);

@@ -1,4 +1,4 @@
-//! The repository that users copy, as a test has it: in a folder of its own, about the world of the test.
+//! The repository that users copy, in a folder of its own and adapted to the world of the test.
 
 use super::{REPOSITORY, here};
 use crate::support::{World, folder, instance};
@@ -14,8 +14,8 @@ pub(super) fn ubuntu() -> Value {
     json!(catalogue::example().image)
 }
 
-/// A copy of `examples/gitops`. The namespace is there already, and stands for the one that the copy would make; the token is a
-/// Secret, as it is where SOPS or External Secrets have made it.
+/// A copy of `examples/gitops`. The namespace exists already, in place of the one that the copy would create. The token is a
+/// Secret, as SOPS or External Secrets would create it.
 pub(super) struct Repository {
     folder: TempDir,
     namespace: String,
@@ -42,7 +42,7 @@ impl Repository {
         repository
     }
 
-    /// What is applied.
+    /// The folder that is applied.
     fn team(&self) -> PathBuf {
         self.folder.path().join("team-a")
     }
@@ -59,7 +59,7 @@ impl Repository {
         fs::write(self.team().join(name), text).unwrap();
     }
 
-    /// The token does not come from here.
+    /// Removes the token from the repository.
     pub(super) fn without_token(&self) {
         self.write("token.yaml", &[]);
     }
@@ -72,7 +72,7 @@ impl Repository {
         self.write("instances.yaml", &instances);
     }
 
-    /// Edits one of them.
+    /// Edits one Instance.
     pub(super) fn spec(&self, name: &str, edit: impl FnOnce(&mut Value)) {
         self.edit(|instances| {
             let mut named = instances
@@ -82,18 +82,18 @@ impl Repository {
         });
     }
 
-    /// Says that the disk of one of them may be erased for its other image.
+    /// Confirms that the disk of an Instance may be erased for its other image.
     pub(super) fn acknowledges(&self, name: &str) {
         let word = json!({"token": "2026-06-01", "image": ubuntu()});
         self.spec(name, |spec| spec["reinstall"] = word);
     }
 
-    /// Ends the protection of one of them.
+    /// Ends the protection of an Instance.
     pub(super) fn unprotect(&self, name: &str) {
         self.spec(name, |spec| spec["deletionProtection"] = json!(false));
     }
 
-    /// Drops one of them.
+    /// Removes an Instance.
     pub(super) fn drop(&self, name: &str) {
         self.edit(|instances| instances.retain(|one| one["metadata"]["name"] != name));
     }
@@ -112,7 +112,7 @@ impl Repository {
         .unwrap();
     }
 
-    /// A Secret with this password whose name follows from it, and an Instance `web-2` that logs in by it.
+    /// Adds a Secret with this password, whose name contains its hash, and an Instance `web-2` that logs in with it.
     pub(super) fn generate(&self, password: &str) {
         let file = "web-2-login.env";
         fs::write(self.team().join(file), format!("password={password}\n")).unwrap();
@@ -126,7 +126,7 @@ impl Repository {
         self.edit(|instances| instances.push(web));
     }
 
-    /// The token in a Secret whose name follows from its content, and a prefix for all names.
+    /// Puts the token into a Secret whose name contains its hash, and adds a prefix to all names.
     pub(super) fn generate_token(&self, comment: &str) {
         let label = json!({"cloudserver.dev/use": "token"});
         let secret = json!({
@@ -139,7 +139,7 @@ impl Repository {
         });
     }
 
-    /// Commits all of it, and gives the commit.
+    /// Commits all files, and returns the commit.
     pub(super) fn commit(&self) -> String {
         if !self.folder.path().join(".git").exists() {
             self.git(&["init", "--quiet", "--initial-branch=main"]);
@@ -154,7 +154,7 @@ impl Repository {
         self.git(&["rev-parse", "HEAD"])
     }
 
-    /// The files as they are, in an archive.
+    /// The current files, in an archive.
     pub(super) fn archive(&self) -> Vec<u8> {
         let mut tar = Command::new("tar");
         let tar = tar.args(["-cz", "team-a"]).current_dir(self.path());
@@ -172,7 +172,7 @@ impl Repository {
             "user.email=tester@example.com",
         ]);
         let git = git.args(arguments).current_dir(self.path());
-        // No settings but these.
+        // Ignore all other git settings.
         let git = git
             .env("GIT_CONFIG_GLOBAL", "/dev/null")
             .env("GIT_CONFIG_SYSTEM", "/dev/null");

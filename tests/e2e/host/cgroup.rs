@@ -1,15 +1,14 @@
-//! Control groups of the kernel, for a program that is to have little of something. Both versions. They need root, and a
-//! kernel that is not somebody else's: where they cannot be made the tests that want them fail, unless [`NONE_HERE`] says
-//! that it is known.
+//! Control groups of the kernel, to limit the resources of a program. Supports both versions. They require root and a kernel
+//! that permits them. If they cannot be created, the tests that need them fail, unless [`NONE_HERE`] is set.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Set (to anything) where no control groups can be made: then what needs them is left out, on purpose.
+/// Set to any value on machines without control groups: the tests that need them are then skipped on purpose.
 const NONE_HERE: &str = "TORTURE_WITHOUT_CGROUPS";
 
-/// A group of our own, gone with this value.
+/// A control group, which is removed when this value is dropped.
 pub struct Cgroup {
     path: PathBuf,
     unified: bool,
@@ -17,13 +16,13 @@ pub struct Cgroup {
 
 impl Drop for Cgroup {
     fn drop(&mut self) {
-        // Only an empty one goes: whoever is in it has ended by now, or the machine keeps it until the next boot.
+        // Only an empty group can be removed. Its processes have ended by now; otherwise the group stays until the next boot.
         fs::remove_dir(&self.path).ok();
     }
 }
 
 impl Cgroup {
-    /// Makes one under this controller; none where it was said that there can be none.
+    /// Creates a group for this controller; none if the variable declares that there are no groups.
     pub fn new(controller: &str) -> Option<Self> {
         if std::env::var_os(NONE_HERE).is_some() {
             println!("LEFT OUT: {NONE_HERE} is set, so nothing is tested here");
@@ -35,7 +34,7 @@ impl Cgroup {
         }))
     }
 
-    /// Makes one where this machine lets us; for tests that measure all the same where it does not.
+    /// Creates a group if this machine permits it; for tests that also measure without one.
     pub fn if_possible(controller: &str) -> Option<Self> {
         let made = Self::make(controller);
         if let Err(why) = &made {
@@ -78,7 +77,7 @@ impl Cgroup {
         fs::write(self.path.join(name), value).unwrap();
     }
 
-    /// So much memory.
+    /// Limits the memory.
     pub fn limit_memory(&self, bytes: u64) {
         let value = bytes.to_string();
         self.set(
@@ -87,7 +86,7 @@ impl Cgroup {
         );
     }
 
-    /// The most memory that was ever used, files that were read included.
+    /// The peak memory, including the page cache.
     pub fn most_memory(&self) -> u64 {
         let name = if self.unified {
             "memory.peak"
@@ -98,7 +97,7 @@ impl Cgroup {
         text.trim().parse().unwrap()
     }
 
-    /// So many hundredths of one processor.
+    /// Limits the CPU time, in percent of one processor.
     pub fn limit_processor(&self, percent: u32) {
         let quota = 1_000 * percent;
         self.set(
@@ -107,7 +106,7 @@ impl Cgroup {
         );
     }
 
-    /// How often it had to wait for more processor.
+    /// How often the group was throttled.
     pub fn waits(&self) -> u64 {
         let text = fs::read_to_string(self.path.join("cpu.stat")).unwrap();
         let line = text
@@ -116,7 +115,7 @@ impl Cgroup {
         line.unwrap().parse().unwrap()
     }
 
-    /// As much processor as there is.
+    /// Removes the limit on CPU time.
     pub fn free_processor(&self) {
         self.set(
             ("cpu.max", "max".to_owned()),
@@ -124,8 +123,8 @@ impl Cgroup {
         );
     }
 
-    /// A shell that enters the group, sets this word of its own in the kernel's list of victims, and becomes the command
-    /// that follows.
+    /// A shell that enters the group, sets its own priority for the kernel's OOM killer, and then executes the following
+    /// command.
     pub fn around(&self, first: bool) -> [String; 3] {
         let file = self.path.join("cgroup.procs");
         let victim = if first {

@@ -1,6 +1,5 @@
-//! A wall clock that is stepped by an hour and by ten years, either way, at every kind of work and at a start. Pauses,
-//! deadlines and the settling time are reckoned on the monotonic clock, attempts are counted: only what is shown to people
-//! tells the wrong time.
+//! A wall clock that jumps by an hour and by ten years, in both directions, during every kind of work and at a start. Pauses,
+//! deadlines and the settling time use the monotonic clock, and attempts are counted: only displayed times are wrong.
 
 use super::id_of;
 use crate::support::{
@@ -26,7 +25,7 @@ struct Clock {
 }
 
 impl Clock {
-    /// A right one, with the library that makes it wrong.
+    /// A correct clock, with the library that falsifies it.
     fn new() -> Self {
         let directory = tempfile::Builder::new()
             .prefix("cso-clock-")
@@ -53,7 +52,7 @@ impl Clock {
         self.directory.path().join("shift")
     }
 
-    /// From now on it is wrong by so many seconds. Written in place: the operator looks at the file's own page.
+    /// Shifts the clock by this many seconds from now on. Written in place, since the operator maps the file.
     fn shift(&self, seconds: i64) {
         use std::os::unix::fs::FileExt;
         let open = std::fs::File::options()
@@ -73,7 +72,7 @@ impl Clock {
     }
 }
 
-/// How far ahead of the right time the newest change of an Instance's Ready condition is.
+/// How far the newest change of an Instance's Ready condition is ahead of the correct time.
 async fn ahead(world: &World, name: &str) -> SignedDuration {
     let now = world.get(name).await;
     let shown = condition(&now, "Ready").unwrap().last_transition_time.0;
@@ -84,7 +83,7 @@ async fn attempt(world: &World, name: &str) -> i64 {
     world.get(name).await.status.unwrap().attempt
 }
 
-/// Longer than the late execution, which a settling time by the wall clock would not wait for.
+/// Longer than the delay of the late execution. A settling time by the wall clock would end too early.
 async fn settle_seconds(world: &World, seconds: u32) {
     let spec = json!({"settleSeconds": seconds});
     world.change_account("default", spec).await;
@@ -93,7 +92,7 @@ async fn settle_seconds(world: &World, seconds: u32) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_clock_that_is_stepped_changes_what_is_shown_and_nothing_else() {
     let clock = Clock::new();
-    // Certificates and tokens have their own times: the apiserver is reached through a proxy without TLS.
+    // Certificates and tokens contain times of their own, so the apiserver is reached through a proxy without TLS.
     let mut world = clock.setup().tasks(2_000).recorder().begin("clock").await;
     settle_seconds(&world, 8).await;
     let never = Rule::on(CREATE, Act::Task(TaskScript::Never)).containing("\"endless-");
@@ -133,7 +132,7 @@ async fn a_clock_that_is_stepped_changes_what_is_shown_and_nothing_else() {
         .await;
         clock.shift(seconds);
         if step % 2 == 1 {
-            // At a start, too.
+            // Also across a start.
             world.restart().await;
         }
         world.all_ready(&fleet).await;
@@ -159,7 +158,7 @@ async fn a_clock_that_is_stepped_changes_what_is_shown_and_nothing_else() {
             outline(&endless)
         );
     }
-    // One server for each, of which one was bought in vain each time.
+    // One server for each.
     assert_eq!(
         world.sim.servers().len(),
         1 + fleet.len() + 5 * 2,

@@ -1,14 +1,15 @@
-//! Killed at the same place again and again, and killed again while it recovers: in the end there is one server, bought once.
+//! An operator that is killed at the same point again and again, also while it recovers: in the end there is one server, bought
+//! once.
 
 use crate::support::recorder::{Kind, Place, Point, Then};
 use crate::support::{PATIENCE, Setup, World, counts, create_calls, instance, names, quiet_all};
 use cloud_server_operator::api::Verb;
 use cloud_simulator::faults::{Act, ClientGone, Rule, When};
 
-/// A peer bought one server at each of these.
+/// Number of starts. Another controller bought a server at each of them.
 const STARTS: usize = 20;
 
-/// Creates that were carried out, and whose buyer was killed before it got the answer.
+/// Kills the buyer of creates that were carried out, before it gets the answers.
 async fn killed_while_buying(world: &mut World, fleet: &[String]) {
     let act = Act::Hold {
         at: When::AfterEffect,
@@ -38,7 +39,7 @@ async fn killed_at_every_look_for_its_servers_it_buys_none_again() {
     let fleet = names("web", 3);
     killed_while_buying(&mut world, &fleet).await;
     for _ in 0..STARTS {
-        // The first thing of a recovery: which servers are there?
+        // A recovery begins with a listing of the servers.
         let act = Act::Hold {
             at: When::BeforeEffect,
             gone: ClientGone::Drop,
@@ -68,7 +69,8 @@ async fn killed_at_every_record_of_a_server_that_it_found_it_buys_none_again() {
     let fleet = names("web", 1);
     killed_while_buying(&mut world, &fleet).await;
     for round in 0..STARTS {
-        // Found, and not on record: before that write, and in the end after it and without its answer.
+        // The server is found and not recorded yet: killed before that write, and in the last round after it, without its
+        // answer.
         let place = if round + 1 < STARTS {
             Place::Before
         } else {
@@ -97,7 +99,7 @@ async fn killed_at_every_record_of_a_server_that_it_found_it_buys_none_again() {
     world.finish().await;
 }
 
-/// The worst place: each start believes, after all its proofs, that nothing was bought, and is killed at the call.
+/// The worst point: each process concludes, after all its proofs, that nothing was bought, and is killed at the call.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "each of twenty starts has to settle first: two minutes"]
 async fn killed_at_every_purchase_it_has_one_server_when_one_is_carried_out() {
@@ -110,7 +112,7 @@ async fn killed_at_every_purchase_it_has_one_server_when_one_is_carried_out() {
     for round in 0..STARTS {
         let mut holds = Vec::new();
         for (number, name) in fleet.iter().enumerate() {
-            // Each is carried out at another round, long before the others.
+            // Each create is carried out in a different round, long before the others.
             let gone = if round == 5 * number {
                 ClientGone::Execute
             } else {

@@ -1,4 +1,4 @@
-//! No file descriptors left: nothing new can be opened. It degrades, says so, and recovers.
+//! Without free file descriptors nothing new can be opened. The operator degrades, reports it, and recovers.
 
 use crate::support::{
     Setup, condition, counts, eventually, instance, names, posts, quiet_all, stays, stopped,
@@ -7,7 +7,7 @@ use cloud_server_operator::api::Verb;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Lets a process have so many descriptors.
+/// Limits the number of a process's descriptors.
 fn allow(process: u32, most: usize) {
     let set = Command::new("prlimit")
         .args(["--pid", &process.to_string(), &format!("--nofile={most}:")])
@@ -29,14 +29,14 @@ async fn an_operator_without_descriptors_buys_nothing_and_recovers() {
     println!("DESCRIPTORS: {open} open at rest");
     assert!(open < 64, "{open}");
     let before = posts(&world, 0).len();
-    // Whatever is open stays open, and nothing comes to it.
+    // Open connections stay open, and no new one can be opened.
     allow(process, open / 2);
     let new = names("new", 6);
     world.apply_all(&new, instance).await;
     world.apply_all(&old[..1], stopped).await;
     world.delete("old-1").await;
-    // What is open carries most of it, and which connection is missing first is chance: the one to the apiserver is told
-    // in the log, the one to the service in the status of whoever waits for it.
+    // The open connections carry most of the traffic, and it is random which connection is missing first. A missing one to the
+    // apiserver shows in the log, a missing one to the service in the status of the waiting Instances.
     eventually("it cannot open any more", async || {
         if world.logs().contains("could not be reached") {
             return Ok(());
@@ -48,7 +48,7 @@ async fn an_operator_without_descriptors_buys_nothing_and_recovers() {
         }
     })
     .await;
-    // Several tries of each.
+    // Long enough for several attempts of each.
     stays(
         "it lives, and nothing gets through",
         Duration::from_secs(10),
@@ -68,7 +68,7 @@ async fn an_operator_without_descriptors_buys_nothing_and_recovers() {
         .all_ready(&[&new[..], &old[..1], &old[2..]].concat())
         .await;
     println!("DESCRIPTORS: all well {:?} after it", back.elapsed());
-    // Below the longest pause between two tries (300 s).
+    // Less than the longest pause between two attempts (300 s).
     assert!(
         back.elapsed() < Duration::from_secs(240),
         "{:?}",

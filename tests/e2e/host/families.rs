@@ -1,4 +1,4 @@
-//! Networks with one family of addresses: without IPv4, without IPv6, and on a kernel that has no IPv6 at all.
+//! Networks with one address family: without IPv4, without IPv6, and on a kernel without IPv6.
 
 use crate::support::{Family, Network, Setup, World, insist, instance};
 use kube::api::{Patch, PatchParams};
@@ -20,7 +20,7 @@ async fn bind_token(world: &World, endpoint: &str) {
     written.await.unwrap();
 }
 
-/// The apiserver, the endpoint, the annotation and the flag each write the address in another way.
+/// The apiserver, the endpoint, the annotation and the flag use different notations of the address.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_ipv4_the_default_listener_is_probed_and_a_server_is_bought_at_an_ipv6_literal() {
     let mut world = Setup::default().without_operator().begin("ipv6").await;
@@ -59,7 +59,7 @@ async fn without_ipv6_the_default_listener_is_probed_by_ipv4() {
     world.finish().await;
 }
 
-/// As a kernel does that was started with `ipv6.disable=1`.
+/// Like a kernel that was booted with `ipv6.disable=1`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn on_a_kernel_without_ipv6_the_default_listener_is_probed_by_ipv4() {
     let folder = tempfile::tempdir().unwrap();

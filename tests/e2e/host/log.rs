@@ -1,4 +1,4 @@
-//! A log that nobody reads any more, and one whose reader is gone: neither stops the work.
+//! A log whose reader stops reading, and one whose reader is gone: neither stops the operator's work.
 
 use crate::support::{
     Setup, Weather, World, eventually, instance, is_ready, names, other_image, quiet_all,
@@ -6,18 +6,18 @@ use crate::support::{
 };
 use serde_json::Value;
 
-/// What becomes of the reader once the operator has said where it listens.
+/// The reader's behaviour after the operator has logged its address.
 #[derive(Clone, Copy, Debug)]
 enum Reader {
-    /// It is there and reads nothing: the pipe fills up.
+    /// It stays and reads nothing: the pipe fills up.
     Stands,
     /// It is gone: every write fails.
     Gone,
 }
 
 impl Reader {
-    /// A shell that pipes its standard error to the reader, which passes on where the operator listens, and becomes the
-    /// operator. The reader that stands ends with it.
+    /// A shell that pipes its standard error to the reader, which passes on the operator's address, and that then becomes the
+    /// operator. A reader that stays ends with it.
     fn around(self) -> String {
         let then = match self {
             Self::Stands => "exec tail --pid=$$ -f /dev/null",
@@ -32,7 +32,7 @@ async fn a_log_that_nobody_reads_stops_no_work() {
     side_by_side(2, [Reader::Stands, Reader::Gone], |reader| async move {
         let script = reader.around();
         let line = ["bash", "-c", &script];
-        // Hundreds of lines a second: a pipe holds 64 KiB.
+        // Hundreds of lines per second: a pipe holds 64 KiB.
         let setup = Setup::default().filter("trace").around(&line);
         let world = setup.begin("log").await;
         let fleet = names("web", 8);
@@ -54,7 +54,7 @@ async fn a_log_that_nobody_reads_stops_no_work() {
     .await;
 }
 
-/// What stands in the log about an Instance: the message, with the verb or the reason.
+/// The log lines about an Instance: the message, with the verb or the reason.
 fn about(world: &World, name: &str) -> Vec<(String, String)> {
     let logs = world.logs();
     let lines = logs
@@ -76,7 +76,7 @@ const READY: &str = "condition Ready changed";
 const TOOK: &str = "the service took the call";
 const ENDED: &str = "the operation ended";
 
-/// The lines that docs/operations/monitoring.md tells of: one for each decision.
+/// The lines that docs/operations/monitoring.md lists: one for each decision.
 const LINES: [(&str, &str); 9] = [
     (TOOK, "create"),
     (READY, "Available"),
@@ -133,7 +133,7 @@ async fn a_line_is_logged_for_each_decision_and_more_where_more_is_asked_for() {
     .await;
 }
 
-/// The client library calls each answer of 5xx an error, and so do lines of ours.
+/// The client library logs each 5xx answer as an error, and the operator logs it as well.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_the_apiserver_fails_to_do_is_logged_once() {
     let world = Setup::default().links().begin("once").await;

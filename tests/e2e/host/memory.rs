@@ -1,5 +1,5 @@
-//! Sixty-four mebibytes, half of what `deploy/` allows, for a fleet that is bought, listed again and again, and changed; and what
-//! becomes of a fleet when the kernel kills the operator for its memory.
+//! Sixty-four mebibytes, half of the limit in `deploy/`, for a fleet that is bought, listed repeatedly, and changed; and a
+//! fleet whose operator is killed by the kernel for its memory.
 
 use super::cgroup::Cgroup;
 use crate::support::{
@@ -68,7 +68,7 @@ async fn hundreds_of_instances_fit_into_the_memory_that_is_given() {
         assert!(world.operator().is_running(), "killed: {}", world.logs());
         world.restart().await;
         world.all_ready(&fleet).await;
-        // A listing of a thousand servers and one of all Instances, at the same time.
+        // A listing of a thousand servers and one of all Instances at the same time.
         world.apply(&instance(&format!("new-{round}"))).await;
         world.ready(&format!("new-{round}")).await;
         told(&mut world, &group, "after a start with the fleet");
@@ -116,7 +116,7 @@ async fn an_operator_killed_for_its_memory_buys_nothing_twice() {
     for hold in &holds {
         hold.reached(PATIENCE).await.unwrap();
     }
-    // Somebody else in the group eats what is left; the operator is the first to go.
+    // Another process in the group uses up the rest of the memory; the operator is killed first.
     let eater = group.around(false);
     let mut eater = Command::new(&eater[0])
         .args(&eater[1..])

@@ -1,5 +1,5 @@
-//! A bad network, and none to one of the two sides. The wires are made of TCP, not of packets: a lost packet is one that
-//! comes after the time that TCP takes to send it again.
+//! A poor network, and no network to one of the two sides. The wires transport TCP data, not packets: a lost packet is
+//! simulated by the delay until TCP retransmits it.
 
 use super::id_of;
 use crate::support::{
@@ -12,7 +12,7 @@ use cloud_simulator::model::Console;
 use jiff::Timestamp;
 use std::time::{Duration, Instant};
 
-/// Half a second there and back, and a fifth of all packets lost.
+/// A round trip takes half a second, and a fifth of all packets are lost.
 const POOR: Weather = Weather::Poor {
     delay: Duration::from_millis(250),
     loss: 0.2,
@@ -60,7 +60,7 @@ async fn over_a_poor_network_all_is_done_once() {
     world.finish().await;
 }
 
-/// As long as the pauses between tries of both sides: what would happen without leave happens in that time.
+/// The length of the pauses between attempts towards both sides, so that a forbidden action would happen in that time.
 const PARTITION: Duration = Duration::from_secs(25);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -74,9 +74,9 @@ async fn cut_off(weather: Weather) {
     let old = names("old", 3);
     world.apply_all(&old, instance).await;
     let ready = world.all_ready(&old).await;
-    // So that the listing goes on every five seconds, and what it shows could be acted on.
+    // So that the zone is listed every five seconds, and the operator could act on the listings.
     let never_ends = busy(&world).await;
-    // One whose call is at the service when it begins.
+    // An Instance whose call is at the service when the partition begins.
     let act = Act::Hold {
         at: When::AfterEffect,
         gone: ClientGone::Execute,
@@ -94,7 +94,7 @@ async fn cut_off(weather: Weather) {
     world.apply(&other_image("old-0")).await;
     world.apply(&stopped("old-1")).await;
     world.delete("old-2").await;
-    // Something that it can see, since the service still answers, and would mend.
+    // A change that the operator can observe, since the service still answers, and that it would correct.
     let server = id_of(&ready[1]);
     console(&world, Console::PowerOff { server });
     let seq = world.sim.ledger().last_seq();
@@ -132,7 +132,7 @@ async fn cut_off(weather: Weather) {
     console(&world, Console::EndTask { server: never_ends });
     world.ready("busy").await;
     quiet_all(&world).await;
-    // It was off already, and is to be.
+    // It was already off, and must be.
     assert_eq!(
         counts(&world, Verb::Start, None),
         (0, 0),
@@ -160,7 +160,7 @@ async fn while_the_service_is_cut_off_status_tells_and_the_cluster_has_its_peace
     let old = names("old", 6);
     world.apply_all(&old, instance).await;
     world.all_ready(&old).await;
-    // Three at work when it begins.
+    // Three operations in progress when the partition begins.
     world.apply_all(&old[..3], other_image).await;
     eventually("three reinstalls run", async || {
         match counts(&world, Verb::Reinstall, None).0 {
@@ -178,7 +178,7 @@ async fn while_the_service_is_cut_off_status_tells_and_the_cluster_has_its_peace
         })
         .await;
     let all = world.all().await;
-    // They may still lose the answer to the next call, and tell that too.
+    // They may still lose the answer to the next call, and report that as well.
     let tried = |name: &&String| reason(&all[*name]) == "ServiceUnreachable";
     let tried = new.iter().filter(tried).count();
     let since = Timestamp::now();
@@ -197,8 +197,8 @@ async fn while_the_service_is_cut_off_status_tells_and_the_cluster_has_its_peace
         .collect();
     let writes = writes.len();
     println!("ALONE: {writes} writes in {PARTITION:?}");
-    // A change of the words, and its Event, for each that is not as it should be, and for the Account, which counts twice
-    // besides.
+    // One changed message with its Event for each Instance that is not ready and for the Account, which also writes its counts
+    // twice.
     let unwell = 3 + new.len();
     assert!(
         writes <= 2 * (unwell + tried) + 4,

@@ -1,4 +1,4 @@
-//! Hardly any processor, and a machine that stands still for a while.
+//! Very little CPU time, and a machine that stalls for a while.
 
 use super::cgroup::Cgroup;
 use crate::support::{
@@ -10,7 +10,7 @@ use devcluster::Component;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Buys some, changes others, deletes one.
+/// Buys some servers, changes others, releases one.
 async fn at_work(world: &World, old: &[String], new: &[String]) {
     world.apply_all(new, instance).await;
     world.apply_all(&old[..1], other_image).await;
@@ -18,7 +18,7 @@ async fn at_work(world: &World, old: &[String], new: &[String]) {
     world.delete(&old[2]).await;
 }
 
-/// What came of it: each once.
+/// Asserts that each was done once.
 async fn all_is_done(world: &World, old: &[String], new: &[String]) {
     world.gone(&old[2]).await;
     world.all_ready(&[&old[..2], new].concat()).await;
@@ -91,7 +91,7 @@ fn signal(name: &str, process: u32) {
     assert!(sent.success());
 }
 
-/// The machine was suspended, with everything on it; the service went on.
+/// The machine was suspended with all its processes; the service continued.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "a control plane of its own stands still for half a minute, three times"]
 async fn a_machine_that_stood_still_goes_on_where_it_was() {
@@ -138,7 +138,7 @@ async fn a_machine_that_stood_still_goes_on_where_it_was() {
         println!("SUSPENDED: after {} calls", posts(&world, 0).len());
     }
     let back = Instant::now();
-    // A Lease that ran out meanwhile ends the process.
+    // A Lease that expired meanwhile ends the process.
     eventually("all is asked for", async || {
         world.supervise().await;
         match posts(&world, 0).len() >= old.len() + new.len() + 3 {

@@ -8,28 +8,28 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-/// What the service answers with.
+/// The answers of the service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attack {
-    /// Four mebibytes of nested objects, as JSON as any other.
+    /// Four mebibytes of nested objects, in valid JSON.
     Nested,
-    /// Fields of a head without end.
+    /// An endless head.
     Head,
-    /// A head as large as the library takes, and then nothing.
+    /// A head of the maximum size that the library accepts, without a continuation.
     StalledHead,
-    /// A row without end.
+    /// An endless row.
     Row,
-    /// Rows without end.
+    /// Endless rows.
     Rows,
-    /// White space without end.
+    /// Endless white space.
     Spaces,
-    /// A byte a second.
+    /// One byte per second.
     Drip,
-    /// Half a mebibyte that could be the beginning of a list, and then nothing.
+    /// Half a mebibyte that could be the begin of a list, without a continuation.
     StalledBody,
-    /// Pages that are what they should be, each with as many and as fat rows as there may be, always new ones.
+    /// Valid pages, each with the maximum number of rows of maximum size, which are always new.
     Pages,
-    /// Heads that announce another head.
+    /// Endless interim responses.
     Interim,
 }
 
@@ -47,7 +47,7 @@ impl Attack {
         Self::Interim,
     ];
 
-    /// Only the deadline of a call ends it.
+    /// Whether only the deadline of a call ends it.
     fn is_slow(self) -> bool {
         matches!(
             self,
@@ -82,7 +82,7 @@ impl fmt::Display for Attacker {
 }
 
 impl Attacker {
-    /// Starts it. With `greets` it answers the probe as a service should.
+    /// Starts it. With `greets` it answers the probe correctly.
     pub async fn start(attack: Attack, greets: bool) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let endpoint = format!("http://{}", listener.local_addr().unwrap());
@@ -102,7 +102,7 @@ impl Attacker {
         }
     }
 
-    /// Whether it was asked so often; a slow one at all.
+    /// Whether it got this many requests; a slow one needs only one.
     pub fn was_met(&self, rounds: usize) -> bool {
         let rounds = if self.attack.is_slow() { 1 } else { rounds };
         self.requests.load(Ordering::SeqCst) >= rounds
@@ -130,7 +130,7 @@ async fn serve(mut stream: TcpStream, attack: Attack, greets: bool, requests: Ar
     }
 }
 
-/// The head of a request; what comes with it is not looked at.
+/// Reads the head of a request, and ignores the body.
 async fn read(stream: &mut TcpStream) -> Option<String> {
     let mut text = Vec::new();
     let mut buffer = [0; 4096];
@@ -143,7 +143,7 @@ async fn read(stream: &mut TcpStream) -> Option<String> {
     Some(String::from_utf8_lossy(&text).into_owned())
 }
 
-/// The field in which the operator looks for what it asked for.
+/// The field in which the operator expects the requested list.
 fn list(request: &str) -> &'static str {
     let lists = [
         ("/sshkey/", "sshKeys"),
@@ -236,7 +236,7 @@ async fn strike(
     }
 }
 
-/// The first, then the second again and again, for as long as somebody takes it.
+/// Sends the first text, then the second repeatedly until the peer stops reading.
 async fn pour(
     stream: &mut TcpStream,
     first: &str,
@@ -252,7 +252,7 @@ async fn pour(
     }
 }
 
-/// Until the other side has enough.
+/// Waits until the peer closes the connection.
 async fn stalled(stream: &mut TcpStream) -> std::io::Result<()> {
     let mut rest = [0; 64];
     while stream.read(&mut rest).await? > 0 {}

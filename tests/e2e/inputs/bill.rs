@@ -1,25 +1,24 @@
-//! What a broken object may cost while nobody mends it.
+//! The maximum cost of a broken object until it is fixed.
 
 use crate::support::World;
 use cloud_simulator::{Entry, Source};
 use jiff::Timestamp;
 
-/// Calls that a broken object may cost in a minute.
+/// Calls per minute for a broken object.
 const CALLS: usize = 6;
-/// Questions whether the service answers are shared by all Instances of an Account as well: one after each call that makes it
-/// doubtful, none sooner than ten seconds after another.
+/// Probes of the service are shared by all Instances of an Account: one after each call that casts doubt on the service, at
+/// least ten seconds apart.
 const PROBES: usize = 6;
-/// Passes of the listing are shared by all Instances of an Account and counted apart: one every five seconds,
-/// which vary by a tenth.
+/// Listing passes are shared by all Instances of an Account and counted separately: one every five seconds, ± a tenth.
 const PASSES: usize = 14;
-/// Writes of the record of an Instance whose create is refused in a minute: an intent and its end for each try.
+/// Writes per minute to the record of an Instance whose create is refused: an intent and its end for each attempt.
 const WRITES: usize = 4;
-/// Writes of the Account's status in a minute: it follows the counts of its servers, at most once in 30 s.
+/// Writes per minute to the Account's status: the counts of its servers, at most once in 30 s.
 const ACCOUNT_WRITES: usize = 2;
-/// Reconciles of the object in a minute: more would be a hot loop, also where it calls and writes nothing.
+/// Reconciles of the object per minute: more would be a hot loop, even without calls and writes.
 const TURNS: usize = 30;
 
-/// What was spent until a moment, as far as it is counted at once.
+/// The cost up to a moment, as far as it can be counted immediately.
 #[derive(Clone, Copy, Debug)]
 pub struct Count {
     at: Timestamp,
@@ -31,7 +30,7 @@ pub struct Count {
 }
 
 impl Count {
-    /// What was spent until now.
+    /// The cost up to now.
     pub async fn of(world: &mut World) -> Self {
         let (_, metrics) = world.operator().metrics().await;
         let ledger = world.sim.ledger();
@@ -56,22 +55,22 @@ impl Count {
     }
 }
 
-/// What a broken object costs.
+/// The cost of a broken object.
 #[derive(Clone, Copy, Debug)]
 pub struct Bill {
-    /// How long the window was.
+    /// The length of the window.
     pub seconds: usize,
-    /// Calls that came to the service, without listings and questions whether it answers.
+    /// Calls that reached the service, without listings and probes.
     pub calls: usize,
-    /// Questions whether it answers.
+    /// Probes.
     pub probes: usize,
-    /// Passes of the listing that all Instances share.
+    /// Passes of the shared listing.
     pub passes: usize,
-    /// Calls that found no service.
+    /// Calls that did not reach the service.
     pub unsent: usize,
-    /// Writes on Instances: there is no other than the broken one.
+    /// Writes to Instances: there is only the broken one.
     pub writes: usize,
-    /// Writes on Accounts.
+    /// Writes to Accounts.
     pub account_writes: usize,
     /// Writes of the status of Instances.
     pub statuses: usize,
@@ -80,7 +79,7 @@ pub struct Bill {
 }
 
 impl Bill {
-    /// What was spent since. Writes are told by the time at which they came: their lines may be written later.
+    /// The cost since then. Writes are counted by the time of their requests, since their lines may be written later.
     pub async fn since(before: &Count, world: &mut World) -> Self {
         let now = Count::of(world).await;
         let mut writes = world.all_writes_since(before.at).await;
@@ -102,7 +101,7 @@ impl Bill {
         }
     }
 
-    /// What was more than it may be in a window of this length: on a machine that stands still it is longer than a minute.
+    /// The excesses in a window of this length, which is longer than a minute on a stalled machine.
     pub fn too_much(&self) -> Vec<String> {
         let most = |in_a_minute: usize| (in_a_minute * self.seconds.max(60)).div_ceil(60);
         let bounds = [

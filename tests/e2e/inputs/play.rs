@@ -1,4 +1,4 @@
-//! How a row is played: broken, told, counted for a minute, another one beside it, mended.
+//! Plays a row: it is broken, reported, counted for a minute while another Instance is created, and fixed.
 
 use super::bill::{Bill, Count};
 use super::row::Step::{
@@ -19,11 +19,11 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// The window in which costs are counted, as the issue asks.
+/// The window for counting costs, as the issue requires.
 pub const WINDOW: Duration = Duration::from_secs(60);
 const SPARE_TOKEN: &str = "spare-token-of-another-account";
 
-/// One row from its beginning to its end. What it costs and says is asserted last, so that one fault hides no other.
+/// Plays one row from beginning to end. Costs and messages are asserted last, so that one defect does not hide another.
 pub async fn play(row: &Row) {
     let mut stage = Stage::begin(row).await;
     let told = stage.until_told(row).await;
@@ -61,7 +61,7 @@ pub async fn play(row: &Row) {
     stage.world.finish().await;
 }
 
-/// What stands in the conditions of the Instance, and in those of its Account unless that is ready.
+/// The conditions of the Instance, and those of its Account unless it is ready.
 async fn said(world: &World, instance: &Instance) -> String {
     let status = instance.status.as_ref().unwrap();
     let mut text = lines(&status.conditions);
@@ -80,7 +80,7 @@ async fn said(world: &World, instance: &Instance) -> String {
     redacted(world, &text, status.id.as_deref())
 }
 
-/// Types, reason and message; all conditions of an object have the same reason, and the message stands in Ready.
+/// Types, reason and message. All conditions of an object have the same reason, and Ready has the message.
 fn lines(conditions: &[Condition]) -> String {
     let kinds: Vec<String> = conditions
         .iter()
@@ -92,7 +92,7 @@ fn lines(conditions: &[Condition]) -> String {
     format!("{} {reason}\n{message}", kinds.join(" "))
 }
 
-/// Without what differs from run to run.
+/// The text without the values that differ between runs.
 pub fn redacted(world: &World, text: &str, server: Option<&str>) -> String {
     let text = text
         .replace(&world.namespace, "<namespace>")
@@ -104,7 +104,7 @@ pub fn redacted(world: &World, text: &str, server: Option<&str>) -> String {
     }
 }
 
-/// A time of day stands where one was.
+/// Replaces times by a placeholder.
 fn without_times(text: &str) -> String {
     let is_time = |word: &str| {
         let word = word.trim_end_matches([':', ',', '.', ')']);
@@ -112,7 +112,7 @@ fn without_times(text: &str) -> String {
         word.parse::<jiff::Timestamp>().is_ok()
             || (is_of_a_day && word.parse::<jiff::civil::Time>().is_ok())
     };
-    // The marker in a name comes of a UID.
+    // The marker in a name depends on a UID.
     let is_marked = |word: &str| {
         let word = word.trim_end_matches([':', ',', '.', ')', ';']);
         cloud_server_operator::api::Marker::in_name(word).is_some()
@@ -141,7 +141,7 @@ pub fn assert_message(name: &str, text: &str) {
 /// A world with a broken Instance.
 struct Stage {
     world: World,
-    /// The Instance as it was applied last.
+    /// The Instance as last applied.
     web: Value,
 }
 
@@ -174,7 +174,7 @@ impl Stage {
         stage
     }
 
-    /// Takes the steps, and applies the Instance if its spec is one of them.
+    /// Takes the steps, and applies the Instance if one of them changes its spec.
     async fn change(&mut self, steps: &[Step]) {
         self.take(steps).await;
         if steps.iter().any(|step| matches!(step, Spec(..))) {
@@ -210,7 +210,7 @@ impl Stage {
         }
     }
 
-    /// Waits until the row's reason stands.
+    /// Waits until the row's reason is reported.
     async fn until_told(&self, row: &Row) -> Instance {
         let (kind, word) = row.told;
         let what = format!("{}: {kind} {word}", row.name);
@@ -223,7 +223,7 @@ impl Stage {
         self.world.until("web", &what, holds).await
     }
 
-    /// A healthy Instance becomes ready beside the broken one.
+    /// A healthy Instance becomes ready next to the broken one.
     async fn beside(&self, row: &Row) {
         let world = &self.world;
         let bought = world.sim.live_servers().len();
@@ -241,7 +241,7 @@ impl Stage {
         }
     }
 
-    /// Mends the row. Gives how long it took until the Instance was ready.
+    /// Fixes the row. Returns how long it took until the Instance was ready.
     async fn mend(&mut self, row: &Row) -> Duration {
         self.change(&row.mended).await;
         let began = Instant::now();
@@ -258,7 +258,7 @@ impl Stage {
         took
     }
 
-    /// What stood in a Secret stands nowhere else, also when it was wrong.
+    /// Asserts that the content of a Secret, including a wrong one, appears nowhere else.
     async fn assert_nothing_told(&self, row: &Row) {
         let world = &self.world;
         let all = ListParams::default();
@@ -307,7 +307,7 @@ async fn account(world: &World, name: &str, endpoint: &str, secret: &str, settle
     written.await.unwrap();
 }
 
-/// The Secret has this key and no other. Replaced, not applied: an apply of `stringData` takes no key away.
+/// Writes a Secret with only this key. Replaced rather than applied, since an apply of `stringData` removes no key.
 async fn secret(world: &World, name: &str, key: &str, value: &[u8]) {
     let api = world.secrets();
     let text = data_encoding::BASE64.encode(value);

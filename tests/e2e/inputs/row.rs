@@ -1,12 +1,12 @@
-//! What a row of the table says.
+//! The definition of a row of the table.
 
 use cloud_simulator::faults::Act;
 use cloud_simulator::model::AccountStatus;
 use serde_json::Value;
 
-/// The Account of the broken Instance, and of the healthy one beside it unless the Account itself is broken.
+/// The Account of the broken Instance, and of the healthy one unless the Account itself is broken.
 pub const SAME: &str = "default";
-/// The Account of the healthy one then.
+/// The Account of the healthy Instance in that case.
 pub const SPARE: &str = "spare";
 
 /// One bad input.
@@ -14,51 +14,51 @@ pub const SPARE: &str = "spare";
 pub struct Row {
     /// Name of the row and of its snapshot.
     pub name: &'static str,
-    /// What there is before it goes bad.
+    /// The initial state.
     pub begins: Begins,
-    /// How it goes bad.
+    /// The steps that break it.
     pub broken: Vec<Step>,
-    /// What is told: the condition beside Ready, and the reason.
+    /// The expected report: the condition in addition to Ready, and the reason.
     pub told: (&'static str, &'static str),
-    /// How it is mended.
+    /// The steps that fix it.
     pub mended: Vec<Step>,
-    /// The Account of the healthy Instance beside it.
+    /// The Account of the healthy Instance.
     pub beside: &'static str,
-    /// Servers that the Instance has while it is broken.
+    /// Number of servers that the Instance has while it is broken.
     pub servers: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begins {
-    /// Nothing: the Instance is applied when all is broken already.
+    /// Nothing: the Instance is applied after everything is broken.
     New,
-    /// The same, but for the operator: it starts when the Instance is there, and has to look for its server first.
+    /// As `New`, but the operator starts after the Instance exists, and must first look for its server.
     Found,
     /// The Instance has its server.
     Server,
 }
 
-/// One thing that is broken or mended.
+/// One change.
 #[derive(Debug)]
 pub enum Step {
-    /// A field of the Instance's spec has this value.
+    /// Sets a field of the Instance's spec.
     Spec(&'static str, Value),
-    /// A Secret has this one key.
+    /// Writes a Secret with only this key.
     Secret(&'static str, &'static str, &'static str),
-    /// The same, and it is no text.
+    /// Writes a Secret whose value is not text.
     Bytes(&'static str, &'static str, &'static [u8]),
     NoSecret(&'static str),
-    /// The Account has this endpoint.
+    /// The Account gets this endpoint.
     Endpoint(&'static str),
-    /// The Account is as it should be.
+    /// The Account gets a correct spec.
     Account,
     NoAccount,
-    /// The Account settles after so many seconds.
+    /// The Account gets this settling time, in seconds.
     Settle(u32),
-    /// The service takes this token for the Account.
+    /// The service accepts this token for the Account.
     Token(&'static str),
     Standing(AccountStatus),
-    /// Calls of this path meet this.
+    /// Calls of this path get this fault.
     Answers(&'static str, Act),
     Plain,
     SoldOut,
@@ -84,13 +84,13 @@ pub fn row(
 }
 
 impl Row {
-    /// The Account cannot be used: the healthy Instance has another one.
+    /// The Account is unusable, so the healthy Instance uses another one.
     pub fn beside_another_account(mut self) -> Self {
         self.beside = SPARE;
         self
     }
 
-    /// Its server is bought; what goes wrong comes after that.
+    /// The server is bought before the error.
     pub fn with_a_server(mut self) -> Self {
         self.servers = 1;
         self

@@ -1,5 +1,5 @@
-//! An Instance that this version of the operator cannot read: what it meets that was rolled back, under the definitions
-//! and with the objects of the newer version. No schema of ours lets one in.
+//! An Instance that this version of the operator cannot read, as after a rollback, when the definitions and objects of the
+//! newer version still exist. Our own schema does not allow such an Instance.
 
 use super::bill::{Bill, Count};
 use super::play::{WINDOW, assert_message, redacted};
@@ -38,7 +38,7 @@ fn ready_of(status: &Value) -> (&str, &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_instance_that_cannot_be_read_is_told_left_alone_and_holds_up_nobody() {
-    // A definition is for the whole control plane.
+    // A definition affects the whole control plane.
     let mut world = Setup::default().cluster(own().await).begin("newer").await;
     world.apply(&instance("web")).await;
     world.ready("web").await;

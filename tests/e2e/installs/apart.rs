@@ -1,4 +1,4 @@
-//! Two operators in one cluster, each for a namespace of its own, and one that runs as whoever the cluster chooses.
+//! Two operators in one cluster, each for its own namespace, and one that runs as any user that the cluster chooses.
 
 use crate::support::{Setup, World, insist, instance, is_ready, own, with};
 use k8s_openapi::api::coordination::v1::Lease;
@@ -14,7 +14,7 @@ async fn holder(world: &World, own: &str) -> Option<String> {
     found.await.unwrap()?.spec?.holder_identity
 }
 
-/// The Accounts whose tokens are copied there: by namespace.
+/// The Accounts whose tokens are copied to this namespace.
 async fn copied(world: &World, own: &str) -> Vec<String> {
     let secrets: Api<Secret> = Api::namespaced(world.client.clone(), own);
     let all = ListParams::default().labels("cloudserver.dev/token-copy");
@@ -34,7 +34,8 @@ async fn two_operators_for_a_namespace_each_stand_side_by_side() {
         let own = world.install_for_itself().await;
         (world, own)
     };
-    // Both are installed before either begins: what the second one overwrote the first one would do without.
+    // Both are installed before either begins, so that the first one would notice if the second installation overwrote its
+    // objects.
     let ((mut a, own_a), (mut b, own_b)) = (begin("side-a").await, begin("side-b").await);
     a.start().await;
     b.start().await;
@@ -50,7 +51,7 @@ async fn two_operators_for_a_namespace_each_stand_side_by_side() {
     let holders = (holder(&a, &own_a).await, holder(&b, &own_b).await);
     assert!(holders.0.is_some() && holders.1.is_some(), "{holders:?}");
     assert_ne!(holders.0, holders.1, "a Lease each");
-    // Neither may touch what is the other's.
+    // Neither may touch the other's objects.
     let user = format!("system:serviceaccount:{own_a}:cloud-server-operator");
     for (namespace, may) in [(&a.namespace, "yes"), (&b.namespace, "no"), (&own_b, "no")] {
         let asked = [
@@ -59,7 +60,7 @@ async fn two_operators_for_a_namespace_each_stand_side_by_side() {
         let (_, told) = a.kubectl(&asked, "").await;
         assert!(told.trim().ends_with(may), "{namespace}: {told}");
     }
-    // What the one is asked for is not done by the other.
+    // Neither does the other's work.
     a.kill();
     a.apply(&instance("later")).await;
     b.apply(&instance("later")).await;
@@ -78,7 +79,7 @@ async fn two_operators_for_a_namespace_each_stand_side_by_side() {
     b.finish().await;
 }
 
-/// Set (to anything) where tests do not run as root, who alone can be somebody else.
+/// Set to any value if the tests do not run as root, since only root can run a process as another user.
 const NOT_ROOT: &str = "E2E_WITHOUT_ROOT";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -112,7 +113,7 @@ async fn any_user_that_the_cluster_chooses_can_run_it() {
     let environment = std::fs::read(format!("/proc/{id}/environ")).unwrap();
     let environment = String::from_utf8_lossy(&environment);
     assert!(!environment.contains("HOME="), "{environment}");
-    // And the manifest leaves the choice to the cluster.
+    // The manifest leaves the choice to the cluster.
     let (done, user) = world
         .kubectl(
             &[

@@ -1,4 +1,4 @@
-//! What the token of an operator can be used for.
+//! The limits of an operator's token.
 
 use super::{but, may, may_make, of_an_instance, token_of_an_account};
 use crate::support::{Manifests, Setup, World, create, eventually, insist, own, token_of};
@@ -7,16 +7,16 @@ use kube::Client;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::{Value, json};
 
-/// An installation: what it is, its own namespace, and the name of its ServiceAccount.
+/// An installation: its description, its own namespace, and the name of its ServiceAccount.
 struct Form {
     what: &'static str,
     own: String,
     account: &'static str,
-    /// May it write Secrets of Instances?
+    /// Whether it may write Secrets of Instances.
     writes: bool,
 }
 
-/// What has to be refused wherever it is tried, and the words in which the policy refuses it where a role allows it.
+/// Secrets that must be refused in every namespace, and the words of the policy's refusal if a role allows them.
 fn forbidden() -> Vec<(Value, &'static str)> {
     let labels = |labels: Value| but(&json!({"metadata": {"labels": labels}}));
     let owner = |change: Value| {
@@ -83,7 +83,7 @@ async fn client_of(world: &World, form: &Form) -> Client {
 async fn is_confined(world: &World, form: &Form) {
     let client = client_of(world, form).await;
     let watched = world.namespace.as_str();
-    // The apiserver reads roles and policies by and by.
+    // The apiserver applies roles and policies after a delay.
     eventually(
         &format!("{}: what it needs is allowed", form.what),
         async || {
@@ -123,7 +123,8 @@ async fn is_confined(world: &World, form: &Form) {
         };
         assert!(why.contains(words), "{words:?}: {why}");
     }
-    // In the namespaces of the cluster itself, and in its own, not even what it may make elsewhere.
+    // In the namespaces of the cluster itself, and in its own, the operator may not even create the Secrets that it may create
+    // elsewhere.
     for namespace in ["kube-system", "kube-public", &form.own] {
         let tried = may_make(&client, namespace, &of_an_instance()).await;
         assert!(tried.is_err(), "{}: {namespace}", form.what);
@@ -134,17 +135,17 @@ async fn is_confined(world: &World, form: &Form) {
     }
 }
 
-/// What a policy of the cluster, or a template of an Instance, puts on a Secret.
+/// Metadata that a policy of the cluster, or an Instance's template, puts on a Secret.
 fn others() -> Value {
     json!({"metadata": {"labels": {"cost-center": "x"}, "annotations": {"reflector/auto": "true"}}})
 }
 
-/// What the operator keeps in its own namespace.
+/// The Secrets in the operator's own namespace.
 fn kept() -> [Value; 3] {
     [copy_of_a_token(), copy_with_tls(), key_of_credentials()]
 }
 
-/// A copy of a token, as the operator keeps them in its own namespace.
+/// The copy of a token in the operator's own namespace.
 fn copy_of_a_token() -> Value {
     json!({
         "apiVersion": "v1", "kind": "Secret", "type": "cloudserver.dev/token-copy",
@@ -156,7 +157,7 @@ fn copy_of_a_token() -> Value {
     })
 }
 
-/// The copy of a token of an Account that trusts an authority of its own and shows a client certificate.
+/// The copy of a token for an Account with its own authority and a client certificate.
 fn copy_with_tls() -> Value {
     let mut copy = copy_of_a_token();
     let tls = json!({"ca.crt": "YQ==", "tls.crt": "YQ==", "tls.key": "YQ=="});
@@ -164,7 +165,7 @@ fn copy_with_tls() -> Value {
     copy
 }
 
-/// The key under which records name tokens.
+/// The key by which records identify tokens.
 fn key_of_credentials() -> Value {
     json!({
         "apiVersion": "v1", "kind": "Secret", "type": "cloudserver.dev/credential-key",
@@ -174,7 +175,7 @@ fn key_of_credentials() -> Value {
     })
 }
 
-/// What has to be refused in the operator's own namespace, and the words in which the policy refuses it.
+/// Secrets that must be refused in the operator's own namespace, and the words of the policy's refusal.
 fn forbidden_copies() -> Vec<(Value, &'static str)> {
     let but = |mut secret: Value, patch: Value| {
         super::merge(&mut secret, &patch);
@@ -215,7 +216,8 @@ fn forbidden_copies() -> Vec<(Value, &'static str)> {
     ]
 }
 
-/// What others made, what the operator's token then tries, and the words in which the policy refuses it, if it does.
+/// An existing Secret of another creator, the change that the operator's token attempts, and the words of the policy's refusal
+/// if it refuses.
 fn changes() -> Vec<(Value, Value, Option<&'static str>)> {
     let password = json!({"data": {"password": "Yg=="}});
     let rotated = json!({"metadata": {"annotations": {"cloudserver.dev/rotated-at": "2026-11-22T15:34:43Z"}}});
@@ -241,9 +243,9 @@ fn changes() -> Vec<(Value, Value, Option<&'static str>)> {
         (but(&consents), rotated.clone(), consent),
         (of_an_instance(), consents, consent),
         (of_an_instance(), immutable.clone(), Some("no other Secret")),
-        // As another writer wants it: the policy leaves it to the apiserver what can still be changed.
+        // A change that another writer intends: the policy leaves the check of immutability to the apiserver.
         (but(&immutable), rotated, None),
-        // What a backup brought back: marked for an Instance, or owned by a former one of the same name.
+        // Secrets restored from a backup: marked for an Instance, or owned by a former one of the same name.
         (owned(json!(null), marked.clone()), adopted.clone(), None),
         (owned(former("web"), json!({})), adopted.clone(), None),
         (owned(json!(null), json!({})), adopted.clone(), takes_over),
@@ -265,7 +267,7 @@ fn changes() -> Vec<(Value, Value, Option<&'static str>)> {
             adopted,
             takes_over,
         ),
-        // Labels of others come and change, and are not taken away; the operator's own stay as they are.
+        // Labels of other writers may be added and changed, but not removed; the operator's own labels must stay unchanged.
         (of_an_instance(), others(), None),
         (
             but(&others()),
@@ -300,7 +302,7 @@ async fn no_secret_that_consents_to_be_sent_is_the_operators_to_write() {
     for (number, (stands, change, refusal)) in changes().into_iter().enumerate() {
         let name = format!("tried-{number}");
         let mut stands = stands;
-        // Held, since the garbage collector deletes a Secret whose owner does not exist.
+        // Held by a finalizer, since the garbage collector deletes a Secret whose owner does not exist.
         let held = json!({"metadata": {"name": name, "finalizers": ["example.com/held"]}});
         super::merge(&mut stands, &held);
         create(&world.secrets(), &serde_json::from_value(stands).unwrap()).await;
@@ -337,7 +339,7 @@ async fn in_every_form_and_under_every_name_the_operator_writes_its_own_secrets_
         account,
         writes,
     };
-    // As `own` installs it.
+    // In the form that `own` installs.
     let account = "cloud-server-operator";
     is_confined(
         &world,
@@ -345,7 +347,7 @@ async fn in_every_form_and_under_every_name_the_operator_writes_its_own_secrets_
     )
     .await;
 
-    // An overlay that renames all of it.
+    // An overlay that renames all objects.
     let cluster = &world.shared.cluster;
     let manifests = Manifests::copy();
     manifests.kustomization(
@@ -361,7 +363,7 @@ async fn in_every_form_and_under_every_name_the_operator_writes_its_own_secrets_
     );
     is_confined(&world, &renamed).await;
 
-    // The same where the cluster's own policy is not there, but only the overlay's.
+    // The same without the cluster's own policy, with only the overlay's.
     for kind in [
         "validatingadmissionpolicybinding",
         "validatingadmissionpolicy",
@@ -380,7 +382,7 @@ async fn in_every_form_and_under_every_name_the_operator_writes_its_own_secrets_
             .await;
     }
 
-    // For one namespace, with the right to write Secrets there and without.
+    // For one namespace, with and without the permission to write Secrets there.
     let manifests = Manifests::for_one_namespace(&world.namespace, "forms-writes");
     manifests.apply(cluster, "deploy/namespaced").await;
     is_confined(&world, &form("namespaced", "forms-writes", account, true)).await;

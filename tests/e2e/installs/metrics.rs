@@ -1,4 +1,4 @@
-//! Metrics for those alone who may read them (`deploy/metrics-auth`), beside each form of installation.
+//! Metrics that only authorized users can read (`deploy/metrics-auth`), with each form of installation.
 
 use super::may;
 use crate::support::{Manifests, Setup, World, eventually, kubectl_of, own};
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 const OPERATOR: &str = "cloud-server-operator";
 
-/// A form of installation: the folder of its kustomization, what the operator's namespace and ServiceAccount are called in it.
+/// A form of installation: the folder of its kustomization, and the names of its namespace and ServiceAccount.
 struct Form {
     folder: &'static str,
     own: &'static str,
@@ -41,7 +41,7 @@ const FORMS: [Form; 5] = [
     },
 ];
 
-/// All of them, each for the world's namespace where it is for one.
+/// The manifests of all forms. Those for one namespace use the world's.
 fn manifests(watched: &str) -> Manifests {
     let manifests = Manifests::for_one_namespace(watched, "metrics-a");
     let names = "deploy/namespaced/names.yaml";
@@ -90,7 +90,7 @@ async fn rendered(world: &World, manifests: &Manifests, folder: &str) -> Vec<Val
     serde_saphyr::from_multiple(&String::from_utf8(output.stdout).unwrap()).unwrap()
 }
 
-/// What tells an object from others: kind, namespace (none of what belongs to none), name.
+/// The identity of an object: kind, namespace (empty for cluster-scoped objects), name.
 fn identity(object: &Value) -> [&str; 3] {
     let text = |path: &str| object.pointer(path).and_then(Value::as_str);
     [
@@ -100,7 +100,7 @@ fn identity(object: &Value) -> [&str; 3] {
     ]
 }
 
-/// Every name in it is that of something in it, or of what every cluster has.
+/// Asserts that every name in it belongs to one of its objects, or to an object that every cluster has.
 fn refer_to_one_another(form: &Form, watched: &str, objects: &[Value]) {
     let Form {
         folder,
@@ -171,7 +171,7 @@ fn refer_to_one_another(form: &Form, watched: &str, objects: &[Value]) {
     assert_eq!(listed(&container["volumeMounts"]), listed(&pod["volumes"]));
 }
 
-/// What belongs to no namespace is either the same in both or called otherwise.
+/// Asserts that cluster-scoped objects are either the same in both or have different names.
 fn stand_side_by_side(one: &[Value], other: &[Value]) {
     for object in one {
         let theirs = other
@@ -199,7 +199,7 @@ async fn metrics_for_those_alone_who_may_read_them_go_with_every_form_of_install
         .collect();
     for (form, objects) in &for_one {
         for (other, theirs) in &for_one {
-            // All watch one namespace here, as no two teams do: their Roles in it are left out.
+            // All of them watch the same namespace here, unlike real teams, so their Roles in it are excluded.
             let apart = |objects: &[Value]| -> Vec<Value> {
                 let outside = |one: &&Value| identity(one)[1] != world.namespace;
                 objects.iter().filter(outside).cloned().collect()
@@ -209,7 +209,7 @@ async fn metrics_for_those_alone_who_may_read_them_go_with_every_form_of_install
             }
         }
     }
-    // One after the other, and then all of them beside one another.
+    // One after the other, and then all of them together.
     let cluster = &world.shared.cluster;
     for form in &FORMS {
         manifests.apply(cluster, form.folder).await;
@@ -230,7 +230,7 @@ async fn metrics_for_those_alone_who_may_read_them_go_with_every_form_of_install
             .await;
         }
     }
-    // As docs/operations/monitoring.md says.
+    // As described in docs/operations/monitoring.md.
     let bind = [
         "create",
         "clusterrolebinding",

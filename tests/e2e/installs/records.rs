@@ -1,4 +1,4 @@
-//! `deploy/records`: nobody but operators, and who is named for it, adds or changes records and finalizers.
+//! `deploy/records`: only operators and explicitly named accounts can add or change records and finalizers.
 
 use crate::support::{Setup, World, create_calls, eventually, instance, own};
 use cloud_server_operator::api::Instance;
@@ -8,7 +8,7 @@ use serde_json::json;
 
 const RECORDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/records");
 
-/// Somebody with the cluster's role `edit` in the namespace of the world, by impersonation.
+/// A user with the cluster's role `edit` in the namespace of the world, by impersonation.
 struct Developer {
     user: String,
 }
@@ -66,7 +66,7 @@ async fn nobody_forges_a_record_where_the_policy_is_on_and_replace_works_all_the
         .run(&["apply", "--server-side", "-k", RECORDS], "")
         .await;
     let developer = Developer::of(&world).await;
-    // Policies and roles are read by and by.
+    // The apiserver applies policies and roles after a delay.
     let mut forged = instance("thief");
     forged["metadata"]["annotations"] = json!({BINDING: "{}"});
     let forge = ["create", "--dry-run=server", "-f", "-"];
@@ -78,7 +78,7 @@ async fn nobody_forges_a_record_where_the_policy_is_on_and_replace_works_all_the
     })
     .await;
 
-    // The developer's own work, and the operator's.
+    // The developer's own work, and the operator's, are allowed.
     for name in ["web", "db"] {
         let apply = ["apply", "--server-side", "-f", "-"];
         developer
@@ -89,7 +89,7 @@ async fn nobody_forges_a_record_where_the_policy_is_on_and_replace_works_all_the
     let (web, db) = (world.ready("web").await, world.ready("db").await);
     assert!(web.finalizers().contains(&FINALIZER.to_owned()));
 
-    // Another's record, by every way that writes.
+    // The record of another Instance, by every kind of write.
     let stolen = record(&web);
     forged["metadata"]["annotations"] = json!({BINDING: stolen});
     let words = "the operator's record of a server";
@@ -111,7 +111,7 @@ async fn nobody_forges_a_record_where_the_policy_is_on_and_replace_works_all_the
         .await;
     assert_eq!(record(&world.get("db").await), record(&db));
 
-    // What stands may stand, and may be taken out: kubectl replace does, and the operator finds its server again.
+    // An existing record may stay, and may be removed: kubectl replace removes it, and the operator finds its server again.
     let label = ["label", "instance", "web", "team=shop"];
     developer.does(&world, &label, "").await.unwrap();
     let bought = create_calls(&world.sim);
@@ -131,7 +131,7 @@ async fn nobody_forges_a_record_where_the_policy_is_on_and_replace_works_all_the
     assert_eq!(found.status.unwrap().id, id);
     assert_eq!(create_calls(&world.sim), bought, "{}", world.ledger_text());
 
-    // An account that is named for it restores what was saved; a Role of the namespace does not name anybody.
+    // An explicitly named account restores a saved record; a Role of the namespace cannot name one.
     let saved = record(&world.get("web").await);
     let annotation = format!("{BINDING}={saved}");
     let restore = [

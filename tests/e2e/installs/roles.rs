@@ -1,4 +1,4 @@
-//! What the cluster's own roles view, edit and admin allow of our kinds.
+//! The permissions on our kinds in the cluster's own roles view, edit and admin.
 
 use crate::support::{Setup, eventually};
 
@@ -23,7 +23,7 @@ async fn accounts_are_the_admins_and_who_may_view_sees_nothing_secret() {
         ("create accounts.cloudserver.dev", false, false, true),
         ("patch accounts.cloudserver.dev", false, false, true),
         ("delete accounts.cloudserver.dev", false, false, true),
-        // What is told of a server is the operator's word, and what marks an operator is nobody's.
+        // Status is the operator's to write, and no user may write the marks of an operator.
         (
             "patch instances.cloudserver.dev --subresource=status",
             false,
@@ -43,7 +43,7 @@ async fn accounts_are_the_admins_and_who_may_view_sees_nothing_secret() {
         for (role, expected) in [("view", view), ("edit", edit), ("admin", admin)] {
             let user = format!("as-{role}");
             let words: Vec<&str> = asked.split(' ').collect();
-            // The controller of the cluster puts these roles together.
+            // A controller of the cluster aggregates these roles.
             eventually(&format!("{role}: {words:?}: {expected}"), async || {
                 match super::may(&world, &user, &words).await == expected {
                     true => Ok(()),

@@ -1,4 +1,4 @@
-//! The operator tries what it must be refused, and says so where it is not.
+//! The operator tests that it lacks excessive permissions, and reports those that it has.
 
 use crate::support::{Setup, Shared, World, condition, eventually, get, own, with};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -7,14 +7,14 @@ use serde_json::json;
 const POLICY: &str = "validatingadmissionpolicybinding/cloud-server-operator-secrets";
 const WHAT: [&str; 3] = ["service_account_token", "foreign_secret", "system_secret"];
 
-/// The condition of the Account that says what is unsafe.
+/// The condition of the Account that reports excessive permissions.
 async fn unsafe_rights(world: &World) -> Option<Condition> {
     let account = world.accounts().get("default").await.unwrap();
     let conditions = account.status.unwrap_or_default().conditions;
     conditions.into_iter().find(|c| c.type_ == "UnsafeRights")
 }
 
-/// Waits until the metrics say of each right whether it is unsafe.
+/// Waits until the metrics report each permission as excessive, or as not.
 async fn until_metric(world: &mut World, is_unsafe: bool) {
     let url = world.operator().url("metrics").await;
     eventually(&format!("unsafe rights: {is_unsafe}"), async || {
@@ -33,7 +33,7 @@ async fn until_metric(world: &mut World, is_unsafe: bool) {
     .await;
 }
 
-/// What the Account says once it says all of these: what is found first is told first.
+/// The Account's condition once it contains all of these words: findings are reported as they are made.
 async fn until_told(world: &World, words: &[&str]) -> Condition {
     eventually("the Account says so", async || {
         let told = unsafe_rights(world).await;
@@ -57,7 +57,7 @@ async fn until_untold(world: &World) {
     .await;
 }
 
-/// Secrets that came of it, or are there at all, but for those that the test made.
+/// The Secrets that exist or were created by the tests of permissions, except those that this test made.
 async fn secrets(world: &World) -> Vec<String> {
     let (done, names) = world
         .kubectl(&["get", "secrets", "-A", "-o", "name"], "")
@@ -80,7 +80,7 @@ async fn an_operator_that_may_do_what_it_must_not_says_so_until_it_may_not() {
         world.logs()
     );
 
-    // The policy goes: noticed by the process that runs.
+    // The policy is deleted: the running process notices.
     world.run(&["delete", POLICY], "").await;
     until_metric(&mut world, true).await;
     let words = [
@@ -112,13 +112,13 @@ async fn an_operator_that_may_do_what_it_must_not_says_so_until_it_may_not() {
         "{}",
         warnings[0]
     );
-    // What it may do for want of a policy, it does not do.
+    // The operator does not use a permission that it has only because the policy is missing.
     let generated = with("web", |spec| spec["login"] = json!({"generate": {}}));
     world.apply(&generated).await;
     let waits = world.until_reason("web", "SecretNotWritable").await;
     let message = &condition(&waits, "Ready").unwrap().message;
     assert!(message.contains("deploy/shared"), "{message}");
-    // So says a process that begins now.
+    // A new process reports the same.
     world.restart().await;
     until_metric(&mut world, true).await;
 
@@ -130,7 +130,7 @@ async fn an_operator_that_may_do_what_it_must_not_says_so_until_it_may_not() {
     until_untold(&world).await;
     world.ready("web").await;
 
-    // A role that gives everything: no policy confines an administrator.
+    // A role that grants everything: no policy confines an administrator.
     let admin = [
         "create",
         "clusterrolebinding",

@@ -1,4 +1,4 @@
-//! The store is full (row K2): everything can be read and nothing be written, until an administrator makes room.
+//! The store is full (row K2): reads work and writes do not, until an administrator frees space.
 
 use super::{Plane, all, held, recovers};
 use crate::support::{
@@ -11,12 +11,12 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 use std::time::Duration;
 
-/// Longer than the longest pause after a write that was refused (20 s).
+/// Longer than the longest pause after a refused write (20 s).
 const FULL: Duration = Duration::from_secs(30);
-/// Those whose wish must be on record before it is called for.
+/// The Instances whose operation must be recorded before its call.
 const RECORDED: [&str; 3] = ["new", "rebuilt", "restarted"];
 
-/// What must be on record before it is called: creates, reinstalls, restarts.
+/// The calls that need a record: creates, reinstalls, restarts.
 fn called(world: &World) -> (u64, [usize; 2]) {
     let verbs = [Verb::Reinstall, Verb::Restart];
     (
@@ -25,7 +25,7 @@ fn called(world: &World) -> (u64, [usize; 2]) {
     )
 }
 
-/// How many writes of the operator to this Instance the apiserver could not carry out since.
+/// How many writes of the operator to this Instance the apiserver could not carry out since then.
 async fn refused(world: &World, name: &str, since: Timestamp) -> usize {
     let writes = world.writes_since(since).await;
     let refused = writes
@@ -34,10 +34,10 @@ async fn refused(world: &World, name: &str, since: Timestamp) -> usize {
     refused.count()
 }
 
-/// Wishes that wait for nothing but the Account, and of which nothing is on record yet.
+/// Requests of users that wait only for the Account, without any record yet.
 async fn wishes(world: &World) {
     world.sim.set_token("default", "another-token").unwrap();
-    // A changed Account is looked at now.
+    // A changed Account is checked at once.
     world.limit("default", 500, 500, 49).await;
     eventually("the Account is known to be unusable", async || {
         let account = insist("read it", async || world.accounts().get("default").await);
@@ -70,7 +70,7 @@ async fn a_store_that_is_full_buys_nothing_without_a_record() {
     for name in ["rebuilt", "restarted", "going"] {
         world.ready(name).await;
     }
-    // Bought already, and its receipt is to be written into a store that is full.
+    // Its server is already bought, and its receipt must be written into a full store.
     let hold = held(&world).await;
     wishes(&world).await;
     plane.cluster.fill().await.unwrap();
@@ -88,7 +88,7 @@ async fn a_store_that_is_full_buys_nothing_without_a_record() {
         Ok(())
     })
     .await;
-    // A release needs no record: it may be repeated. And what is to be dropped needs no room in the store.
+    // A release needs no record, since it may be repeated; and a deletion needs no space in the store.
     world.gone("going").await;
     stays("no call without a record", FULL, async || {
         match called(&world) {
@@ -117,10 +117,10 @@ async fn a_store_that_is_full_buys_nothing_without_a_record() {
     world.finish().await;
 }
 
-/// A store that takes nothing is not pressed.
+/// Asserts that the operator does not write to a full store too often.
 async fn calm(world: &World, since: Timestamp) {
-    // After 1, 2, 4, 8, 16 s and then every 20 s; however slow the machine is, the pauses are the operator's own. A receipt
-    // is tried three times in each of them.
+    // After 1, 2, 4, 8, 16 s and then every 20 s. These pauses are the operator's own, independent of the machine. A receipt is
+    // tried three times in each attempt.
     for (name, most) in RECORDED
         .map(|name| (name, 12))
         .into_iter()

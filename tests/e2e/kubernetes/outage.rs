@@ -1,4 +1,4 @@
-//! The apiserver and its store go away and come back (rows K1, K2), and forget what was long ago (row K5).
+//! The apiserver and its store become unavailable and return (rows K1, K2), or have discarded old versions (row K5).
 
 use super::{Plane, all, held, none, recovers};
 use crate::support::{
@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// Longer than the longest wait after a failed call of a dependency (20 s), thrice.
+/// More than three times the longest wait after a failed call to a dependency (20 s).
 const OUTAGE: Duration = Duration::from_secs(65);
 
 fn assert_one_each(world: &World, names: usize) {
@@ -38,8 +38,8 @@ async fn an_apiserver_that_is_away_for_a_minute_costs_nothing_and_everything_goe
     for name in [&quiet[..], &busy, &going].concat() {
         world.ready(name).await;
     }
-    // In flight when it goes: a create at the service whose answer is not there yet, creates and deletions whose tasks run,
-    // a reinstall, a restart.
+    // In flight at the begin of the outage: a create without an answer yet, creates and deletions whose tasks run, a reinstall,
+    // a restart.
     let hold = held(&world).await;
     for name in ["new-1", "new-2"] {
         world.apply(&instance(name)).await;
@@ -69,7 +69,7 @@ async fn an_apiserver_that_is_away_for_a_minute_costs_nothing_and_everything_goe
     let down = Timestamp::now();
     hold.release();
     let before = posts(&world, 0);
-    // The turns that were under way have made their calls by then.
+    // The reconciles that were in progress have made their calls by then.
     stays(
         "nothing is bought or released",
         OUTAGE,
@@ -102,7 +102,7 @@ async fn an_apiserver_that_is_away_for_a_minute_costs_nothing_and_everything_goe
     world.finish().await;
 }
 
-/// Those of which nothing was wanted cost no write, and all together few requests.
+/// Instances without changes cost no write, and all Instances together few requests.
 async fn calm_return(world: &World, quiet: &[&str], since: Timestamp) {
     let writes = world.writes().await;
     let mine = writes.iter().filter(|write| write.received_at >= since);
@@ -114,7 +114,7 @@ async fn calm_return(world: &World, quiet: &[&str], since: Timestamp) {
         .iter()
         .filter(|entry| entry.user == Shared::USER)
         .filter(|entry| entry.received_at >= since)
-        // They are renewed every twenty seconds, for as long as the recovery takes.
+        // Watches are renewed every twenty seconds until all has recovered.
         .filter(|entry| entry.verb != "watch")
         .count();
     println!("K1: {asked} requests after the outage");
@@ -133,7 +133,7 @@ async fn a_store_that_is_killed_frozen_or_compacted_buys_nothing_without_a_recor
     for name in ["old-1", "old-2", "going"] {
         world.ready(name).await;
     }
-    // Killed with a create, a reinstall and a deletion under way, and started again.
+    // Killed during a create, a reinstall and a deletion, and restarted.
     world.apply(&instance("new-1")).await;
     world.apply(&other_image("old-1")).await;
     world.delete("going").await;
@@ -155,7 +155,7 @@ async fn a_store_that_is_killed_frozen_or_compacted_buys_nothing_without_a_recor
 
     frozen(&plane, &world).await;
 
-    // What a listing or a watch wants to go on from is gone.
+    // The versions from which listings and watches would continue are gone.
     plane.cluster.compact().await.unwrap();
     plane
         .cluster
@@ -180,9 +180,9 @@ async fn a_store_that_is_killed_frozen_or_compacted_buys_nothing_without_a_recor
     world.finish().await;
 }
 
-/// The store stands still while the apiserver takes requests. What becomes wanted meanwhile is not called for.
+/// The store is frozen while the apiserver accepts requests. New requests of users do not lead to calls meanwhile.
 async fn frozen(plane: &Plane, world: &World) {
-    // The Account cannot be used for now; the wish waits for it, and needs no Secret.
+    // The Account is unusable for now. The new Instance waits for it, and needs no Secret.
     world.sim.set_token("default", "another-token").unwrap();
     world.apply(&instance_by_key("new-2")).await;
     eventually("the Account is known to be unusable", async || {
@@ -196,13 +196,13 @@ async fn frozen(plane: &Plane, world: &World) {
         }
     })
     .await;
-    // Asked for before, it might be on record by now, and be called for.
+    // Not requested before, since it might be recorded by now, and called.
     world.apply(&token("old-2", "one")).await;
     plane.cluster.freeze_component(Component::Etcd).unwrap();
     world.sim.set_token("default", World::TOKEN).unwrap();
     let bought = create_calls(&world.sim);
     let restarts = counts(world, Verb::Restart, None).0;
-    // The Account is tried again within 25 s; longer than that and than the deadline of a write (15 s) together.
+    // Longer than the pause until the next attempt with the Account (25 s) and the deadline of a write (15 s) together.
     stays(
         "no call without a record",
         Duration::from_secs(45),

@@ -1,5 +1,5 @@
-//! Objects that go: under a name that comes back at once, without their finalizer, with their whole namespace (rows K8,
-//! K12, K14).
+//! Deleted objects: with a name that is reused at once, without their finalizer, with their whole namespace (rows K8, K12,
+//! K14).
 
 use super::{all, recovers};
 use crate::support::wire::{self, Blow, Kind};
@@ -18,7 +18,7 @@ use serde_json::json;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Takes the finalizers away, as somebody does who has no patience.
+/// Removes the finalizers, as an impatient user does.
 async fn force(world: &World, name: &str) {
     let patch = r#"[{"op":"replace","path":"/metadata/finalizers","value":[]}]"#;
     world
@@ -26,7 +26,7 @@ async fn force(world: &World, name: &str) {
         .await;
 }
 
-/// The operator sees nothing of the Instances until this is healed.
+/// The operator gets no information about Instances until this fault is healed.
 fn blind(world: &World) -> wire::Fault {
     let asks = |asked: &wire::Asked| {
         asked.resource == "instances"
@@ -58,7 +58,7 @@ async fn a_namesake_that_came_between_two_looks_gets_a_server_of_its_own() {
     let forced = world.only_server(&world.get("forced").await).id;
     let old = uid(&world, "unbought").await;
 
-    // The deletion is seen, and its end is not: the operator's own last write closes the eyes.
+    // The operator sees the deletion, but not its end: its own last write starts the fault.
     let last = world.wire().on(
         |asked| asked.is(Kind::Write, "instances") && asked.body.contains("/metadata/finalizers"),
         wire::Act::Late(Duration::from_secs(1)),
@@ -81,7 +81,7 @@ async fn a_namesake_that_came_between_two_looks_gets_a_server_of_its_own() {
         world.apply(&instance(name)).await;
     }
     assert_ne!(uid(&world, "unbought").await, old);
-    // Two pauses of a watch: what is done with the old sight is done by now.
+    // Twice the pause of a watch: actions based on the old information have happened by now.
     stays(
         "nothing is bought blindly",
         Duration::from_secs(5),
@@ -101,7 +101,7 @@ async fn a_namesake_that_came_between_two_looks_gets_a_server_of_its_own() {
         assert_ne!(at_rest(&world, &found).id, forced, "it was another's");
     }
     assert_eq!(create_calls(&world.sim), 5, "{}", world.ledger_text());
-    // What was taken from the operator by force lives on, and that is told.
+    // Servers whose Instances lost their finalizer by force still exist, and that is reported.
     world.told("ServerLeftBehind", 1).await;
     assert_eq!(world.sim.live_servers().len(), 4);
     world.finish().await;
@@ -130,7 +130,7 @@ async fn servers_of_instances_that_were_taken_away_by_force_are_told_and_left() 
         }
     })
     .await;
-    // What a deletion calls before it is cut short does not arrive.
+    // Calls that a deletion makes before it is cut short do not arrive.
     let lost = Act::Lose {
         when: When::BeforeEffect,
     };
@@ -158,7 +158,7 @@ async fn servers_of_instances_that_were_taken_away_by_force_are_told_and_left() 
     world.finish().await;
 }
 
-/// So many calls a second the Account allows while the namespace goes.
+/// Calls per second that the Account allows while the namespace is deleted.
 const LIMIT: u32 = 20;
 const MANY: usize = 200;
 
@@ -189,7 +189,7 @@ async fn a_namespace_with_two_hundred_instances_goes_at_the_pace_of_the_service(
     .await;
     limit(&world, LIMIT).await;
     let since = world.sim.ledger().last_seq();
-    // The namespace controller takes kinds in no order; the worst one is made certain here.
+    // The namespace controller deletes kinds in any order; the test enforces the worst one.
     for name in ["cloud-token", "login"] {
         delete(&world.secrets(), name).await;
     }
@@ -231,8 +231,8 @@ async fn a_namespace_with_two_hundred_instances_goes_at_the_pace_of_the_service(
     assert_eq!(world.sim.live_servers(), []);
     assert_eq!(counts(&world, Verb::Release, None), (MANY, MANY));
     assert_eq!(create_calls(&world.sim), MANY as u64);
-    // A release for each, a question after its task while it runs and one at its end, and the listings that all share, which go
-    // on as long as it takes.
+    // One release for each, a poll of its task while it runs and one at its end, and the shared listings, which continue until
+    // all is done.
     let seconds = usize::try_from(took.as_secs()).unwrap();
     assert!(
         calls as usize <= 3 * MANY + 4 * seconds,

@@ -1,5 +1,5 @@
-//! etcd is put back to a snapshot (row K3): what was applied, bought, reinstalled, deleted after it is forgotten by the
-//! cluster, and not by the service. Servers are found by their names; nothing is bought twice, released or erased.
+//! etcd is restored from a snapshot (row K3): the cluster forgets later applies, purchases, reinstalls and deletions, and the
+//! service does not. Servers are found by their names; nothing is bought twice, released or erased.
 
 use super::{Plane, all, none, recovers};
 use crate::support::wire::{Act as WireAct, Fault, Kind};
@@ -13,7 +13,7 @@ use kube::ResourceExt;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What the snapshot has.
+/// The Instances in the snapshot.
 const KEPT: [&str; 6] = [
     "steady",
     "unrecorded",
@@ -30,7 +30,7 @@ struct Before {
     leaving: Hold,
 }
 
-/// Each at the point of its way at which the snapshot is to find it.
+/// Each Instance is in the state in which the snapshot must contain it.
 async fn before(setup: Setup, name: &str) -> Before {
     let world = setup.wire().begin(name).await;
     let hold = |path, at| {
@@ -70,7 +70,7 @@ async fn before(setup: Setup, name: &str) -> Before {
     }
 }
 
-/// What happens after the snapshot, and is forgotten by the cluster. Gives the servers by the names of their Instances.
+/// The changes after the snapshot, which the cluster forgets. Returns the servers by the names of their Instances.
 async fn after(before: &Before) -> BTreeMap<String, String> {
     let world = &before.world;
     before.unanswered.release();
@@ -114,7 +114,7 @@ fn id(instance: &Instance) -> Option<String> {
     instance.status.as_ref()?.id.clone()
 }
 
-/// The servers of before are recorded again, and nothing was bought, released or erased on the way.
+/// The servers from before are recorded again, and nothing was bought, released or erased meanwhile.
 async fn found_again(world: &World, servers: &BTreeMap<String, String>, was_running: bool) {
     let (bought, released) = (create_calls(&world.sim), world.sim.live_servers().len());
     recovers("K3: the servers are found again", async || {
@@ -171,7 +171,7 @@ async fn found_again(world: &World, servers: &BTreeMap<String, String>, was_runn
 }
 
 async fn finish(world: World) {
-    // A server that is missing is told here, and rightly.
+    // Here a server is rightly reported as missing.
     world.assert_never_two();
     world.assert_no_secret_told().await;
     assert!(!world.logs().contains("panicked"), "{}", world.logs());
@@ -189,7 +189,7 @@ async fn a_store_put_back_to_a_snapshot_finds_its_servers_again() {
     let snapshot = kept.path().join("etcd");
     plane.cluster.snapshot(&snapshot).unwrap();
     for before in [&running, &restarted] {
-        // The store stood still for the copy: a single call may go without an answer.
+        // The store was frozen for the copy, so a single call may get no answer.
         eventually("all are there", async || {
             all(&before.world, &KEPT, |_| true).await
         })

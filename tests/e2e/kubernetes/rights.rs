@@ -1,6 +1,6 @@
-//! What the operator may do is taken from it and given back: rights, its token, the definitions of its kinds, a policy that
-//! does not like its writes (rows K11, K16). Nothing is released for it, nobody is asked for ever, and everything goes on
-//! without a restart.
+//! The operator loses and regains what it needs: permissions, its token, the definitions of its kinds, and the consent of a
+//! policy to its writes (rows K11, K16). None of it causes a release or requests without pauses, and all work continues without
+//! a restart.
 
 use super::{Plane, all, none, recovers};
 use crate::support::wire::{Act, Asked, Kind};
@@ -29,14 +29,14 @@ async fn deploy(world: &World) {
     until_served(&world.shared.cluster).await.unwrap();
 }
 
-/// What a user wants while nothing can be done: an Instance more, another image, one less.
+/// Requests of a user while nothing can be done: one more Instance, another image, a deletion.
 async fn wish(world: &World, new: &str, rebuilt: &str, going: &str) {
     world.apply(&instance(new)).await;
     world.apply(&other_image(rebuilt)).await;
     world.delete(going).await;
 }
 
-/// Longer than any watch lives that is open still (25 s).
+/// Longer than the life of any watch that is still open (25 s).
 async fn nothing_is_called(world: &World, window: Duration) {
     let before = posts(world, 0);
     stays("nothing is called", window, async || {
@@ -59,7 +59,7 @@ async fn rights_token_and_definitions_that_go_and_come_back_need_no_restart() {
     }
     eventually("ready", async || all(&world, &names, is_ready).await).await;
 
-    // Its rights.
+    // The permissions.
     let binding = "clusterrolebinding/cloud-server-operator";
     world.run(&["delete", binding], "").await;
     world
@@ -75,7 +75,7 @@ async fn rights_token_and_definitions_that_go_and_come_back_need_no_restart() {
     })
     .await;
 
-    // Its token.
+    // The token.
     let refused = world.wire().on(|_| true, Act::Answer(401));
     wish(&world, "new-2", "web-3", "web-4").await;
     nothing_is_called(&world, Duration::from_secs(20)).await;
@@ -95,11 +95,11 @@ async fn rights_token_and_definitions_that_go_and_come_back_need_no_restart() {
     world.finish().await;
 }
 
-/// The definition of Accounts goes, and with it all of them, who hold nothing: the Instances stay as they are.
+/// Deletes the definition of Accounts, and with it all Accounts, which have no finalizer: the Instances stay unchanged.
 async fn accounts_come_and_go(world: &World, names: &[&str]) {
     let kind = "crd/accounts.cloudserver.dev";
-    // With a watch that is new, and open for its twenty seconds: one that waits for its next try would list, be told that there
-    // are no Accounts at all, and go on with those that it knows.
+    // With a new watch, which stays open for twenty seconds. A watch that waits for its next attempt would instead list, learn
+    // that there are no Accounts at all, and continue with the Accounts that it knows.
     let new = Duration::from_secs(3);
     eventually("a new watch of Accounts", async || {
         match world
@@ -114,7 +114,7 @@ async fn accounts_come_and_go(world: &World, names: &[&str]) {
     let failures = || world.logs().matches("\"kind\":\"Account\"").count();
     let before = failures();
     world.run(&["delete", kind], "").await;
-    // Until its watch has ended, the operator may well know the Account, and buy.
+    // Until its watch has ended, the operator may know the Account, and buy.
     eventually("the operator hears of it", async || {
         (failures() > before)
             .then_some(())
@@ -139,8 +139,8 @@ async fn accounts_come_and_go(world: &World, names: &[&str]) {
     );
 }
 
-/// The definition of Instances goes, which deletes every one of them: their finalizers hold it until their servers are
-/// released, as in any other deletion.
+/// Deletes the definition of Instances, which deletes all Instances: their finalizers hold it until their servers are released,
+/// as in any other deletion.
 async fn instances_come_and_go(world: &World) {
     let kind = "crd/instances.cloudserver.dev";
     world.run(&["delete", kind], "").await;
@@ -178,8 +178,8 @@ async fn records_that_are_not_taken_are_told_and_not_pressed() {
     world.finish().await;
 }
 
-/// A policy of the cluster that denies every change of Instances by the operator, in this namespace, and of the status of one
-/// of them.
+/// A policy of the cluster that denies every change of Instances by the operator in this namespace, and every change of the
+/// status of one of them.
 struct Policy {
     name: String,
 }
@@ -217,7 +217,7 @@ impl Policy {
         for object in [policy, binding] {
             world.run(&["apply", "-f", "-"], &object.to_string()).await;
         }
-        // The API reads its policies by and by.
+        // The apiserver applies policies after a delay.
         let client = world.shared.cluster.client_for(&world.shared.token).await;
         let api: Api<Instance> = Api::namespaced(client.unwrap(), &world.namespace);
         let params = PatchParams {
@@ -260,7 +260,7 @@ async fn a_policy_that_denies_our_writes_is_told_and_not_pressed() {
     let policy = Policy::begin(&world, "rebuilt").await;
     let since = (jiff::Timestamp::now(), Instant::now());
     wish(&world, "new", "rebuilt", "going").await;
-    // Of the other one nothing can be told.
+    // The status of the other one cannot be written.
     for name in ["new", "going"] {
         let told = world.until_reason(name, "WriteRefused").await;
         let words = &condition(&told, "Ready").unwrap().message;
@@ -272,7 +272,7 @@ async fn a_policy_that_denies_our_writes_is_told_and_not_pressed() {
             reason(&told)
         );
     }
-    // A minute, which is what the pace is told for. Only the release, which needs no write, is called.
+    // A minute, for which the limits are defined. Only the release, which needs no write, is called.
     let window = Duration::from_secs(60).saturating_sub(since.1.elapsed());
     stays("nothing is bought or erased", window, async || {
         match (
@@ -285,7 +285,7 @@ async fn a_policy_that_denies_our_writes_is_told_and_not_pressed() {
     })
     .await;
     let writes = world.writes().await;
-    // Where status is denied, so is what is told of it: two writes in each try.
+    // If writes of status are denied, so is the report of that: two writes in each attempt.
     for (name, most) in [("new", 8), ("rebuilt", 16), ("going", 8)] {
         let mine = writes
             .iter()

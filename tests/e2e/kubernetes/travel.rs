@@ -1,5 +1,5 @@
-//! The operator is shown an old state of the cluster after it has seen a newer one (row K7): a second apiserver that is
-//! behind, a cache before it. Whatever the old state asks for is not done, and what is newer is not overwritten.
+//! The operator gets an old state of the cluster after it has seen a newer one (row K7): from a second apiserver that lags
+//! behind, or from a cache. It does not act on the old state, and does not overwrite the newer one.
 
 use super::recovers;
 use crate::support::wire::{Act, Asked, Blow, Fault, Kind};
@@ -10,7 +10,7 @@ use crate::support::{
 use cloud_server_operator::api::Verb;
 use std::time::Duration;
 
-/// The answer to a listing of this kind as it is now.
+/// The current answer to a listing of this kind.
 async fn listing(world: &World, path: &str) -> String {
     let path = format!("{path}?limit=500");
     let listed = insist("Instances are listed", async || {
@@ -20,11 +20,11 @@ async fn listing(world: &World, path: &str) -> String {
     listed.await.unwrap()
 }
 
-/// From now on the operator's listings of Instances show this, and its watches show nothing.
+/// From now on the operator's listings of Instances return this, and its watches nothing.
 fn travel(world: &World, old: String) -> [Fault; 3] {
     let of = |kind| move |asked: &Asked| asked.is(kind, "instances");
     let faults = [
-        // So it reads pages.
+        // So that it falls back to pages.
         world.wire().on(of(Kind::Stream), Act::Answer(422)),
         world.wire().on(of(Kind::List), Act::Replay(old)),
         world.wire().on(of(Kind::Watch), Act::SilentWatch),
@@ -39,7 +39,7 @@ async fn observed(world: &World, name: &str) -> (i64, Vec<i64>) {
     (status.observed_generation, history)
 }
 
-/// Longer than our own cache is believed to be behind (30 s).
+/// Longer than the operator assumes its own cache to be behind (30 s).
 const JOURNEY: Duration = Duration::from_secs(40);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -98,7 +98,7 @@ async fn an_old_listing_after_a_newer_one_does_and_overwrites_nothing() {
     })
     .await;
     faults.iter().for_each(Fault::heal);
-    // The silent watch goes on until it is noticed.
+    // The silent watch stays until the operator notices.
     let mark = mark(&world, "stopped").await;
     world.apply(&instance("stopped")).await;
     recovers("K7: what is new is seen again", async || {
@@ -115,7 +115,7 @@ async fn an_old_listing_after_a_newer_one_does_and_overwrites_nothing() {
     assert_eq!(create_calls(&world.sim), 7, "{}", world.ledger_text());
     assert_eq!(counts(&world, Verb::Release, None), (2, 2));
     assert_eq!(counts(&world, Verb::Reinstall, None), (1, 1));
-    // Longer than it takes to tell of what is left behind.
+    // Longer than it takes to report servers that are left behind.
     stays(
         "nobody is told of an old sight",
         Duration::from_secs(8),

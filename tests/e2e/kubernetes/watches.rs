@@ -1,4 +1,4 @@
-//! Watches that break, freeze, are told that they are too old, or show everything late (rows K4, K5, K6).
+//! Watches that break, freeze, have a version that is too old, or deliver everything late (rows K4, K5, K6).
 
 use super::{all, none, recovers};
 use crate::support::wire::{Act, Asked, Blow, Fault, Kind};
@@ -32,7 +32,7 @@ fn blow_all(world: &World, blow: Blow) {
     }
 }
 
-/// One server for each, none too many, and the status that belongs to it.
+/// Asserts that each has one server, with the right status, and that there are no others.
 async fn ends_with_one_each(world: World, names: &[&str]) {
     for name in names {
         at_rest(&world, &world.ready(name).await);
@@ -60,7 +60,7 @@ async fn watches_that_end_every_second_lose_no_change() {
             9 => drop(world.apply(&token("web-3", "one")).await),
             _ => {}
         }
-        // Every second is the fault.
+        // Once per second is the fault.
         sleep(Duration::from_secs(1)).await;
     }
     let names = ["web-1", "web-3", "web-4", "new-1", "new-2"];
@@ -115,7 +115,7 @@ async fn a_version_that_is_too_old_starts_a_listing_anew_and_changes_nothing() {
     let calls = posts(&world, 0);
     let since = Timestamp::now();
     let wire = world.wire();
-    // An event 410, after which what there is comes as a stream again.
+    // An event 410, after which the initial list is streamed again.
     let begun = Instant::now();
     blow_all(&world, Blow::Gone);
     recovers("K5: begun anew after an event 410", async || {
@@ -126,7 +126,8 @@ async fn a_version_that_is_too_old_starts_a_listing_anew_and_changes_nothing() {
         }
     })
     .await;
-    // An apiserver without such streams. Small pages, and a page whose token has expired: a listing that begins again in the middle.
+    // An apiserver without streamed lists. Small pages, and a page whose token has expired: a listing that begins again in the
+    // middle.
     let _no_streams = wire.on(|asked| asked.kind == Kind::Stream, Act::Answer(422));
     let pages = wire.on(|asked| asked.kind == Kind::List, Act::Pages(2));
     let expired = wire.times(
@@ -143,7 +144,7 @@ async fn a_version_that_is_too_old_starts_a_listing_anew_and_changes_nothing() {
         },
     )
     .await;
-    // The same in the answer itself, for as long as nobody lists.
+    // The same error in the answer itself, until the operator lists.
     let begun = Instant::now();
     let refused = WATCHED.map(|resource| {
         let listed = AtomicBool::new(false);
@@ -187,19 +188,19 @@ async fn a_cache_that_is_seconds_late_doubles_and_destroys_nothing() {
     panic!("three times this machine was too slow to take a wish back before it showed");
 }
 
-/// How late the cache is: beyond the settling time (2 s) and every pause of the operator's own.
+/// The delay of the cache: longer than the settling time (2 s) and every pause of the operator.
 const LATE: Duration = Duration::from_secs(7);
 
-/// Whether what was there and back was back before it showed; otherwise nothing is shown of it.
+/// Whether the edit was reverted before the cache showed it; otherwise the result shows nothing.
 async fn behind_a_late_cache(world: World) -> bool {
     world.wire().delay_watches("instances", LATE);
     for name in ["new-1", "new-2", "new-3"] {
         world.apply(&instance(name)).await;
     }
-    // There and back before it shows: nothing may be erased for what nobody wants any more.
+    // An edit that is reverted before the cache shows it must not erase anything.
     let asked = Instant::now();
     world.apply(&other_image("web-1")).await;
-    // Wanted, and deleted before it shows.
+    // An edit, and a deletion before the cache shows it.
     world.apply(&other_image("web-2")).await;
     sleep(Duration::from_secs(1)).await;
     world.apply(&instance("web-1")).await;

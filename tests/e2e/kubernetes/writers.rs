@@ -1,4 +1,4 @@
-//! Writes that meet other writers, answers of somebody else, an apiserver that has too much to do (rows K9, K10, K15).
+//! Conflicts with other writers, answers by a middlebox, an overloaded apiserver (rows K9, K10, K15).
 
 use super::{all, none, recovers};
 use crate::support::wire::{Act, Asked, Kind};
@@ -18,7 +18,7 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-/// Two who change an object's annotations, labels and status without end, up to a hundred times a second together.
+/// Two writers that change an object's annotations, labels and status without end, up to a hundred times per second in total.
 struct Storm([JoinHandle<()>; 2]);
 
 impl Storm {
@@ -39,7 +39,7 @@ async fn write(api: Api<Instance>, name: &str) {
     for n in 0_u64.. {
         ticks.tick().await;
         let word = format!("{n}");
-        // What is refused, since the object is gone, is no part of the storm: the apiserver's own log counts.
+        // Refused writes, since the object is gone, do not count: the audit log of the apiserver counts.
         let _ = match n % 3 {
             0 => {
                 let patch = json!({"metadata": {"annotations": {"storm": word}}});
@@ -58,7 +58,7 @@ async fn write(api: Api<Instance>, name: &str) {
     }
 }
 
-/// Seconds in which something was written, and how often in each, the busiest last.
+/// The number of writes in each second that has any, the busiest last.
 fn by_second(writes: &[Entry], from: Timestamp, to: Timestamp) -> Vec<usize> {
     let mut seconds = BTreeMap::<i64, usize>::new();
     let within = writes.iter().map(|write| write.received_at);
@@ -70,9 +70,9 @@ fn by_second(writes: &[Entry], from: Timestamp, to: Timestamp) -> Vec<usize> {
     counts
 }
 
-/// The storm blew while each of these steps was done, or it proved nothing. Told from the audit log: so many writes of others
-/// were taken, whatever was tried. How many there are in a second is the machine's matter; that they were more than the
-/// operator's own, and several between one of its reads and its write, is what the step has to bear.
+/// Asserts that the other writers were active during each of these steps; otherwise the test proves nothing. It uses the audit
+/// log, which shows the writes that were accepted. Their number per second depends on the machine; it must exceed that of the
+/// operator's own writes, so that several come between a read and a write of the operator.
 async fn blew(world: &World, name: &str, steps: &[(&str, Timestamp, Timestamp)]) {
     let others = world.others_writes(name).await;
     let own = world.writes().await;
@@ -165,8 +165,8 @@ async fn a_storm_of_other_writes_delays_little_and_loses_no_task() {
     assert_eq!(create_calls(&world.sim), 2, "{}", world.ledger_text());
     assert_eq!(counts(&world, Verb::Reinstall, None), (2, 2));
     assert_eq!(counts(&world, Verb::Release, None), (2, 2));
-    // Needed: 3 for a create, 3 for a reinstall, 2 for a deletion, for each of two; with the conflicts on the way it is twice
-    // that, and the more the longer a slow machine takes. Tried at every write of the others it would be as many as those.
+    // Required: 3 for a create, 3 for a reinstall, 2 for a deletion, for each of two Instances. Conflicts double that, and more
+    // on a slow machine. If the operator reacted to every write of the others, it would be as many as those.
     let mut others = 0;
     for name in names {
         others += world.others_writes(name).await.len();
@@ -176,7 +176,7 @@ async fn a_storm_of_other_writes_delays_little_and_loses_no_task() {
     world.finish().await;
 }
 
-/// Every other write of an Instance.
+/// Selects every other write of an Instance.
 fn every_other(asked: &Asked, count: &AtomicUsize) -> bool {
     asked.is(Kind::Write, "instances") && count.fetch_add(1, Ordering::SeqCst).is_multiple_of(2)
 }
@@ -185,10 +185,10 @@ async fn answered_by_somebody_else(act: Act) {
     let world = Setup::default().wire().begin("k10-answers").await;
     let names = ["web-1", "web-2"];
     let count = AtomicUsize::new(0);
-    // A write that is never answered is waited for (15 s): few of them.
+    // The operator waits 15 s for a write that is never answered, so there are few of them.
     let times = match act {
         Act::Silence => 2,
-        // Each that is not applied waits longer for the next try.
+        // After each refused write, the operator waits longer.
         Act::Answer(_) => 6,
         _ => usize::MAX,
     };
@@ -231,7 +231,7 @@ async fn writes_that_are_answered_by_somebody_else_are_done_once() {
     side_by_side(acts.len(), acts, answered_by_somebody_else).await;
 }
 
-/// How long the apiserver has too much to do.
+/// How long the apiserver is overloaded.
 const BUSY: Duration = Duration::from_secs(15);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -255,7 +255,7 @@ async fn an_apiserver_that_is_busy_or_slow_is_not_pressed() {
     })
     .await;
     let begun = Instant::now();
-    // Its Lease has a priority of its own.
+    // Renewals of the Lease have their own priority level.
     let busy = world.wire().on(is_asked, Act::ComeAgain(429, 2));
     world.apply(&other_image("web-1")).await;
     world.apply(&instance("web-5")).await;
@@ -269,7 +269,7 @@ async fn an_apiserver_that_is_busy_or_slow_is_not_pressed() {
     .await;
     let mut asked: BTreeMap<String, usize> = BTreeMap::new();
     for one in world.wire().asked() {
-        // The last look may have been slow, and the window longer for it.
+        // The last check may have been slow, and the window longer because of it.
         if (begun..begun + BUSY).contains(&one.at) && is_asked(&one) {
             let what = format!("{:?} {} {}", one.kind, one.resource, one.name);
             *asked.entry(what).or_default() += 1;
@@ -277,10 +277,10 @@ async fn an_apiserver_that_is_busy_or_slow_is_not_pressed() {
     }
     let sum: usize = asked.values().sum();
     println!("K15: {sum} requests in 15 s of 429: {asked:?}");
-    // Three objects of which something is wanted, each tried after 1, 2, 4, 8 s with a read and two writes.
+    // Three objects with changes, each tried after 1, 2, 4, 8 s with a read and two writes.
     assert!(sum <= 60, "{sum} requests in 15 s: {asked:#?}");
     busy.heal();
-    // Slow from here on: two seconds for every request.
+    // From here on every request takes two seconds.
     let slow = world.wire().on(|_| true, Act::Late(Duration::from_secs(2)));
     let names = ["web-1", "web-3", "web-4", "web-5"];
     recovers(
@@ -302,7 +302,7 @@ async fn an_apiserver_that_is_busy_or_slow_is_not_pressed() {
     world.finish().await;
 }
 
-/// What an object is read or written for: status, record and finalizer apart.
+/// The purpose of a read or write: status, record or finalizer.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Matter {
     is_write: bool,
@@ -314,7 +314,7 @@ struct Matter {
 }
 
 impl Matter {
-    /// None of what is no single object, or the Account, which all share.
+    /// None for requests that do not concern a single object, and for the Account, which all share.
     fn of(asked: &Asked) -> Option<Self> {
         let is_write = match asked.kind {
             Kind::Get => false,
@@ -332,13 +332,13 @@ impl Matter {
     }
 }
 
-/// A second, less a fifth, less what the way takes.
+/// A second, minus a fifth, minus the network's delay.
 const COME_AGAIN: Duration = Duration::from_millis(700);
-/// How often each request is refused before it is taken.
+/// How often each request is refused before it is accepted.
 const REFUSALS: usize = 2;
 
-/// Every read and write of a create is refused at first, with the word that it may come again in a second: that of the
-/// Secret, the intent, the receipt, the status.
+/// Every read and write of a create is refused at first, with a Retry-After of one second: of the Secret, the intent, the
+/// receipt, the status.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn creates_at_an_apiserver_that_refuses_each_request_at_first_buy_one_server_each() {
     let world = Setup::default().wire().begin("k15-create").await;
@@ -390,14 +390,16 @@ async fn creates_at_an_apiserver_that_refuses_each_request_at_first_buy_one_serv
                 "the {what} was not refused: {tries:#?}"
             );
             match what {
-                // Pauses are the operator's own, a fifth more or less: a slow machine makes them longer, nothing shorter.
+                // The pauses are the operator's own, ± a fifth: a slow machine makes them longer, and nothing makes them
+                // shorter.
                 "intent" => assert!(
                     pauses[..REFUSALS].iter().all(|pause| *pause >= COME_AGAIN),
                     "the intent of {name} came too early: {pauses:?}"
                 ),
-                // Nothing is worth more once a server is bought: it is tried three times at once, then in turns of its own.
+                // The receipt is most important once a server is bought: it is tried three times at once, then in reconciles of
+                // its own.
                 "receipt" => assert!(at.len() <= REFUSALS + 1, "{pauses:?}"),
-                // There is something new to tell at each step, whatever became of the last.
+                // Each step has something new to write, independently of the last write.
                 _ => assert!(at.len() <= REFUSALS + 6, "{pauses:?}"),
             }
         }

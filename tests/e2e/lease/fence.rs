@@ -1,4 +1,4 @@
-//! An operator whose renewals fail: it ends before its Lease does.
+//! An operator whose renewals fail ends before its Lease does.
 
 use super::gate::{Act, Gate};
 use crate::support::{PATIENCE, Setup, World, all_stalls, instance, watch_stalls};
@@ -6,7 +6,7 @@ use cloud_simulator::Entry;
 use jiff::Timestamp;
 use std::time::{Duration, Instant};
 
-/// Whatever becomes of the renewals, nothing else is held up, and the operator ends before its Lease does.
+/// However the renewals fail, other work continues, and the operator ends before its Lease does.
 async fn fences_itself(act: Act) {
     watch_stalls();
     let mut world = Setup::default()
@@ -28,11 +28,11 @@ async fn fences_itself(act: Act) {
     });
     let (mut names, begun) = (Vec::new(), Instant::now());
     while world.operator().is_running() {
-        // Always something to do, so that there would be calls.
+        // There is always work, so that there would be calls.
         let name = format!("web-{}", names.len());
         world.apply(&instance(&name)).await;
         names.push(name);
-        // A pace, not a wait: every one of them is to be ready in the end.
+        // A pace, not a wait: all Instances must become ready in the end.
         tokio::time::sleep(Duration::from_secs(2)).await;
         assert!(begun.elapsed() < PATIENCE, "it does not end");
     }
@@ -49,7 +49,7 @@ async fn fences_itself(act: Act) {
         "{act:?}: ended {:?} after the last renewal; last write {last:?} after it",
         renewal.elapsed()
     );
-    // A write is noted when the gate reads it, which each stall puts off.
+    // The gate records a write when it reads it, which each stall delays.
     let bound = World::LEASE + all_stalls(renewal, Instant::now());
     assert!(last.is_none_or(|last| last < bound), "{last:?}");
     let until = Timestamp::now() - renewal.elapsed() + bound;

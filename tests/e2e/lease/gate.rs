@@ -1,5 +1,5 @@
-//! A gate before the kube-apiserver, for one operator: it lets requests through, holds answers back, lets requests hang or
-//! refuses them, as a test says, and notes when which write came by.
+//! A gate in front of the kube-apiserver, for one operator: it passes requests, holds back answers, lets requests hang or
+//! refuses them, as a test chooses, and records the time of each write.
 
 use crate::support::end_to_end;
 use axum::Router;
@@ -13,15 +13,15 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// Larger than anything the operator sends.
+/// Larger than any request of the operator.
 const REQUEST_MAX: usize = 4 << 20;
 
-/// What becomes of a request.
+/// The gate's action on a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
-    /// It goes through.
+    /// It passes.
     Pass,
-    /// It goes through; its answer waits for [`Gate::open`].
+    /// It passes; its answer waits for [`Gate::open`].
     HoldAnswer,
     /// It is never answered, and has no effect.
     Hang,
@@ -29,7 +29,7 @@ pub enum Act {
     Refuse(u16),
 }
 
-/// A write that came by.
+/// A recorded write.
 #[derive(Clone, Debug)]
 pub struct Write {
     /// When it came.

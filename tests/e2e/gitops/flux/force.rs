@@ -1,11 +1,11 @@
-//! `force: true`: Flux deletes and re-creates what the apiserver refuses to edit.
+//! `force: true`: Flux deletes and re-creates an object whose edit the apiserver refuses.
 
 use super::{Flux, first};
 use crate::support::{Setup, counts, is_ready};
 use cloud_server_operator::api::Verb;
 use serde_json::json;
 
-/// Commits an edit of web-1 that the apiserver refuses. Gives what Flux reports.
+/// Commits an edit of web-1 that the apiserver refuses. Returns Flux's message.
 async fn refused(flux: &mut Flux, field: &str, value: &str) -> String {
     flux.repository
         .spec("web-1", |spec| spec[field] = json!(value));
@@ -29,7 +29,7 @@ async fn flux_with_force_keeps_a_protected_server_and_releases_another_for_a_typ
     let before = world.get("web-1").await;
     let server = world.only_server(&before).id;
 
-    // A typing error, and a field that cannot be changed.
+    // A typing error, and a field that is immutable.
     for (field, value) in [("powerState", "Stoped"), ("zone", "ru-moscow-1-b")] {
         let message = refused(&mut flux, field, value).await;
         assert!(message.contains("failed to delete object"), "{message}");

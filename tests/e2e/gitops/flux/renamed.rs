@@ -1,4 +1,4 @@
-//! Names that kustomize changes: by a prefix, and by the digest of a generated Secret.
+//! Names that kustomize changes: by a prefix, and by the hash of a generated Secret.
 
 use super::{Flux, first, generated};
 use crate::support::{Setup, condition, is_ready};
@@ -32,7 +32,7 @@ async fn flux_applies_a_prefix_and_renames_a_token_without_a_false_error() {
     let secrets = generated(&world, "dev-cloud-token-").await;
     assert_eq!(secrets, [before.spec.token_secret_ref.name.as_str()]);
 
-    // One commit: another Secret, the Account names it, and the former Secret goes.
+    // One commit: a new Secret, an Account that names it, and the removal of the former Secret.
     flux.repository.generate_token("second");
     flux.applies().await;
     let after = world.account_is_ready("dev-default").await;
