@@ -11,8 +11,9 @@ use crate::instance::facts::Facts;
 use crate::instance::memory::{Memory, open};
 use crate::instance::observation::Observation;
 use crate::instance::plan::delete;
-use crate::instance::plan::step::{Plan, StatusUpdate, Step};
-use crate::instance::status::write;
+use crate::instance::plan::step::{Plan, StatusChanges, Step};
+use crate::instance::plan::why::Why;
+use crate::instance::status::{Shown, write};
 use crate::instance::{status, times};
 use crate::runtime::chance;
 use std::convert::Infallible;
@@ -60,17 +61,12 @@ pub(super) fn first(observed: &Observation, plan: &mut Plan, memory: &Mutex<Memo
     if open(memory).told.acknowledged == Some(observed.facts.generation) {
         return;
     }
-    plan.update.progress = false;
-    if plan.buys() {
+    plan.why = Some(match plan.why.take() {
         // Status must not claim a create before the intent is on record: if the record got lost, the claim would remain.
-        plan.update.readiness = Some(waits(
-            &observed.facts,
-            "the service is asked for a server next",
-        ));
-    }
-    plan.update
-        .readiness
-        .get_or_insert_with(|| waits(&observed.facts, why(observed)));
+        _ if plan.buys() => waits(&observed.facts, "the service is asked for a server next"),
+        Some(why) => why.at_once_if(true),
+        None => waits(&observed.facts, why(observed)),
+    });
     if !matches!(plan.step, Step::Rest) {
         plan.step = Step::Rest;
         plan.again = times::CALL_AFTER_ACKNOWLEDGEMENT;
@@ -106,23 +102,16 @@ pub(super) async fn while_waiting(
         if is_told || is_behind || is_tried || !is_late {
             continue;
         }
-        let Some(readiness) = answer(&facts) else {
+        let Some(why) = answer(&facts) else {
             continue;
         };
-        let status = status::status(
-            &facts,
-            chance::time_of_day(),
-            &as_it_stands(&facts),
-            Some(&readiness),
-        );
-        let written = write::say(
-            context,
-            &facts,
-            &Step::Rest,
-            &status,
-            Some(&readiness),
-            memory,
-        );
+        let changes = StatusChanges {
+            operation: facts.status.operation.clone(),
+            ..StatusChanges::default()
+        };
+        let (shown, now) = (Shown::unchanged(&facts), chance::time_of_day());
+        let status = status::render(&facts, now, &changes, Some(&why), &shown);
+        let written = write::say(context, &facts, &Step::Rest, &status, Some(&why), memory);
         match written.await {
             Ok(_) => (tried, wait) = (Some(facts.generation), times::ACKNOWLEDGE_AFTER),
             Err(error) => {
@@ -142,19 +131,10 @@ pub(super) async fn while_waiting(
     }
 }
 
-/// An update that changes nothing.
-fn as_it_stands(facts: &Facts) -> StatusUpdate {
-    StatusUpdate {
-        operation: facts.status.operation.clone(),
-        resolved: facts.status.resolved.clone(),
-        ..StatusUpdate::default()
-    }
-}
-
 /// The readiness for an edit or a deletion that no reconcile has seen. None if status has no condition Ready.
-fn answer(facts: &Facts) -> Option<Readiness> {
+fn answer(facts: &Facts) -> Option<Why> {
     if facts.deleting && facts.spec.deletion_protection {
-        return Some(delete::protected());
+        return Some(delete::protected().into());
     }
     if !is_behind(facts) {
         let mut told = facts.status.conditions.iter();
@@ -162,15 +142,15 @@ fn answer(facts: &Facts) -> Option<Readiness> {
         // An operation that status reports continues after an edit.
         if facts.is_open() || facts.tells_of_a_purchase() {
             let reason = Reason::of(&ready.reason)?;
-            return Some(Readiness::reconciling(reason, ready.message.clone()));
+            return Some(Readiness::reconciling(reason, ready.message.clone()).into());
         }
     }
     let why = "it is not looked at yet: a call is under way, or waits for its place under spec.requests of the Account";
     Some(waits(facts, why))
 }
 
-fn waits(facts: &Facts, why: &str) -> Readiness {
-    match facts.deleting {
+fn waits(facts: &Facts, why: &str) -> Why {
+    let readiness = match facts.deleting {
         true => Readiness::reconciling(
             Reason::Releasing,
             format!("this Instance is being deleted; {why}"),
@@ -179,7 +159,8 @@ fn waits(facts: &Facts, why: &str) -> Readiness {
             Reason::WaitingForService,
             format!("the spec was changed; {why}"),
         ),
-    }
+    };
+    readiness.into()
 }
 
 fn why(observed: &Observation) -> &str {

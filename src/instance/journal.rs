@@ -159,11 +159,7 @@ pub(super) fn reconciled(facts: &Facts, plan: &Plan, outcome: &Outcome, again: D
         Outcome::Stale => "stale",
         Outcome::NotDone(..) => "not done",
     };
-    let reason = plan
-        .update
-        .readiness
-        .as_ref()
-        .map(|readiness| readiness.reason.as_str());
+    let reason = plan.reason().map(Reason::as_str);
     let (server, version) = (facts.status_id(), &facts.resource_version);
     line!(
         debug,

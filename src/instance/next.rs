@@ -1,6 +1,6 @@
 //! Decides when an object is reconciled again, and how an outcome affects its pace.
 
-use crate::api::conditions::{Reason, State};
+use crate::api::conditions::Reason;
 use crate::api::{EndReason, Verb};
 use crate::cloud::ServerId;
 use crate::instance::context::Context;
@@ -63,7 +63,7 @@ fn is_untold(
     let is_untold = told.is_err()
         || is_withheld
         || matches!(outcome, Outcome::Stale)
-        || plan.update.detail.is_none();
+        || plan.changes.detail.is_none();
     is_untold
         && matches!(observed.detail, Fact::Known(_))
         && !observed.facts.deleting
@@ -105,24 +105,23 @@ fn rested(
     is_said: bool,
 ) -> Duration {
     let now = Instant::now();
-    let ended = plan.update.ended.as_ref().filter(|_| is_said);
+    let ended = plan.changes.ended.as_ref().filter(|_| is_said);
     if let Some(ended) = ended {
         let is_power = ended.succeeded && matches!(ended.verb, Verb::Start | Verb::Stop);
         let times = is_power.then(|| memory.power_ended(ended.verb, now));
-        let applied = plan.update.applied.as_ref();
+        let applied = plan.changes.applied.as_ref();
         let brought_login = applied.is_some_and(|applied| applied.password_secret.is_some());
         let operation = observed.open();
         memory.operation_ended(ended, brought_login, now);
         let pause = plan.pause.or(times.and_then(times::pause_of_power));
         if let (Some(pause), Some(operation)) = (pause, operation) {
-            let told = plan.update.operation.as_ref();
+            let told = plan.changes.operation.as_ref();
             let end = told.and_then(|told| told.end.clone());
             memory.pause(&operation, end, now + pause);
         }
     }
-    let readiness = plan.update.readiness.as_ref();
     // A status that cannot be written is a failure, so the backoff stays.
-    if is_said && readiness.is_some_and(|readiness| readiness.state == State::Ready) {
+    if is_said && plan.is_ready() {
         memory.pace.backoff.reset();
         memory.pace.trouble = None;
     }

@@ -107,17 +107,15 @@ async fn look(context: &Context, facts: Facts, memory: &Mutex<Memory>) -> (Obser
 
 /// Whether a listing would add information: before a purchase or an import. A recorded server is read itself.
 fn waits_for_a_listing(observed: &Observation, plan: &Plan) -> bool {
-    let reason = plan
-        .update
-        .readiness
-        .as_ref()
-        .map(|readiness| readiness.reason);
     let listing = observed.listing.as_ref();
     // A listing that failed will fail again.
     let is_hopeless = listing.is_some_and(|listing| listing.trouble().is_some());
     observed.facts.id().is_none()
         && !is_hopeless
-        && matches!(reason, Some(Reason::LookingForServer | Reason::Importing))
+        && matches!(
+            plan.reason(),
+            Some(Reason::LookingForServer | Reason::Importing)
+        )
         && plan.wants.pass_after.is_some()
 }
 

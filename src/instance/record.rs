@@ -16,8 +16,8 @@ use crate::instance::memory::kinds::{Attempt, CallState, RecordText};
 use crate::instance::memory::{Memory, open};
 use crate::instance::observation::Observation;
 use crate::instance::outcome::Outcome;
-use crate::instance::plan::step::{Plan, ReleaseReason, StatusUpdate, Step};
-use crate::instance::status::write;
+use crate::instance::plan::step::{Plan, ReleaseReason, StatusChanges, Step};
+use crate::instance::status::{Shown, write};
 use crate::instance::{status, times};
 use crate::runtime::kubernetes::{call, json_patch, patch_params};
 use crate::runtime::queue::ADMISSION;
@@ -104,15 +104,12 @@ async fn announce(
     memory: &Mutex<Memory>,
 ) -> Result<(), Outcome> {
     let facts = &observed.facts;
-    let update = status::complete(
-        observed,
-        StatusUpdate {
-            operation: Some(operation.clone()),
-            ..plan.update.clone()
-        },
-    );
-    let readiness = update.readiness.as_ref();
-    let status = status::status(facts, observed.wall_clock, &update, readiness);
+    let changes = StatusChanges {
+        operation: Some(operation.clone()),
+        ..plan.changes.clone()
+    };
+    let (why, shown) = (plan.why.as_ref(), Shown::of(observed));
+    let status = status::render(facts, observed.wall_clock, &changes, why, &shown);
     let seen_before = context.highest_version.load(Ordering::SeqCst);
     let intent = Intent::Operation(&status, &operation.nonce);
     let swapped = match swap(context, facts, &intent).await {
@@ -132,7 +129,7 @@ async fn announce(
     if has_gone_back || !memory.is_of(context.memories.doubts()) {
         return Err(Outcome::Stale);
     }
-    write::has_said(facts, &status, readiness, &swapped.version, &mut memory);
+    write::has_said(facts, &status, why, &swapped.version, &mut memory);
     memory.calls.followed = Some(Box::new(operation.clone()));
     if !swapped.is_wanted {
         return Err(Outcome::Stale);

@@ -4,7 +4,7 @@ mod audit;
 mod conflict;
 mod measure;
 
-use crate::api::conditions::{Readiness, Reason};
+use crate::api::conditions::Reason;
 use crate::api::{EndReason, InstanceStatus, Operation, Verb};
 use crate::cloud::ServerId;
 use crate::instance::context::Context;
@@ -13,10 +13,10 @@ use crate::instance::memory::{Memory, open};
 use crate::instance::observation::{Observation, of_purchase};
 use crate::instance::outcome::Outcome;
 use crate::instance::plan::ended::{end, ended, times};
-use crate::instance::plan::step::{Plan, StatusUpdate, Step};
-use crate::instance::plan::words::refused;
+use crate::instance::plan::step::{Plan, StatusChanges, Step};
+use crate::instance::plan::why::Why;
 use crate::instance::status::write::say;
-use crate::instance::status::{change_of_ready, complete, differs, ready, status, synced};
+use crate::instance::status::{Shown, change_of_ready, differs, ready, render, synced};
 use crate::instance::{journal, times};
 use crate::runtime::KubeError;
 use std::sync::Mutex;
@@ -68,11 +68,13 @@ async fn tell_status(
         return Ok(None);
     }
     let facts = &observed.facts;
-    let readiness = readiness(plan, outcome);
-    let update = &update(observed, plan, outcome);
-    let status = status(facts, observed.wall_clock, update, readiness.as_ref());
-    let held = hold(observed, update, readiness.as_ref(), outcome, memory)
-        .or_else(|| conflict::wait(facts, update, readiness.as_ref().map(|_| &status)?, memory));
+    let why = why(plan, outcome);
+    let why = why.as_ref();
+    let changes = &changes(observed, plan, outcome);
+    let shown = Shown::of(observed);
+    let status = render(facts, observed.wall_clock, changes, why, &shown);
+    let held = hold(observed, changes, why, outcome, memory)
+        .or_else(|| conflict::wait(facts, changes, plan.reason(), why.map(|_| &status)?, memory));
     let held = held.or_else(|| synced::wait(facts, &status, memory));
     let writes = held.is_none()
         && (differs(&facts.status, &status) || is_owed_its_package(facts, &status, memory));
@@ -84,30 +86,22 @@ async fn tell_status(
         {
             return Err(Unreported::TooSoon(until - observed.now));
         }
-        let written = say(
-            context,
-            facts,
-            &plan.step,
-            &status,
-            readiness.as_ref(),
-            memory,
-        )
-        .await;
+        let written = say(context, facts, &plan.step, &status, why, memory).await;
         if !written.map_err(Unreported::Failed)? {
             // The object is gone, so there are no Events about it either.
             return Ok(None);
         }
     }
     if writes {
-        measure::told(context, facts, &status, update.ended.as_ref(), memory);
+        measure::told(context, facts, &status, changes.ended.as_ref(), memory);
     }
     let changed = change_of_ready(&facts.status.conditions, &status.conditions)
-        .filter(|event| writes && !audit::tells(event, observed, update, outcome));
+        .filter(|event| writes && !audit::tells(event, observed, changes, outcome));
     // Publish the plan's Events with the status that shows them, or once the record is written.
     let told = writes || matches!(outcome, Outcome::Written);
-    let planned = || update.events.iter().filter(|_| told);
-    let server = update.id.as_ref().map(ServerId::as_str);
-    match update.ended.as_ref().filter(|_| writes) {
+    let planned = || plan.events.iter().filter(|_| told);
+    let server = changes.id.as_ref().map(ServerId::as_str);
+    match changes.ended.as_ref().filter(|_| writes) {
         Some(entry) => journal::ended(facts, server, entry),
         None => planned().for_each(|event| journal::told(facts, server, event)),
     }
@@ -117,22 +111,22 @@ async fn tell_status(
     Ok(held)
 }
 
-/// The plan's update, extended by the result of the call: the operation in progress, or one that the service refused, which ends
+/// The plan's changes, extended by the result of the call: the operation in progress, or one that the service refused, which ends
 /// its attempt.
-fn update(observed: &Observation, plan: &Plan, outcome: &Outcome) -> StatusUpdate {
-    let mut update = complete(observed, plan.update.clone());
+fn changes(observed: &Observation, plan: &Plan, outcome: &Outcome) -> StatusChanges {
+    let mut changes = plan.changes.clone();
     if matches!(plan.step, Step::Record { .. }) && !matches!(outcome, Outcome::Written) {
         // Do not report a server that is not on record: it would block the Instance that owns it.
-        update.id = update
+        changes.id = changes
             .id
             .filter(|id| observed.facts.id().as_ref() == Some(id));
     }
     match (&plan.step, outcome) {
         (Step::Buy { .. }, Outcome::Accepted { .. }) => {
-            update.operation = receipt_of_purchase(plan, outcome);
+            changes.operation = receipt_of_purchase(plan, outcome);
         }
         (Step::Operate { .. }, Outcome::Accepted { task, .. }) => {
-            update.operation = observed.open().map(|open| Operation {
+            changes.operation = observed.open().map(|open| Operation {
                 accepted: true,
                 task_id: task.as_ref().map(ToString::to_string),
                 ..open
@@ -148,19 +142,19 @@ fn update(observed: &Observation, plan: &Plan, outcome: &Outcome) -> StatusUpdat
             },
         ) => {
             let Some(open) = observed.open() else {
-                return update;
+                return changes;
             };
             let reason = EndReason::Refused;
             let times = times(observed, open.verb, reason) + 1;
-            update.ended = Some(ended(observed, &open, Some(reason), Some(message.clone())));
-            update.operation = Some(Operation {
+            changes.ended = Some(ended(observed, &open, Some(reason), Some(message.clone())));
+            changes.operation = Some(Operation {
                 end: Some(end(observed, reason, message, times)),
                 ..open
             });
         }
         _ => {}
     }
-    update
+    changes
 }
 
 /// The purchase in status, after the service accepted it.
@@ -175,8 +169,8 @@ fn receipt_of_purchase(plan: &Plan, outcome: &Outcome) -> Option<Operation> {
     })
 }
 
-/// The readiness to report after the step.
-fn readiness(plan: &Plan, outcome: &Outcome) -> Option<Readiness> {
+/// The reason to report after the step.
+fn why(plan: &Plan, outcome: &Outcome) -> Option<Why> {
     match outcome {
         // The plan that stops the server reports that.
         Outcome::Refused {
@@ -196,16 +190,16 @@ fn readiness(plan: &Plan, outcome: &Outcome) -> Option<Readiness> {
         }
         Outcome::Refused {
             message, reason, ..
-        } => Some(refused(message, *reason)),
+        } => Some(Why::refused(message, *reason)),
         // The next reconcile reports the unknown outcome and its consequences.
         Outcome::Unknown(_) => None,
-        Outcome::NotDone(_, readiness) => readiness.clone(),
+        Outcome::NotDone(_, readiness) => readiness.clone().map(Why::from),
         Outcome::Stale | Outcome::Finished => None,
         Outcome::Rested
         | Outcome::Accepted { .. }
         | Outcome::Auxiliary { .. }
         | Outcome::Written
-        | Outcome::Released { .. } => plan.update.readiness.clone(),
+        | Outcome::Released { .. } => plan.why.clone(),
     }
 }
 
@@ -214,44 +208,38 @@ fn readiness(plan: &Plan, outcome: &Outcome) -> Option<Readiness> {
 /// wait.
 fn hold(
     observed: &Observation,
-    update: &StatusUpdate,
-    readiness: Option<&Readiness>,
+    changes: &StatusChanges,
+    why: Option<&Why>,
     outcome: &Outcome,
     memory: &Mutex<Memory>,
 ) -> Option<Duration> {
     let facts = &observed.facts;
     let now = Instant::now();
     let mut memory = open(memory);
-    let at_once = match outcome {
-        // A fault of the service that may be over at the next attempt.
-        Outcome::Refused { reason, .. } => {
-            !matches!(reason, Reason::RateLimited | Reason::ServiceUnreachable)
-        }
-        Outcome::NotDone(..) => true,
-        _ => !update.progress || is_owed(facts, update),
-    };
-    let Some(readiness) = readiness.filter(|_| !at_once) else {
-        if readiness.is_some() {
+    let is_refused = matches!(outcome, Outcome::Refused { .. });
+    let is_owed = || !is_refused && is_owed(facts, changes, why.map(|why| why.readiness.reason));
+    let Some(why) = why.filter(|why| why.is_progress() && !is_owed()) else {
+        if why.is_some() {
             memory.told.held = None;
         }
         return None;
     };
-    let shown =
-        ready(&facts.status.conditions).is_some_and(|c| c.reason == readiness.reason.as_str());
+    let reason = why.readiness.reason;
+    let shown = ready(&facts.status.conditions).is_some_and(|c| c.reason == reason.as_str());
     let number = |told: Option<&Operation>| told.map(|told| told.attempt);
-    let is_new_operation = update.operation.is_some()
-        && number(update.operation.as_ref()) != number(facts.status.operation.as_ref());
+    let is_new_operation = changes.operation.is_some()
+        && number(changes.operation.as_ref()) != number(facts.status.operation.as_ref());
     if shown && !is_new_operation {
-        let event = update.id.is_some()
-            && update.id.as_ref().map(ServerId::as_str) != facts.status.id.as_deref();
+        let event = changes.id.is_some()
+            && changes.id.as_ref().map(ServerId::as_str) != facts.status.id.as_deref();
         let stale = facts.status.observed_generation != facts.generation;
         return (!event && !stale).then_some(times::IDLE_REQUEUE);
     }
     let since = match memory.told.held {
-        Some((reason, since)) if reason == readiness.reason => since,
+        Some((held, since)) if held == reason => since,
         _ => now,
     };
-    memory.told.held = Some((readiness.reason, since));
+    memory.told.held = Some((reason, since));
     let unasked = memory
         .observations
         .poll
@@ -261,18 +249,14 @@ fn hold(
         // The first query is made when such tasks usually end.
         return Some(times::IDLE_REQUEUE);
     }
-    let after = match readiness.reason {
-        Reason::RequestLimitReached => times::QUEUED_SHOWN_AFTER,
-        _ => times::PROGRESS_SHOWN_AFTER,
-    };
-    let rest = (since + after).saturating_duration_since(now);
+    let rest = (since + why.patience).saturating_duration_since(now);
     (!rest.is_zero()).then_some(rest)
 }
 
 /// Whether status must show the operation in progress at once: it holds the only receipt, or status still reports Ready, or an
 /// obstacle that is gone.
-fn is_owed(facts: &Facts, update: &StatusUpdate) -> bool {
-    let Some(operation) = &update.operation else {
+fn is_owed(facts: &Facts, changes: &StatusChanges, reason: Option<Reason>) -> bool {
+    let Some(operation) = &changes.operation else {
         return false;
     };
     let status = &facts.status;
@@ -283,10 +267,7 @@ fn is_owed(facts: &Facts, update: &StatusUpdate) -> bool {
     let shown = ready(&status.conditions);
     let says_ready = shown.is_some_and(|c| c.status == "True");
     // The reported obstacle or announcement is outdated.
-    let reason = update
-        .readiness
-        .as_ref()
-        .map(|readiness| readiness.reason.as_str());
+    let reason = reason.map(Reason::as_str);
     let is_told = shown.is_some_and(|shown| Some(shown.reason.as_str()) == reason);
     let is_untrue = !says_ready
         && !is_told

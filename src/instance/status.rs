@@ -5,12 +5,15 @@ pub mod write;
 
 use crate::api::conditions::{EXPIRING, READY, Readiness, Reason, STALLED, SYNCED, State, Synced};
 use crate::api::detail;
-use crate::api::{Addresses, EndReason, HistoryEntry, InstanceStatus, Operation, Verb, printable};
+use crate::api::{
+    Addresses, EndReason, HistoryEntry, InstanceStatus, Operation, Resolved, Verb, printable,
+};
 use crate::cloud::{ServerFields, ServerId};
 use crate::instance::expiry;
 use crate::instance::facts::Facts;
 use crate::instance::observation::{AccountFact, Observation};
-use crate::instance::plan::step::StatusUpdate;
+use crate::instance::plan::step::StatusChanges;
+use crate::instance::plan::why::Why;
 use crate::instance::references;
 use crate::runtime::events::EventNote;
 use jiff::Timestamp;
@@ -23,14 +26,36 @@ const HISTORY: usize = 8;
 /// The service's fields with the server's state.
 const STATES: [&str; 2] = ["ecsStatus", "ecsPendingStatus"];
 
-/// Adds the values that every status has.
-pub fn complete(observed: &Observation, update: StatusUpdate) -> StatusUpdate {
-    StatusUpdate {
-        resolved: references::pins(observed),
-        synced: synced::synced(observed),
-        utc_offset: utc_offset(observed),
-        package: references::package(observed).map(|package| package.id),
-        ..update
+/// The values that every status shows, with any plan.
+pub struct Shown {
+    /// Whether the server was confirmed recently, if known.
+    synced: Option<Synced>,
+    /// The service's time zone, if the Account is usable.
+    utc_offset: Option<Offset>,
+    /// The results of resolving the spec's selectors.
+    resolved: Option<Resolved>,
+    /// The server's package, as far as known.
+    package: Option<String>,
+}
+
+impl Shown {
+    pub fn of(observed: &Observation) -> Self {
+        Self {
+            synced: synced::synced(observed),
+            utc_offset: utc_offset(observed),
+            resolved: references::pins(observed),
+            package: references::package(observed).map(|package| package.id),
+        }
+    }
+
+    /// The values of the current status.
+    pub fn unchanged(facts: &Facts) -> Self {
+        Self {
+            synced: None,
+            utc_offset: None,
+            resolved: facts.status.resolved.clone(),
+            package: None,
+        }
     }
 }
 
@@ -41,13 +66,16 @@ fn utc_offset(observed: &Observation) -> Option<Offset> {
     }
 }
 
-/// The next status. Pure.
-pub fn status(
+/// Renders the next status: its conditions from `why`, the other fields from `changes` and `shown`. Pure. Every status that is
+/// written comes from here.
+pub fn render(
     facts: &Facts,
     wall_clock: Timestamp,
-    update: &StatusUpdate,
-    readiness: Option<&Readiness>,
+    changes: &StatusChanges,
+    why: Option<&Why>,
+    shown: &Shown,
 ) -> InstanceStatus {
+    let readiness = why.map(|why| &why.readiness);
     let former = &facts.status;
     let mut next = InstanceStatus::clone(former);
     // A detail that an older version wrote may have values that the schema rejects now.
@@ -56,37 +84,37 @@ pub fn status(
         next.observed_generation = facts.generation;
         next.conditions = readiness.to_conditions(&former.conditions, facts.generation, wall_clock);
     }
-    next.operation = operation(facts, update, readiness);
+    next.operation = operation(facts, changes, readiness);
     let newest = next.operation.as_ref().map_or(0, |told| told.attempt);
     next.attempt = next.attempt.max(newest);
-    let told = update.id.as_ref().map(ServerId::as_str);
+    let told = changes.id.as_ref().map(ServerId::as_str);
     let is_another = told.is_some() && next.id.is_some() && told != next.id.as_deref();
-    if update.forget_server || is_another {
+    if changes.forget_server || is_another {
         forget_server(&mut next);
     }
-    if let Some(id) = &update.id {
+    if let Some(id) = &changes.id {
         next.id = Some(id.to_string());
     }
-    if let Some(applied) = &update.applied {
+    if let Some(applied) = &changes.applied {
         next.applied = Some(applied.clone());
     }
-    if let Some(token) = &update.reconciled {
+    if let Some(token) = &changes.reconciled {
         next.last_reconcile_token = Some(token.clone());
     }
-    take_detail(&mut next, update, readiness, &former.conditions);
-    if let Some(entry) = &update.ended {
-        take_end(&mut next, update, entry);
+    take_detail(&mut next, changes, readiness, &former.conditions);
+    if let Some(entry) = &changes.ended {
+        take_end(&mut next, changes, entry);
     }
     // Nothing is pinned before the purchase.
     if readiness.is_some() {
-        next.resolved = update.resolved.clone().filter(|_| next.id.is_some());
+        next.resolved = shown.resolved.clone().filter(|_| next.id.is_some());
         // Until then a filter may match another package each time.
         let is_settled = next.id.is_some() || facts.spec.package.code.is_some();
         let known = || next.package.clone().filter(|_| next.id.is_some());
-        next.package = update.package.clone().filter(|_| is_settled).or_else(known);
+        next.package = shown.package.clone().filter(|_| is_settled).or_else(known);
     }
-    let synced = synced(facts, update, &next, wall_clock);
-    if let Some(offset) = update.utc_offset {
+    let synced = synced(facts, shown, &next, wall_clock);
+    if let Some(offset) = shown.utc_offset {
         next.expire_time = expiry::read(&next.detail, offset).map(Time);
     }
     let warned = expiry::warning(&next, wall_clock)
@@ -106,12 +134,12 @@ pub fn status(
 /// condition.
 fn take_detail(
     next: &mut InstanceStatus,
-    update: &StatusUpdate,
+    changes: &StatusChanges,
     readiness: Option<&Readiness>,
     former: &[Condition],
 ) {
     let says_ready = ready(former).is_some_and(|c| c.status == "True");
-    if let Some(detail) = &update.detail
+    if let Some(detail) = &changes.detail
         && (readiness.is_some() || !says_ready)
     {
         next.detail = detail::fitting(detail);
@@ -145,7 +173,7 @@ fn forget_server(next: &mut InstanceStatus) {
 }
 
 /// Adds an operation that ended to the history, once. A failed reinstall may have left an incomplete image.
-fn take_end(next: &mut InstanceStatus, update: &StatusUpdate, entry: &HistoryEntry) {
+fn take_end(next: &mut InstanceStatus, changes: &StatusChanges, entry: &HistoryEntry) {
     let mut history = next.history.iter();
     if history.all(|known| known.attempt != entry.attempt) {
         next.history.insert(0, entry.clone());
@@ -159,7 +187,7 @@ fn take_end(next: &mut InstanceStatus, update: &StatusUpdate, entry: &HistoryEnt
         None => next.unfinished_image = None,
         Some(EndReason::Failed) => {
             let image = |told: &Operation| told.target.image.clone();
-            next.unfinished_image = update.operation.as_ref().map(image);
+            next.unfinished_image = changes.operation.as_ref().map(image);
         }
         Some(_) => {}
     }
@@ -168,13 +196,13 @@ fn take_end(next: &mut InstanceStatus, update: &StatusUpdate, entry: &HistoryEnt
 /// The condition Synced. `True` is written with the next change, unless it was `False`.
 fn synced(
     facts: &Facts,
-    update: &StatusUpdate,
+    shown: &Shown,
     next: &InstanceStatus,
     wall_clock: Timestamp,
 ) -> Option<Condition> {
     let former = &facts.status;
     let stood = former.conditions.iter().find(|told| told.type_ == SYNCED);
-    match &update.synced {
+    match &shown.synced {
         Some(Synced::Yes) if stood.is_none() && !differs(former, next) => None,
         Some(synced) => Some(synced.to_condition(&former.conditions, facts.generation, wall_clock)),
         None => stood.cloned(),
@@ -184,13 +212,13 @@ fn synced(
 /// The operation in status. It stays from its intent to its end, regardless of other changes.
 fn operation(
     facts: &Facts,
-    update: &StatusUpdate,
+    changes: &StatusChanges,
     readiness: Option<&Readiness>,
 ) -> Option<Operation> {
-    if update.operation.is_some() {
-        return update.operation.clone();
+    if changes.operation.is_some() {
+        return changes.operation.clone();
     }
-    let ended = update.ended.as_ref().map(|entry| entry.attempt);
+    let ended = changes.ended.as_ref().map(|entry| entry.attempt);
     let record = facts.purchase().map(|record| i64::from(record.attempt));
     let is_over = |told: &Operation| match (&told.end, readiness) {
         _ if ended == Some(told.attempt) => true,

@@ -7,7 +7,8 @@ use crate::cloud::{ServerId, TaskId};
 use crate::instance::fact::Fact;
 use crate::instance::memory::kinds::RecordText;
 use crate::instance::observation::{Observation, SessionFacts};
-use crate::instance::plan::step::{Plan, StatusUpdate, Step};
+use crate::instance::plan::step::{Plan, Step};
+use crate::instance::plan::why::Why;
 use crate::instance::plan::{attempt, diff, evidence, words};
 use crate::runtime::events::EventNote;
 use tokio::time::Instant;
@@ -33,8 +34,7 @@ pub(super) fn adopt(
     if let Step::Record { record } = &mut plan.step {
         record.cause = Some(Cause::Adoption);
     }
-    plan.update.events.push(EventNote::normal("Adopted", note));
-    Some(plan)
+    Some(plan.with_event(EventNote::normal("Adopted", note)))
 }
 
 /// Servers with our marker that are not known to be gone, by identifier.
@@ -121,9 +121,9 @@ fn announced(
     record.id = Some(id.to_string());
     record.task = task;
     is_in(observed, id, &mut record);
-    let update = StatusUpdate::progress(Reason::Creating, attempt::creating(observed))
-        .with_id(Some(id.clone()));
-    Plan::act(Step::Record { record }, update)
+    let why = Why::progress(Reason::Creating, attempt::creating(observed));
+    let plan = Plan::act(Step::Record { record }).because(Some(why));
+    plan.with_id(Some(id.clone()))
 }
 
 /// The record of an existing server. Without a task the server was found rather than received, and its request may have been
@@ -186,17 +186,13 @@ pub(super) fn record(
     record.task = task;
     record.refused = None;
     is_in(observed, id, &mut record);
-    let update = match &record.imported {
-        Some(_) => StatusUpdate::progress(Reason::Importing, words::importing(id, &Fact::NotAsked)),
-        None => StatusUpdate::progress(Reason::Creating, attempt::creating(observed)),
+    let why = match &record.imported {
+        Some(_) => Why::progress(Reason::Importing, words::importing(id, &Fact::NotAsked)),
+        None => Why::progress(Reason::Creating, attempt::creating(observed)),
     };
-    let update = update.with_id(Some(id.clone()));
-    Plan::act(
-        Step::Record {
-            record: Box::new(record),
-        },
-        update,
-    )
+    let record = Box::new(record);
+    let plan = Plan::act(Step::Record { record }).because(Some(why));
+    plan.with_id(Some(id.clone()))
 }
 
 /// The recorded create failed and nothing was done to its server since. Another server with our marker comes from the same order,

@@ -8,14 +8,15 @@ use crate::api::{Applied, Before, ForceStop, Operation, PurchaseRecord, Verb};
 use crate::cloud::{ImageId, Login, PasswordRequest, ReinstallRequest, ServerId};
 use crate::instance::fact::Fact;
 use crate::instance::login::{Credentials, LoginFact};
+use crate::instance::observation;
 use crate::instance::observation::{Observation, is_idle};
 use crate::instance::plan::diff::{applied, as_read, as_specified, target};
 use crate::instance::plan::due::wanted;
 use crate::instance::plan::evidence::breaker_open;
 use crate::instance::plan::login::credentials;
-use crate::instance::plan::step::{Needs, Plan, Request, StatusUpdate, Step};
+use crate::instance::plan::step::{Needs, Plan, Request, Step};
+use crate::instance::plan::why::Why;
 use crate::instance::plan::{attempt, cause, ended, judge, policy, words};
-use crate::instance::{observation, times};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Map, Value};
 
@@ -41,19 +42,13 @@ pub(super) fn begin(
     if policy::is_observed(observed) && is_touched && matches!(observed.login, LoginFact::NotAsked)
     {
         // A new version of the Secret with the same password is no difference.
-        let mut plan = Plan::rest(
-            StatusUpdate::default().with_id(Some(id.clone())),
-            times::PASS_RECHECK,
-        );
-        plan.needs = Needs::Login;
-        return Some(plan);
+        return Some(Plan::needing(Needs::Login).with_id(Some(id.clone())));
     }
     if wanted.is_empty() || policy::restriction(observed).is_some() {
         return None;
     }
-    if let Some(mut plan) = breaker_open(observed) {
-        plan.update.id = Some(id.clone());
-        return Some(plan);
+    if let Some(plan) = breaker_open(observed) {
+        return Some(plan.with_id(Some(id.clone())));
     }
     if !may_operate(observed, detail) {
         // `judge` reports the obstacle instead.
@@ -62,10 +57,9 @@ pub(super) fn begin(
     let mut held_up: Option<Plan> = None;
     for verb in wanted {
         let plan = match ended::pause(observed, verb, &applied) {
-            Some(left) => Plan::rest(
-                StatusUpdate::of(ended::waiting(observed, verb)).with_id(Some(id.clone())),
-                left,
-            ),
+            Some(left) => {
+                Plan::rest(ended::waiting(observed, verb), left).with_id(Some(id.clone()))
+            }
             None => announce(observed, id, verb, &applied, detail),
         };
         if matches!(plan.step, Step::Operate { .. } | Step::Secret(_))
@@ -98,19 +92,11 @@ pub(super) fn announce(
 ) -> Plan {
     if verb == Verb::Reinstall && !matches!(observed.detail, Fact::Known(_)) {
         // Never erase a disk based on an old observation.
-        let mut plan = Plan::rest(
-            StatusUpdate::default().with_id(Some(id.clone())),
-            times::PASS_RECHECK,
-        );
-        plan.needs = Needs::Detail;
-        return plan;
+        return Plan::needing(Needs::Detail).with_id(Some(id.clone()));
     }
     let credentials = match credentials(observed, verb) {
         Ok(credentials) => credentials,
-        Err(mut plan) => {
-            plan.update.id = Some(id.clone());
-            return *plan;
-        }
+        Err(plan) => return plan.with_id(Some(id.clone())),
     };
     let waiting_password = credentials.as_ref().is_some_and(Credentials::is_waiting);
     let specified = match &credentials {
@@ -137,19 +123,17 @@ pub(super) fn announce(
         task_id: None,
         end: None,
     };
-    let update = StatusUpdate::progress(words::reason(verb), words::running(verb, id));
-    let update = update.with_id(Some(id.clone()));
-    match request(observed, &operation, id, credentials) {
-        Some(request) => {
-            let step = Step::Operate {
-                operation: Box::new(operation),
-                announce: true,
-                request: Box::new(request),
-            };
-            Plan::act(step, update)
-        }
-        None => Plan::rest(update, times::PASS_RECHECK),
-    }
+    let why = Why::progress(words::reason(verb), words::running(verb, id));
+    let step = match request(observed, &operation, id, credentials) {
+        Some(request) => Step::Operate {
+            operation: Box::new(operation),
+            announce: true,
+            request: Box::new(request),
+        },
+        None => Step::Rest,
+    };
+    let plan = Plan::act(step).because(Some(why));
+    plan.with_id(Some(id.clone()))
 }
 
 /// Whether the server was running before a reinstall that stopped it and failed.

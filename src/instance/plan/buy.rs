@@ -10,7 +10,8 @@ use crate::instance::plan::attempt::{blank, creating};
 use crate::instance::plan::evidence::breaker_open;
 use crate::instance::plan::login::login;
 use crate::instance::plan::resolve::Purchase;
-use crate::instance::plan::step::{Needs, Plan, StatusUpdate, Step};
+use crate::instance::plan::step::{Needs, Plan, Step};
+use crate::instance::plan::why::Why;
 use crate::instance::plan::{
     adopt, cause, diff, evidence, import, policy, recreate, resolve, words,
 };
@@ -37,7 +38,7 @@ pub(super) fn begin(observed: &Observation, session: &SessionFacts) -> Plan {
         .filter(|at| is_new && *at > observed.now)
     {
         // The write of the intent failed a moment ago.
-        return Plan::rest(StatusUpdate::default(), at - observed.now);
+        return Plan::wait(at - observed.now);
     }
     if is_new {
         // This process saw the object appear and never made a call for it, so no process can have bought a server. No listing is
@@ -160,11 +161,9 @@ fn refused_before(
             .unwrap_or_else(|| create(observed, session, &Origin::Refused(record))),
         // The current spec was not refused.
         _ if record.generation != observed.facts.generation => looking(observed, since, 1),
-        Some(Absence::NotYet(_) | Absence::Present(_)) | None => Plan::rest(
-            StatusUpdate::of(words::refused(message, reason)),
-            times::PASS_RECHECK,
-        )
-        .wanting(since, 1),
+        Some(Absence::NotYet(_) | Absence::Present(_)) | None => {
+            Plan::rest(Why::refused(message, reason), times::PASS_RECHECK).wanting(since, 1)
+        }
     }
 }
 
@@ -286,16 +285,8 @@ fn create(observed: &Observation, session: &SessionFacts, origin: &Origin<'_>) -
     if let Some(former) = former {
         goes_on_from(observed, former, &mut record);
     }
-    let update = StatusUpdate::progress(Reason::Creating, creating(observed));
-    let request = Box::new(request(observed, purchase, login.login));
-    Plan::act(
-        Step::Buy {
-            record: Box::new(record),
-            announce: true,
-            request,
-        },
-        update,
-    )
+    let request = request(observed, purchase, login.login);
+    call(observed, record, true, request)
 }
 
 /// The record comes from another cluster and names a listed server that no Instance here has. Either the manifest is a copy that
@@ -326,10 +317,7 @@ fn bought_elsewhere(observed: &Observation) -> Option<Plan> {
         names::BINDING
     );
     let readiness = Readiness::reconciling(Reason::BoughtElsewhere, message);
-    Some(Plan::rest(
-        StatusUpdate::of(readiness),
-        left.unwrap_or(times::PASS_RECHECK),
-    ))
+    Some(Plan::rest(readiness, left.unwrap_or(times::PASS_RECHECK)))
 }
 
 /// A server of an earlier attempt may still show up in the account of that attempt, and the spec now names another Account.
@@ -339,7 +327,7 @@ fn of_another_account(account: &str, wanted: &str) -> Plan {
          add an Instance with another name"
     );
     let readiness = Readiness::drifted(Reason::PurchaseDiffers, message);
-    Plan::rest(StatusUpdate::of(readiness), times::IDLE_REQUEUE)
+    Plan::rest(readiness, times::IDLE_REQUEUE)
 }
 
 /// The attempt follows another one, so the places where that may have left a server are searched, too.
@@ -367,10 +355,7 @@ fn paused(
     let changed = record.generation != observed.facts.generation;
     let not_before = observed.memory.pace.not_before;
     let at = not_before.filter(|at| *at > observed.now && !changed)?;
-    let mut update = StatusUpdate::of(words::refused(message, reason));
-    // A fault of the service that may be over at the next attempt.
-    update.progress = matches!(reason, Reason::RateLimited | Reason::ServiceUnreachable);
-    Some(Plan::rest(update, at - observed.now))
+    Some(Plan::rest(Why::refused(message, reason), at - observed.now))
 }
 
 /// Repeats the call of a recorded attempt, with the current spec, since a user may have fixed it. If the spec has changed, this
@@ -405,19 +390,26 @@ fn again(
     if let Err(plan) = room(observed) {
         return *plan;
     }
-    let update = StatusUpdate::progress(Reason::Creating, creating(observed));
     let mut record = record.clone();
     record.target = diff::as_read(observed, &login);
     record.waiting_password = login.is_waiting();
-    let request = Box::new(request(observed, purchase, login.login));
-    Plan::act(
-        Step::Buy {
-            record: Box::new(record),
-            announce: false,
-            request,
-        },
-        update,
-    )
+    let request = request(observed, purchase, login.login);
+    call(observed, record, false, request)
+}
+
+fn call(
+    observed: &Observation,
+    record: PurchaseRecord,
+    announce: bool,
+    request: CreateRequest,
+) -> Plan {
+    let step = Step::Buy {
+        record: Box::new(record),
+        announce,
+        request: Box::new(request),
+    };
+    let why = Why::progress(Reason::Creating, creating(observed));
+    Plan::act(step).because(Some(why))
 }
 
 /// The outcome of an attempt is unknown: look for its server, and buy again only after a proof of absence.
@@ -444,10 +436,8 @@ fn settle(
                  put the former token back until this is settled, or delete the Instance",
                 words::doubt(observed.memory.attempt(record), Verb::Create)
             );
-            Plan::rest(
-                StatusUpdate::of(Readiness::reconciling(Reason::CreateUnconfirmed, message)),
-                times::IDLE_REQUEUE,
-            )
+            let readiness = Readiness::reconciling(Reason::CreateUnconfirmed, message);
+            Plan::rest(readiness, times::IDLE_REQUEUE)
         }
         Some(Absence::NotYet(_) | Absence::Present(_)) | None => waiting_to_settle(
             observed,
@@ -474,11 +464,7 @@ fn room(observed: &Observation) -> Result<(), Box<Plan>> {
     let account = &observed.account_key.name;
     let plan = match observed.room {
         Reservation::Taken => return Ok(()),
-        Reservation::NotAsked => {
-            let mut plan = Plan::rest(StatusUpdate::default(), times::PASS_RECHECK);
-            plan.needs = Needs::Reservation;
-            plan
-        }
+        Reservation::NotAsked => Plan::needing(Needs::Reservation),
         Reservation::Full(most) => {
             let message = format!(
                 "Account {account} may have {} with a server (spec.maxInstances), and no fewer have one or are about to have \
@@ -486,7 +472,7 @@ fn room(observed: &Observation) -> Result<(), Box<Plan>> {
                 counted(most, "Instance")
             );
             let readiness = Readiness::reconciling(Reason::AccountLimitReached, message);
-            Plan::rest(StatusUpdate::of(readiness), times::LIMIT_RECHECK)
+            Plan::rest(readiness, times::LIMIT_RECHECK)
         }
         Reservation::TooFast { per_minute, wait } => {
             let message = format!(
@@ -495,10 +481,7 @@ fn room(observed: &Observation) -> Result<(), Box<Plan>> {
                 counted(per_minute, "server")
             );
             let wait = wait.max(times::AFTER_OWN_WRITE);
-            Plan::rest(
-                StatusUpdate::progress(Reason::CreateRateReached, message),
-                wait,
-            )
+            Plan::rest(Why::progress(Reason::CreateRateReached, message), wait)
         }
     };
     Err(Box::new(plan))
@@ -517,17 +500,13 @@ fn looking(observed: &Observation, since: Instant, passes: u8) -> Plan {
             )
         }
     };
-    let update = StatusUpdate::progress(Reason::LookingForServer, message);
+    let why = Why::progress(Reason::LookingForServer, message);
     let rest = since.saturating_duration_since(observed.now);
     if rest.is_zero() {
-        return Plan::rest(update, times::PASS_RECHECK).wanting(since, passes);
+        return Plan::rest(why, times::PASS_RECHECK).wanting(since, passes);
     }
     // Keep the status that this spec has until then: the wait is over before a user could act on the message.
-    let update = match evidence::is_told(observed) {
-        true => StatusUpdate::default(),
-        false => update,
-    };
-    Plan::rest(update, rest)
+    Plan::wait(rest).because(Some(why).filter(|_| !evidence::is_told(observed)))
 }
 
 fn waiting_to_settle(observed: &Observation, doubt: &str, settled: Instant) -> Plan {
@@ -545,15 +524,10 @@ fn waiting_to_settle(observed: &Observation, doubt: &str, settled: Instant) -> P
         }
     };
     let message = format!("{doubt}: looking for a server named {name}{listings}");
-    let mut update = match recreate::is_told_withdrawn(observed) {
-        true => StatusUpdate::default(),
-        false => words::anew(
-            observed,
-            StatusUpdate::progress(Reason::CreateUnconfirmed, message),
-        ),
-    };
-    update.operation = observed.facts.purchase().map(of_purchase);
-    Plan::until_proven(update, observed, settled)
+    let why = words::anew(observed, Why::progress(Reason::CreateUnconfirmed, message));
+    let why = Some(why).filter(|_| !recreate::is_told_withdrawn(observed));
+    Plan::until_proven(why, observed, settled)
+        .with_operation(observed.facts.purchase().map(of_purchase))
 }
 
 fn missing(observed: &Observation) -> Plan {
@@ -564,8 +538,6 @@ fn missing(observed: &Observation) -> Plan {
         "server {id} is not at the service any more and its record is lost; nothing is bought in its place: {}",
         words::another(&observed.facts.spec)
     );
-    Plan::rest(
-        StatusUpdate::of(Readiness::stalled(Reason::ServerMissing, message)),
-        times::IDLE_REQUEUE,
-    )
+    let readiness = Readiness::stalled(Reason::ServerMissing, message);
+    Plan::rest(readiness, times::IDLE_REQUEUE)
 }

@@ -9,7 +9,8 @@ use crate::instance::facts::Record;
 use crate::instance::memory::kinds::{CallState, Gone, ReleaseCall};
 use crate::instance::observation::{Observation, SessionFacts, is_idle};
 use crate::instance::plan::evidence::{breaker_open, is_our_account};
-use crate::instance::plan::step::{Plan, ReleaseReason, StatusUpdate, Step};
+use crate::instance::plan::step::{Plan, ReleaseReason, Step};
+use crate::instance::plan::why::Why;
 use crate::instance::plan::{policy, words};
 use crate::instance::times;
 use crate::inventory::Absence;
@@ -43,10 +44,7 @@ pub(super) fn without_the_service(observed: &Observation) -> Option<Plan> {
         return None;
     }
     if observed.facts.spec.deletion_protection {
-        return Some(Plan::rest(
-            StatusUpdate::of(protected()),
-            times::IDLE_REQUEUE,
-        ));
+        return Some(Plan::rest(protected(), times::IDLE_REQUEUE));
     }
     let bought_nothing = |record| observed.memory.nothing_bought(record);
     if observed.facts.purchase().is_some_and(bought_nothing) && observed.release_target().is_none()
@@ -54,7 +52,7 @@ pub(super) fn without_the_service(observed: &Observation) -> Option<Plan> {
         // This process knows the outcome of each call, so there is no server to look for and no place to look in.
         return Some(match is_kept(observed) {
             true => let_go(observed, &[]),
-            false => Plan::act(Step::Finish, StatusUpdate::default()),
+            false => Plan::act(Step::Finish),
         });
     }
     if !is_kept(observed) || matches!(observed.facts.record, Record::Invalid(_)) {
@@ -112,8 +110,8 @@ fn find_out(observed: &Observation, session: &SessionFacts) -> Plan {
                  nothing is released",
                 words::until(observed, since)
             );
-            let update = words::anew(observed, StatusUpdate::progress(reason, message));
-            Plan::until_proven(update, observed, since)
+            let why = words::anew(observed, Why::progress(reason, message));
+            Plan::until_proven(Some(why), observed, since)
         }
     }
 }
@@ -149,63 +147,55 @@ fn let_go(observed: &Observation, servers: &[ServerId]) -> Plan {
         names.join(", ")
     );
     let event = (!servers.is_empty()).then(|| EventNote::normal("Retained", note));
-    let update = StatusUpdate::default().with_id(observed.facts.id());
-    Plan::act(Step::LetGo { event }, update)
+    Plan::act(Step::LetGo { event }).with_id(observed.facts.id())
 }
 
 /// Releases a server of ours that is not known to be gone.
 fn release(observed: &Observation, id: &ServerId) -> Plan {
-    let Some(call) = observed.memory.calls.releases.get(id) else {
-        return call_release(id, releasing(observed, format!("releasing server {id}")));
-    };
-    let waits = call.not_before.map_or(Duration::ZERO, |at| {
-        at.saturating_duration_since(observed.now)
-    });
-    match (call, &observed.task) {
-        // The task failed, or the service refused: retry after a pause. Releasing a server twice does no harm.
-        (ReleaseCall { accepted: true, .. }, Fact::Known(TaskState::Failed { reason })) => {
-            let words = reason
-                .clone()
-                .unwrap_or_else(|| "the service gave no reason".to_owned());
-            repeat(
-                id,
-                trouble(
-                    observed,
-                    format!("the service failed to release server {id}: {words}"),
-                ),
-                waits,
-            )
+    let call = observed.memory.calls.releases.get(id);
+    let (why, waits) = match (call, &observed.task) {
+        (None, _) => {
+            let note = format!("releasing server {id}");
+            (releasing(observed, note), Duration::ZERO)
         }
-        (
-            ReleaseCall {
-                accepted: false,
-                trouble: why,
-                ..
-            },
-            _,
-        ) => {
-            let words = why.clone().unwrap_or_else(|| "no answer".to_owned());
-            repeat(
-                id,
-                trouble(observed, format!("releasing server {id}: {words}")),
-                waits,
-            )
+        // The task failed, or the service refused: retry after a pause. Releasing a server twice does no harm.
+        (Some(call), Fact::Known(TaskState::Failed { reason })) if call.accepted => {
+            let words = reason.as_deref().unwrap_or("the service gave no reason");
+            let note = format!("the service failed to release server {id}: {words}");
+            (trouble(note), left(observed, call))
+        }
+        (Some(call), _) if !call.accepted => {
+            let words = call.trouble.as_deref().unwrap_or("no answer");
+            let note = format!("releasing server {id}: {words}");
+            (trouble(note), left(observed, call))
         }
         // Accepted, not known to have ended, and without an answer for long.
-        (call, _)
+        (Some(call), _)
             if observed.now > call.at + times::RELEASE_RETRY && is_at_rest(&observed.detail) =>
         {
-            repeat(
-                id,
-                releasing(observed, format!("releasing server {id}, once more")),
-                waits,
-            )
+            let note = format!("releasing server {id}, once more");
+            (releasing(observed, note), left(observed, call))
         }
-        _ => {
-            let update = releasing(observed, format!("the service is releasing server {id}"));
-            Plan::rest(update, times::PASS_RECHECK).in_flight()
+        (Some(_), _) => {
+            let why = releasing(observed, format!("the service is releasing server {id}"));
+            let plan = Plan::rest(why, times::PASS_RECHECK).in_flight();
+            return plan.with_id(observed.facts.id());
         }
-    }
+    };
+    let plan = if waits.is_zero() {
+        let (id, reason) = (id.clone(), ReleaseReason::Deleted);
+        Plan::act(Step::Release { id, why: reason }).because(Some(why))
+    } else {
+        Plan::rest(why, waits)
+    };
+    plan.with_id(observed.facts.id())
+}
+
+/// The rest of the pause before the release is called again.
+fn left(observed: &Observation, call: &ReleaseCall) -> Duration {
+    call.not_before.map_or(Duration::ZERO, |at| {
+        at.saturating_duration_since(observed.now)
+    })
 }
 
 /// The server exists, and the service reports no operation on it.
@@ -213,7 +203,7 @@ fn is_at_rest(detail: &Fact<Detail>) -> bool {
     matches!(detail, Fact::Known(detail) if is_idle(detail.pending()))
 }
 
-fn releasing(observed: &Observation, note: String) -> StatusUpdate {
+fn releasing(observed: &Observation, note: String) -> Why {
     let since = observed
         .memory
         .origin
@@ -221,31 +211,13 @@ fn releasing(observed: &Observation, note: String) -> StatusUpdate {
         .as_deref()
         .unwrap_or(&observed.now);
     if observed.now >= *since + times::RELEASE_OVERDUE {
-        return StatusUpdate::of(words::overdue(&note)).with_id(observed.facts.id());
+        return words::overdue(&note).into();
     }
-    StatusUpdate::progress(Reason::Releasing, note).with_id(observed.facts.id())
+    Why::progress(Reason::Releasing, note)
 }
 
-fn trouble(observed: &Observation, note: String) -> StatusUpdate {
-    StatusUpdate::of(Readiness::reconciling(Reason::Releasing, note)).with_id(observed.facts.id())
-}
-
-fn call_release(id: &ServerId, update: StatusUpdate) -> Plan {
-    Plan::act(
-        Step::Release {
-            id: id.clone(),
-            why: ReleaseReason::Deleted,
-        },
-        update,
-    )
-}
-
-fn repeat(id: &ServerId, update: StatusUpdate, waits: Duration) -> Plan {
-    if waits.is_zero() {
-        call_release(id, update)
-    } else {
-        Plan::rest(update, waits)
-    }
+fn trouble(note: String) -> Why {
+    Readiness::reconciling(Reason::Releasing, note).into()
 }
 
 /// All known servers are gone: prove that no other is left.
@@ -270,13 +242,9 @@ fn prove(observed: &Observation, session: &SessionFacts) -> Plan {
         Some(Absence::Proven)
             if told_by_task || bought_nothing || is_our_account(observed, session) =>
         {
-            Plan::act(Step::Finish, StatusUpdate::default().with_id(id))
+            Plan::act(Step::Finish).with_id(id)
         }
-        Some(Absence::Proven) => {
-            let mut plan = unconfirmed();
-            plan.update.id = id;
-            plan
-        }
+        Some(Absence::Proven) => unconfirmed().with_id(id),
         Some(Absence::NotYet(_) | Absence::Present(_)) | None => {
             let trouble = words::unlisted(observed);
             let rest = since.saturating_duration_since(observed.now);
@@ -292,9 +260,8 @@ fn prove(observed: &Observation, session: &SessionFacts) -> Plan {
                 ),
             };
             let is_awaited = trouble.is_some() || is_settling;
-            let mut update = releasing(observed, note);
-            update.progress &= !is_awaited;
-            Plan::until_proven(update, observed, since)
+            let why = releasing(observed, note).at_once_if(is_awaited);
+            Plan::until_proven(Some(why), observed, since).with_id(observed.facts.id())
         }
     }
 }
@@ -305,7 +272,7 @@ fn unconfirmed() -> Plan {
                    belongs to the same account and may see the region: give the Account a token of the account that bought the \
                    server, without a limit to other regions, or, if the console shows it gone, remove the finalizer by hand";
     let readiness = Readiness::reconciling(Reason::ReleaseUnconfirmed, message);
-    Plan::rest(StatusUpdate::of(readiness), times::IDLE_REQUEUE)
+    Plan::rest(readiness, times::IDLE_REQUEUE)
 }
 
 /// The instant after which both passes of the proof must begin.

@@ -1,8 +1,9 @@
 //! The ends of operations, and the pauses before they are repeated.
 
-use crate::api::conditions::{Readiness, Reason};
+use crate::api::conditions::Reason;
 use crate::api::{Applied, EndReason, HistoryEntry, Operation, OperationEnd, Verb};
 use crate::instance::observation::Observation;
+use crate::instance::plan::why::Why;
 use crate::instance::plan::{diff, words};
 use crate::instance::times;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -102,23 +103,23 @@ pub(super) fn left(observed: &Observation, end: &OperationEnd) -> Option<Duratio
 }
 
 /// Why an operation waits: how it ended the last time.
-pub(super) fn waiting(observed: &Observation, verb: Verb) -> Readiness {
+pub(super) fn waiting(observed: &Observation, verb: Verb) -> Why {
     match last_end(observed, verb) {
         Some(end) => {
             let words = end.message.as_deref().unwrap_or_default();
             told(verb, end.reason, words, end.times)
         }
-        None => words::restless(verb),
+        None => words::restless(verb).into(),
     }
 }
 
-pub(super) fn told(verb: Verb, reason: EndReason, words: &str, times: u32) -> Readiness {
+pub(super) fn told(verb: Verb, reason: EndReason, words: &str, times: u32) -> Why {
     let is_hopeless = usize::try_from(times).is_ok_and(|times| times >= times::RETRY_FAILED.len());
     match reason {
-        EndReason::Refused => words::refused(words, Reason::OperationRefused),
-        EndReason::AnswerLost => words::lost(verb, words),
+        EndReason::Refused => Why::refused(words, Reason::OperationRefused),
+        EndReason::AnswerLost => words::lost(verb, words).into(),
         EndReason::Failed | EndReason::Superseded | EndReason::ServerGone => {
-            words::failed(verb, words, is_hopeless)
+            words::failed(verb, words, is_hopeless).into()
         }
     }
 }

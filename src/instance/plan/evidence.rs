@@ -3,7 +3,7 @@
 use crate::api::conditions::{Readiness, Reason, STALLED};
 use crate::cloud::ServerId;
 use crate::instance::observation::{Observation, SessionFacts};
-use crate::instance::plan::step::{Plan, StatusUpdate};
+use crate::instance::plan::step::Plan;
 use crate::instance::times;
 use crate::inventory::Sighting;
 
@@ -30,8 +30,8 @@ pub(super) fn breaker_open(observed: &Observation) -> Option<Plan> {
         .filter(|listing| listing.breaker_open())?;
     let message = "many known servers vanished from the service's listing at once; nothing is bought or released until they \
                    show again or are confirmed gone: check that the token belongs to the right account";
-    let update = StatusUpdate::of(Readiness::reconciling(Reason::ListingSuspect, message));
-    Some(Plan::rest(update, times::PASS_RECHECK).in_flight())
+    let readiness = Readiness::reconciling(Reason::ListingSuspect, message);
+    Some(Plan::rest(readiness, times::PASS_RECHECK).in_flight())
 }
 
 /// Whether a recorded server is missing from all listings although it should be there: it was observed before, or it was bought

@@ -14,10 +14,12 @@ use crate::cloud::{Detail, ServerId, TaskState};
 use crate::instance::fact::Fact;
 use crate::instance::memory::kinds::CallState;
 use crate::instance::observation::{Observation, SessionFacts, is_idle};
-use crate::instance::plan::step::{Plan, Request, StatusUpdate};
+use crate::instance::plan::step::{Plan, Request};
+use crate::instance::plan::why::Why;
 use crate::instance::plan::{evidence, replace, words};
 use crate::instance::{observation, times};
 use open::{End, Open};
+use std::time::Duration;
 
 /// Follows an operation on the recorded server.
 pub(super) fn follow(
@@ -41,11 +43,8 @@ pub(super) fn follow(
         && !was_taken
         && !matches!(observed.detail, Fact::Known(_))
     {
-        return Plan::rest(
-            StatusUpdate::default().with_id(Some(id.clone())),
-            times::PASS_RECHECK,
-        )
-        .in_flight();
+        let plan = Plan::wait(times::PASS_RECHECK).in_flight();
+        return plan.with_id(Some(id.clone()));
     }
     let since = attempt.map_or(observed.now, |attempt| attempt.since);
     match (
@@ -180,14 +179,19 @@ impl Open<'_> {
     }
 
     fn running(&self, note: String) -> Plan {
-        let mut update = if self.is_overdue() {
-            StatusUpdate::of(words::overdue(&note))
-        } else {
-            StatusUpdate::progress(words::reason(self.verb()), note)
+        let why = match self.is_overdue() {
+            true => words::overdue(&note).into(),
+            false => Why::progress(words::reason(self.verb()), note),
         };
-        update.operation = Some(self.operation.clone());
-        Plan::rest(update.with_id(Some(self.id.clone())), times::PASS_RECHECK)
+        self.because(why, times::PASS_RECHECK)
             .in_flight_while_readable(self.observed)
+    }
+
+    /// Does nothing about the open operation, for this reason.
+    fn because(&self, why: impl Into<Why>, again: Duration) -> Plan {
+        Plan::rest(why, again)
+            .with_id(Some(self.id.clone()))
+            .with_operation(Some(self.operation.clone()))
     }
 
     fn is_overdue(&self) -> bool {

@@ -7,7 +7,8 @@ use crate::cloud::{Detail, ServerId};
 use crate::instance::fact::Fact;
 use crate::instance::listing::Listing;
 use crate::instance::observation::{Observation, SessionFacts, is_idle};
-use crate::instance::plan::step::{Needs, Plan, StatusUpdate, Step};
+use crate::instance::plan::step::{Needs, Plan, Step};
+use crate::instance::plan::why::Why;
 use crate::instance::plan::{adopt, attempt, words};
 use crate::instance::{references, times};
 use crate::inventory::Row;
@@ -55,7 +56,7 @@ pub(super) fn plan(observed: &Observation, session: &SessionFacts, wanted: &Impo
         return plan;
     }
     let detail = match &observed.candidate {
-        Fact::NotAsked => return needing(Needs::Candidate(id)),
+        Fact::NotAsked => return Plan::needing(Needs::Candidate(id)),
         Fact::Known(detail) => detail,
         Fact::Absent => {
             return looking(format!(
@@ -73,7 +74,7 @@ pub(super) fn plan(observed: &Observation, session: &SessionFacts, wanted: &Impo
         Err(plan) => return *plan,
     };
     match &observed.claim {
-        Claim::NotAsked => needing(Needs::Claim(id)),
+        Claim::NotAsked => Plan::needing(Needs::Claim(id)),
         Claim::NotYet => {
             looking("reading which servers the Instances of the other namespaces have".to_owned())
         }
@@ -81,15 +82,16 @@ pub(super) fn plan(observed: &Observation, session: &SessionFacts, wanted: &Impo
             let mut plan = conflict(owner, &id);
             // The server was on record here until the store went back. Do not report a server that is not on record: it would
             // block the Instance that owns it.
-            plan.update.forget_server = observed.facts.status.id.as_deref() == Some(id.as_str());
+            plan.changes.forget_server = observed.facts.status.id.as_deref() == Some(id.as_str());
             plan
         }
         Claim::Taken => {
-            let mut plan = take_over(observed, session, &id, name);
+            let plan = take_over(observed, session, &id, name);
             // The server was read in this reconcile.
             let words = words::importing(&id, &Fact::NotAsked);
-            plan.update.readiness = Some(Readiness::reconciling(Reason::Importing, words));
-            plan
+            plan.because(Some(
+                Readiness::reconciling(Reason::Importing, words).into(),
+            ))
         }
     }
 }
@@ -106,9 +108,9 @@ fn find(observed: &Observation, wanted: &Import) -> Result<ServerId, Box<Plan>> 
             "reading the service's listing of {here} for the server that is to be imported{}",
             why.unwrap_or_default()
         );
-        let update = StatusUpdate::progress(Reason::Importing, message);
+        let why = Why::progress(Reason::Importing, message);
         return Err(Box::new(
-            Plan::rest(update, times::PASS_RECHECK).wanting(since, 1),
+            Plan::rest(why, times::PASS_RECHECK).wanting(since, 1),
         ));
     };
     let rows: Vec<&Row> = listing.rows().into_values().collect();
@@ -353,8 +355,7 @@ fn take_over(observed: &Observation, session: &SessionFacts, id: &ServerId, name
             record.waiting_password = true;
         }
     }
-    plan.update.events.push(EventNote::normal("Imported", note));
-    plan
+    plan.with_event(EventNote::normal("Imported", note))
 }
 
 /// Another Instance owns the server.
@@ -373,22 +374,12 @@ fn wrong(reason: Reason, message: String) -> Box<Plan> {
     } else {
         times::IMPORT_RETRY
     };
-    Box::new(Plan::rest(
-        StatusUpdate::of(Readiness::stalled(reason, message)),
-        again,
-    ))
+    Box::new(Plan::rest(Readiness::stalled(reason, message), again))
 }
 
 fn looking(message: String) -> Plan {
     Plan::rest(
-        StatusUpdate::progress(Reason::Importing, message),
+        Why::progress(Reason::Importing, message),
         times::UNREADABLE_RETRY,
     )
-}
-
-fn needing(needs: Needs) -> Plan {
-    Plan {
-        needs,
-        ..Plan::rest(StatusUpdate::default(), times::PASS_RECHECK)
-    }
 }

@@ -3,7 +3,7 @@
 use crate::api::conditions::{Readiness, Reason};
 use crate::api::{Applied, PowerState};
 use crate::instance::observation::{Observation, is_idle, pending, text};
-use crate::instance::plan::{due, erase, policy, resolve, words};
+use crate::instance::plan::{due, erase, policy, resolve, secret, words};
 use crate::instance::{references, times};
 use serde_json::{Map, Value};
 
@@ -177,11 +177,15 @@ pub(super) fn bought_otherwise(observed: &Observation) -> Option<Readiness> {
 /// left the old `until` in place.
 fn as_specified(observed: &Observation, words: &str) -> Readiness {
     let pause = observed.facts.spec.pause.as_ref();
-    let message = match pause.and_then(|pause| pause.until.as_ref()) {
+    let mut message = match pause.and_then(|pause| pause.until.as_ref()) {
         Some(until) => format!(
             "{words}; the pause is over: spec.pause.until ({until}) has passed; take spec.pause out, or set a later time to pause again"
         ),
         None => words.to_owned(),
     };
+    if let Some((obstacle, _)) = secret::obstacle(observed) {
+        // The connection Secret is no part of the server, so it stays Ready.
+        message = format!("{message}; {obstacle}");
+    }
     Readiness::ready(Reason::Available, message)
 }

@@ -4,7 +4,7 @@ use crate::api::Verb;
 use crate::api::conditions::{Readiness, Reason};
 use crate::instance::login::{Credentials, LoginFact};
 use crate::instance::observation::Observation;
-use crate::instance::plan::step::{Needs, Plan, SecretStep, StatusUpdate, Step};
+use crate::instance::plan::step::{Needs, Plan, SecretStep, Step};
 use crate::instance::times;
 use crate::runtime::events::EventNote;
 
@@ -12,25 +12,20 @@ use crate::runtime::events::EventNote;
 pub(super) fn login(observed: &Observation) -> Result<Credentials, Box<Plan>> {
     match &observed.login {
         LoginFact::Ready(credentials) => Ok(credentials.clone()),
-        LoginFact::Problem(readiness) => Err(Box::new(Plan::rest(
-            StatusUpdate::of(readiness.clone()),
-            times::IDLE_REQUEUE,
-        ))),
+        LoginFact::Problem(readiness) => {
+            Err(Box::new(Plan::rest(readiness.clone(), times::IDLE_REQUEUE)))
+        }
         LoginFact::Unread(why) => Err(Box::new(unread(why))),
         LoginFact::Missing => Err(Box::new(generate(observed))),
         LoginFact::Unowned(version) => Err(Box::new(adopt(observed, version))),
-        LoginFact::NotAsked => {
-            let mut plan = Plan::rest(StatusUpdate::default(), times::PASS_RECHECK);
-            plan.needs = Needs::Login;
-            Err(Box::new(plan))
-        }
+        LoginFact::NotAsked => Err(Box::new(Plan::needing(Needs::Login))),
     }
 }
 
 /// The login Secret could not be read.
 pub(super) fn unread(why: &str) -> Plan {
     let readiness = Readiness::reconciling(Reason::SecretUnread, why);
-    Plan::rest(StatusUpdate::of(readiness), times::SECRET_UNREAD_RETRY)
+    Plan::rest(readiness, times::SECRET_UNREAD_RETRY)
 }
 
 /// The Secret of this Instance exists without its owner reference. It gets the reference back before its password is used, and
@@ -41,10 +36,9 @@ pub(super) fn adopt(observed: &Observation, version: &str) -> Plan {
         "adopted Secret {}, which was made for this Instance and had lost its owner",
         name.unwrap_or_default()
     );
-    let mut update = StatusUpdate::default();
-    update.events.push(EventNote::normal("SecretAdopted", note));
     let version = version.to_owned();
-    Plan::act(Step::Secret(SecretStep::Keep { version }), update)
+    Plan::act(Step::Secret(SecretStep::Keep { version }))
+        .with_event(EventNote::normal("SecretAdopted", note))
 }
 
 /// The Secret does not exist: the operator generates a password, and reads it once the Secret is written.
@@ -54,11 +48,8 @@ pub(super) fn generate(observed: &Observation) -> Plan {
         "wrote a new password into Secret {}",
         name.unwrap_or_default()
     );
-    let mut update = StatusUpdate::default();
-    update
-        .events
-        .push(EventNote::normal("PasswordGenerated", note));
-    Plan::act(Step::Secret(SecretStep::Generate), update)
+    Plan::act(Step::Secret(SecretStep::Generate))
+        .with_event(EventNote::normal("PasswordGenerated", note))
 }
 
 /// The login, if the operation needs one.

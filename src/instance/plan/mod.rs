@@ -35,6 +35,7 @@ mod secret;
 mod steady;
 pub mod step;
 mod surplus;
+pub mod why;
 pub(super) mod words;
 
 use crate::api::PurchaseRecord;
@@ -42,7 +43,8 @@ use crate::api::conditions::{Readiness, Reason};
 use crate::instance::facts::Record;
 use crate::instance::observation::{AccountFact, Observation, SessionFacts};
 use crate::instance::plan::evidence::is_told;
-use crate::instance::plan::step::{NoRoom, Plan, StatusUpdate, Step};
+use crate::instance::plan::step::{NoRoom, Plan, Step};
+use crate::instance::plan::why::Why;
 use crate::instance::times;
 use crate::session::Rival;
 
@@ -112,15 +114,15 @@ fn of_record<'a>(observed: &'a Observation, session: &'a SessionFacts) -> Situat
 /// The next step for the server, regardless of the spec's restrictions.
 fn decide(observed: &Observation) -> Plan {
     match situation(observed) {
-        Situation::NotOurs => Plan::rest(StatusUpdate::default(), times::IDLE_REQUEUE),
+        Situation::NotOurs => Plan::wait(times::IDLE_REQUEUE),
         Situation::Leaving(plan) | Situation::Unresolved(plan) => plan,
         Situation::NotHeld(record) => hold_again(observed, record),
         Situation::WithoutAccount => without_account(observed),
         // The operator does nothing to the server until that is known.
-        Situation::RivalUnknown => Plan::rest(StatusUpdate::default(), times::PASS_RECHECK),
+        Situation::RivalUnknown => Plan::wait(times::PASS_RECHECK),
         Situation::Invalid(why) => {
             let readiness = Readiness::stalled(Reason::BindingInvalid, why);
-            Plan::rest(StatusUpdate::of(readiness), times::IDLE_REQUEUE)
+            Plan::rest(readiness, times::IDLE_REQUEUE)
         }
         Situation::Deleting(session) => delete::plan(observed, session),
         Situation::Recorded(session, record) => steady::plan(observed, session, record),
@@ -132,13 +134,8 @@ fn decide(observed: &Observation) -> Plan {
 /// A record without the finalizer (a restored backup, or a finalizer that a user removed). Before anything else the finalizer is
 /// added again; otherwise the object could disappear and leave its server behind.
 fn hold_again(observed: &Observation, record: &PurchaseRecord) -> Plan {
-    let update = StatusUpdate::default().with_id(observed.facts.status_id());
-    Plan::act(
-        Step::Record {
-            record: Box::new(record.clone()),
-        },
-        update,
-    )
+    let record = Box::new(record.clone());
+    Plan::act(Step::Record { record }).with_id(observed.facts.status_id())
 }
 
 /// There is no usable Account, which shows nothing about the server. If the server was observed and no operation is due, status
@@ -147,7 +144,7 @@ fn without_account(observed: &Observation) -> Plan {
     let (reason, message) = match &observed.account {
         // The Account wakes its Instances as soon as it has been reconciled.
         AccountFact::AccountSession(_) | AccountFact::Pending => {
-            return Plan::rest(not_looked_at(observed), times::IDLE_REQUEUE);
+            return not_looked_at(observed);
         }
         AccountFact::NotFound(name) => (Reason::AccountNotFound, no_account(observed, name)),
         AccountFact::Unusable(problem) => {
@@ -160,12 +157,9 @@ fn without_account(observed: &Observation) -> Plan {
     let waits = evidence::says(observed, Reason::WaitingForService);
     if was_seen && !waits && observed.facts.status.observed_generation == observed.facts.generation
     {
-        return Plan::rest(StatusUpdate::default(), times::IDLE_REQUEUE);
+        return Plan::wait(times::IDLE_REQUEUE);
     }
-    Plan::rest(
-        StatusUpdate::of(Readiness::reconciling(reason, message)),
-        times::IDLE_REQUEUE,
-    )
+    Plan::rest(Readiness::reconciling(reason, message), times::IDLE_REQUEUE)
 }
 
 /// The message for a missing Account, with the remedy.
@@ -194,38 +188,43 @@ fn no_account(observed: &Observation, name: &str) -> String {
 }
 
 /// An Account's service may not answer for half a minute, so a user who waits for a first status gets one.
-fn not_looked_at(observed: &Observation) -> StatusUpdate {
+fn not_looked_at(observed: &Observation) -> Plan {
     if is_told(observed) {
-        return StatusUpdate::default();
+        return Plan::wait(times::IDLE_REQUEUE);
     }
     let message = format!(
         "Account {} has not been looked at yet: its service has not answered",
         observed.account_key.name
     );
-    StatusUpdate::progress(Reason::AccountPending, message).with_id(observed.facts.status_id())
+    Plan::rest(
+        Why::progress(Reason::AccountPending, message),
+        times::IDLE_REQUEUE,
+    )
+    .with_id(observed.facts.status_id())
 }
 
 /// The plan needs the service, and other Instances of the Account hold all slots. The Instance waits in line and is woken when it
 /// gets one. Status reports this to a user who waits for an answer to an edit.
 pub(super) fn in_line(observed: &Observation, planned: &Plan, no_room: NoRoom) -> Plan {
-    let update = if is_told(observed) {
-        StatusUpdate::default()
+    let again = match no_room {
+        NoRoom::InLine => times::QUEUED_RECHECK,
+        NoRoom::Late => times::AFTER_OWN_WRITE,
+    };
+    let plan = if is_told(observed) {
+        Plan::wait(again)
     } else {
         let message = format!(
             "Account {} makes as many requests as its spec.requests allows, or its service answers slowly: this Instance \
              waits in line, and goes on by itself",
             observed.account_key.name
         );
-        StatusUpdate::progress(Reason::RequestLimitReached, message)
-            .with_id(observed.facts.status_id())
+        let why = Why::progress(Reason::RequestLimitReached, message);
+        Plan::rest(why, again).with_id(observed.facts.status_id())
     };
-    let again = match no_room {
-        NoRoom::InLine => times::QUEUED_RECHECK,
-        NoRoom::Late => times::AFTER_OWN_WRITE,
-    };
-    let mut plan = Plan::rest(update, again);
-    plan.wants = planned.wants;
-    plan
+    Plan {
+        wants: planned.wants,
+        ..plan
+    }
 }
 
 #[cfg(test)]

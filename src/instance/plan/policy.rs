@@ -7,7 +7,7 @@ use crate::cloud::ServerId;
 use crate::instance::memory::kinds::CallState;
 use crate::instance::observation::{AccountFact, Observation};
 use crate::instance::plan::evidence::says;
-use crate::instance::plan::step::{Plan, SecretStep, StatusUpdate, Step};
+use crate::instance::plan::step::{Plan, SecretStep, StatusChanges, Step};
 use crate::instance::plan::words;
 use crate::instance::times;
 use std::time::Duration;
@@ -42,10 +42,7 @@ pub(super) fn is_observed(observed: &Observation) -> bool {
 /// The plan in place of a purchase, made before the login is read.
 pub(super) fn instead_of_a_purchase(observed: &Observation) -> Option<Plan> {
     restriction(observed)?;
-    Some(Plan::rest(
-        StatusUpdate::of(not_bought()),
-        times::IDLE_REQUEUE,
-    ))
+    Some(Plan::rest(not_bought(), times::IDLE_REQUEUE))
 }
 
 /// The readiness of an observed server that differs from the spec.
@@ -107,7 +104,11 @@ fn only_observed(plan: Plan) -> Plan {
         }
         // No step would set this password on the server.
         Step::Secret(SecretStep::Generate | SecretStep::Renew { .. }) => {
-            return Plan::rest(plan.update, times::IDLE_REQUEUE);
+            return Plan {
+                changes: plan.changes,
+                events: plan.events,
+                ..Plan::wait(times::IDLE_REQUEUE).because(plan.why)
+            };
         }
         Step::Buy { .. } => not_bought(),
         Step::Operate { .. } | Step::Auxiliary { .. } => differs("an operation is wanted"),
@@ -139,45 +140,35 @@ fn paused(observed: &Observation, plan: Plan, left: Option<Duration>) -> Plan {
     };
     // If status was lost after a create that may have ended, status does not show the create as open.
     let is_create = observed.facts.is_creating()
-        && plan.update.readiness.as_ref().is_some_and(|readiness| {
-            matches!(
-                readiness.reason,
-                Reason::Creating | Reason::Importing | Reason::OperationOverdue
-            )
-        });
-    let is_followed = plan.update.operation.is_some()
+        && matches!(
+            plan.reason(),
+            Some(Reason::Creating | Reason::Importing | Reason::OperationOverdue)
+        );
+    let is_followed = plan.changes.operation.is_some()
         || is_create
-        || (plan.update.readiness.is_none() && observed.is_open())
+        || (plan.why.is_none() && observed.is_open())
         || !matches!(plan.step, Step::Rest);
-    let mut plan = match is_allowed {
+    let plan = match is_allowed {
         true if is_followed && goes_on(&plan) && says(observed, Reason::Paused) => {
             // The report that the pause holds things up stays until there is something else to report.
-            let mut plan = plan;
-            plan.update.readiness = None;
-            plan
+            plan.because(None)
         }
         true if is_followed || is_protected => plan,
-        true => {
-            let mut plan = plan;
-            plan.update.readiness = Some(holds(observed));
-            plan.update.progress = false;
-            plan
-        }
+        true => plan.because(Some(holds(observed).into())),
         false => instead(plan, holds(observed)),
     };
-    if let Some(left) = left {
-        plan = plan.within(left);
+    match left {
+        Some(left) => plan.within(left),
+        None => plan,
     }
-    plan
 }
 
 /// Whether the plan only reports that an operation goes on. Between two reads the observation is forgotten, and with it that a
 /// pause prevents what the observation calls for.
 fn goes_on(plan: &Plan) -> bool {
-    let update = &plan.update;
-    let both = update.readiness.as_ref().zip(update.operation.as_ref());
-    update.progress
-        || both.is_some_and(|(told, running)| told.reason == words::reason(running.verb))
+    let running = plan.changes.operation.as_ref();
+    let running = running.map(|running| words::reason(running.verb));
+    plan.is_progress() || (running.is_some() && plan.reason() == running)
 }
 
 /// Whether this record only adds the service's answer to a call of this process.
@@ -206,17 +197,16 @@ fn holds(observed: &Observation) -> Readiness {
 fn instead(plan: Plan, readiness: Readiness) -> Plan {
     // Do not report a server that was found and is not recorded: `status.id` is the recorded one.
     let is_found = matches!(plan.step, Step::Record { .. });
-    let told = plan.update;
-    let update = StatusUpdate {
-        readiness: Some(readiness),
-        id: told.id.filter(|_| !is_found),
-        detail: told.detail,
-        operation: told.operation,
-        applied: told.applied,
-        reconciled: told.reconciled,
-        ..StatusUpdate::default()
+    let changes = StatusChanges {
+        id: plan.changes.id.filter(|_| !is_found),
+        forget_server: false,
+        ended: None,
+        ..plan.changes
     };
-    Plan::rest(update, times::IDLE_REQUEUE)
+    Plan {
+        changes,
+        ..Plan::rest(readiness, times::IDLE_REQUEUE)
+    }
 }
 
 /// Applies `spec.resyncPeriod` and `spec.reconcile`: when the next read is due, and whether the token was carried out.
@@ -244,7 +234,7 @@ pub(super) fn looking(observed: &Observation, mut plan: Plan) -> Plan {
     let Some((token, since)) = memory.observations.reconcile.as_deref() else {
         return plan;
     };
-    if observed.is_open() && plan.update.ended.is_none() && plan.update.progress {
+    if observed.is_open() && plan.changes.ended.is_none() && plan.is_progress() {
         // An operation that makes progress ends with a read of its own. An operation that needs action has no such end.
         return plan;
     }
@@ -257,7 +247,7 @@ pub(super) fn looking(observed: &Observation, mut plan: Plan) -> Plan {
         && !memory.observations.unread;
     match (is_listed, is_looked || id.is_none()) {
         (true, true) => {
-            plan.update.reconciled = Some(token.clone());
+            plan.changes.reconciled = Some(token.clone());
             plan
         }
         (false, _) if plan.wants.pass_after.is_none() => {

@@ -134,7 +134,7 @@ fn without_server(observed: &Observation, plan: &Plan) -> Preview {
         | Step::Release { .. }
         | Step::Secret(_)
         | Step::Finish
-        | Step::LetGo { .. } => match &plan.update.readiness {
+        | Step::LetGo { .. } => match plan.readiness() {
             Some(readiness) => waits(observed, readiness),
             None => Preview::unknown(Unknown {
                 why: "the operator has not looked at its Account yet".to_owned(),
@@ -194,7 +194,7 @@ fn purchase(observed: &Observation) -> String {
 fn of_server(observed: &Observation, plan: &Plan, record: &PurchaseRecord) -> Preview {
     let id = record.id.as_deref().unwrap_or_default();
     if observed.rival != Rival::None {
-        return match &plan.update.readiness {
+        return match plan.readiness() {
             Some(readiness) => Preview::held(readiness.clone()),
             None => Preview::unknown(Unknown {
                 why: format!("another Instance has server {id}"),
@@ -301,7 +301,7 @@ fn stands_in_the_way(
     }
     let is_ours = judge::is_ours(observed, detail);
     let readiness = judge::judge(observed, applied, detail);
-    let written = plan.update.readiness.as_ref();
+    let written = plan.readiness();
     match (readiness.reason, written) {
         _ if !is_ours => preview.held = Some(readiness),
         // A missing or invalid password or key delays the operations that need it.
@@ -347,7 +347,7 @@ fn missing(observed: &Observation, plan: &Plan, record: &PurchaseRecord) -> Prev
         );
         return Preview::of(PlannedChange::Operation(Verb::Create), why);
     }
-    let written = plan.update.readiness.clone();
+    let written = plan.readiness().cloned();
     if let Some(told) = written.as_ref()
         && told.state == State::Reconciling
         && observed.is_open()

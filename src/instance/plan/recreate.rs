@@ -3,7 +3,7 @@
 use crate::api::conditions::{Readiness, Reason};
 use crate::api::{EndReason, OnExternalDeletion};
 use crate::instance::observation::Observation;
-use crate::instance::plan::step::{Plan, StatusUpdate};
+use crate::instance::plan::step::Plan;
 use crate::instance::plan::{evidence, words};
 use crate::instance::times;
 
@@ -11,7 +11,7 @@ use crate::instance::times;
 /// replacements, including this one.
 pub(super) fn withdrawn(observed: &Observation, recreated: u32) -> Option<Plan> {
     let readiness = called_off(observed, recreated)?;
-    Some(Plan::rest(StatusUpdate::of(readiness), times::IDLE_REQUEUE))
+    Some(Plan::rest(readiness, times::IDLE_REQUEUE))
 }
 
 /// Whether status reports this for the current spec. A reconcile with less proof than the one that reported it adds nothing.

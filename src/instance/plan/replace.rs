@@ -16,7 +16,8 @@ use crate::cloud::{ServerId, TaskState};
 use crate::instance::fact::Fact;
 use crate::instance::observation::{Observation, SessionFacts, of_purchase};
 use crate::instance::plan::evidence::{breaker_open, is_our_account};
-use crate::instance::plan::step::{Needs, Plan, StatusUpdate};
+use crate::instance::plan::step::{Needs, Plan};
+use crate::instance::plan::why::Why;
 use crate::instance::plan::{adopt, buy, ended, evidence, policy, words};
 use crate::instance::times;
 use crate::inventory::Absence;
@@ -59,9 +60,8 @@ pub(super) fn plan(observed: &Observation, session: &SessionFacts, id: &ServerId
         && is_its_account(observed, session)
         && !is_in_flight(observed);
     let record = observed.facts.purchase().filter(|_| is_asked_for)?;
-    if let Some(mut plan) = breaker_open(observed) {
-        plan.update.id = observed.facts.status_id();
-        return Some(plan);
+    if let Some(plan) = breaker_open(observed) {
+        return Some(plan.with_id(observed.facts.status_id()));
     }
     let has_sibling = adopt::bearing(observed).iter().any(|other| other != id);
     let recreated = record.recreated.max(observed.memory.origin.recreated);
@@ -73,8 +73,8 @@ pub(super) fn plan(observed: &Observation, session: &SessionFacts, id: &ServerId
             words::another(spec)
         );
         let readiness = Readiness::stalled(Reason::RecreateLimitReached, message);
-        let update = StatusUpdate::of(readiness).with_id(observed.facts.status_id());
-        return Some(Plan::rest(update, times::IDLE_REQUEUE));
+        let plan = Plan::rest(readiness, times::IDLE_REQUEUE);
+        return Some(plan.with_id(observed.facts.status_id()));
     }
     let settled = observed.memory.observations.missing_since? + session.settle;
     let absence = observed.listing.as_ref().map(|listing| match has_sibling {
@@ -84,24 +84,23 @@ pub(super) fn plan(observed: &Observation, session: &SessionFacts, id: &ServerId
     match (absence, &observed.detail) {
         // First, status drops the server: what was applied to it does not apply to another one.
         (Some(Absence::Proven), _) if observed.facts.status.id.is_some() => {
-            let mut plan = Plan::rest(proving(observed, id, settled), times::AFTER_OWN_WRITE);
-            plan.update.id = None;
-            plan.update.forget_server = true;
-            plan.update.ended = untold_end(observed);
-            plan.update.operation = Some(let_go(observed, record, recreated));
-            Some(plan)
+            let why = proving(observed, id, settled);
+            let mut plan = Plan::wait(times::AFTER_OWN_WRITE).because(why);
+            plan.changes.forget_server = true;
+            plan.changes.ended = untold_end(observed);
+            Some(plan.with_operation(Some(let_go(observed, record, recreated))))
         }
         (Some(Absence::Proven), Fact::Absent) => {
             let adopted = adopt::adopt(observed, session, None).filter(|_| has_sibling);
             let mut plan = adopted.unwrap_or_else(|| buy::after_loss(observed, session, record));
-            plan.update.forget_server = true;
+            plan.changes.forget_server = true;
             Some(plan)
         }
         // Never buy based on an old observation. Status has dropped the server: do not name it again only because the service
         // does not answer, or reconciles would revert each other's status.
         (Some(Absence::Proven), _) => {
-            let mut plan = Plan::rest(proving(observed, id, settled), times::UNREADABLE_RETRY);
-            plan.update.id = None;
+            let why = proving(observed, id, settled);
+            let mut plan = Plan::wait(times::UNREADABLE_RETRY).because(why);
             if !observed.memory.observations.unread
                 || observed.has_not_looked_for(times::UNREADABLE_RETRY)
             {
@@ -109,11 +108,11 @@ pub(super) fn plan(observed: &Observation, session: &SessionFacts, id: &ServerId
             }
             Some(plan)
         }
-        _ => Some(Plan::until_proven(
-            proving(observed, id, settled),
-            observed,
-            settled,
-        )),
+        _ => {
+            let why = proving(observed, id, settled);
+            let shown = observed.facts.status_id().filter(|_| why.is_some());
+            Some(Plan::until_proven(why, observed, settled).with_id(shown))
+        }
     }
 }
 
@@ -146,9 +145,9 @@ pub(super) fn untold_end(observed: &Observation) -> Option<HistoryEntry> {
     Some(ended::ended(observed, &open, reason, words))
 }
 
-pub(super) fn proving(observed: &Observation, id: &ServerId, settled: Instant) -> StatusUpdate {
+pub(super) fn proving(observed: &Observation, id: &ServerId, settled: Instant) -> Option<Why> {
     if is_told(observed) {
-        return StatusUpdate::default();
+        return None;
     }
     let another = match observed.facts.spec.import {
         Some(_) => "the one that spec.import names",
@@ -159,8 +158,7 @@ pub(super) fn proving(observed: &Observation, id: &ServerId, settled: Instant) -
          since spec.onExternalDeletion is Recreate",
         words::until(observed, settled)
     );
-    let readiness = Readiness::reconciling(Reason::ServerMissing, message);
-    StatusUpdate::of(readiness).with_id(observed.facts.status_id())
+    Some(Readiness::reconciling(Reason::ServerMissing, message).into())
 }
 
 /// Whether status has dropped the server and refers to the current spec. A reconcile with less proof adds nothing then: status
@@ -210,10 +208,7 @@ pub(super) fn gone(observed: &Observation, session: &SessionFacts, id: &ServerId
         );
         Readiness::reconciling(Reason::ServerUnobserved, message)
     };
-    Plan::rest(
-        StatusUpdate::of(readiness).with_id(Some(id.clone())),
-        times::IDLE_REQUEUE,
-    )
+    Plan::rest(readiness, times::IDLE_REQUEUE).with_id(Some(id.clone()))
 }
 
 /// Whether the task of the operation on the missing server may still report its end. A task that cannot be queried or never ends
@@ -239,6 +234,5 @@ fn ending(observed: &Observation, id: &ServerId) -> Plan {
         "server {id} is not at the service any more, and how its {verb} ended is not known yet: its task is asked for again"
     );
     let readiness = Readiness::reconciling(Reason::ServerMissing, message);
-    let update = StatusUpdate::of(readiness).with_id(Some(id.clone()));
-    Plan::rest(update, times::UNREADABLE_RETRY)
+    Plan::rest(readiness, times::UNREADABLE_RETRY).with_id(Some(id.clone()))
 }

@@ -6,7 +6,7 @@ use crate::cloud::Place;
 use crate::instance::fact::Fact;
 use crate::instance::facts::Record;
 use crate::instance::observation::Observation;
-use crate::instance::plan::step::{Needs, Plan, StatusUpdate};
+use crate::instance::plan::step::{Needs, Plan};
 use crate::instance::resolved_references::Scope;
 use crate::instance::{references, times};
 use std::time::Duration;
@@ -97,9 +97,7 @@ fn pace(readiness: &Readiness) -> Duration {
 }
 
 fn ask(scope: Scope) -> Plan {
-    let mut plan = Plan::rest(StatusUpdate::default(), times::PASS_RECHECK);
-    plan.needs = Needs::References(scope);
-    plan
+    Plan::needing(Needs::References(scope))
 }
 
 fn stands_in_the_way(observed: &Observation) -> Plan {
@@ -108,5 +106,5 @@ fn stands_in_the_way(observed: &Observation) -> Plan {
         Readiness::reconciling(Reason::ReferenceUnread, message)
     });
     let again = pace(&readiness).min(times::IDLE_REQUEUE);
-    Plan::rest(StatusUpdate::of(readiness), again)
+    Plan::rest(readiness, again)
 }

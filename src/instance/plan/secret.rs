@@ -2,14 +2,13 @@
 //! force, and the connection Secret.
 
 use crate::api::Operation;
-use crate::api::conditions::State;
 use crate::cloud::ServerId;
 use crate::instance::fact::ConnectionFact;
 use crate::instance::login::LoginFact;
-use crate::instance::memory::kinds::{Connected, ConnectionTrouble};
+use crate::instance::memory::kinds::{Connected, Connection};
 use crate::instance::observation::Observation;
 use crate::instance::plan::login;
-use crate::instance::plan::step::{Needs, Plan, SecretStep, StatusUpdate, Step};
+use crate::instance::plan::step::{Needs, Plan, SecretStep, Step};
 use crate::instance::{connection, observation, times};
 use jiff::Timestamp;
 use std::time::Duration;
@@ -24,12 +23,8 @@ pub(super) fn settle_first(
     let target = operation.target.password_secret.as_ref();
     let brought = target.filter(|_| operation.verb.bears_login())?;
     observed.facts.spec.login.generate.as_ref()?;
-    let mut plan = match &observed.login {
-        LoginFact::NotAsked => {
-            let mut plan = Plan::rest(StatusUpdate::default(), times::PASS_RECHECK);
-            plan.needs = Needs::Login;
-            plan
-        }
+    let plan = match &observed.login {
+        LoginFact::NotAsked => Plan::needing(Needs::Login),
         LoginFact::Unread(why) => login::unread(why),
         LoginFact::Unowned(version) => login::adopt(observed, version),
         LoginFact::Ready(credentials)
@@ -40,16 +35,12 @@ pub(super) fn settle_first(
                     .is_some_and(|it| !it.is_settled) =>
         {
             let version = brought.clone();
-            Plan::act(
-                Step::Secret(SecretStep::Settle { version }),
-                StatusUpdate::default(),
-            )
+            Plan::act(Step::Secret(SecretStep::Settle { version }))
         }
         // It is settled, or it was changed since, which makes the next operation due.
         LoginFact::Ready(_) | LoginFact::Missing | LoginFact::Problem(_) => return None,
     };
-    plan.update.id = Some(id.clone());
-    Some(plan.in_flight())
+    Some(plan.with_id(Some(id.clone())).in_flight())
 }
 
 /// No other step is due: the Secret of a generated password gets its marker and the labels and annotations of the spec, and an
@@ -62,12 +53,12 @@ pub(super) fn renew(observed: &Observation, mut plan: Plan) -> Plan {
     };
     let (every, template) = (generate.rotates_every(), generate.template.as_ref());
     let applied = plan
-        .update
+        .changes
         .applied
         .as_ref()
         .or(facts.status.applied.as_ref());
     let in_force = applied.and_then(|applied| applied.password_secret.as_ref());
-    let detail = plan.update.detail.as_ref().unwrap_or(&facts.status.detail);
+    let detail = plan.changes.detail.as_ref().unwrap_or(&facts.status.detail);
     let is_running = observation::text(detail, "ecsStatus") == Some("STARTED");
     let every = every.filter(|_| is_running);
     let is_unmarked = observed.secret_is_unmarked;
@@ -103,10 +94,9 @@ pub(super) fn renew(observed: &Observation, mut plan: Plan) -> Plan {
 
 /// Whether the server is Ready as the spec demands, and nothing is to be done or read.
 fn is_quiet(observed: &Observation, plan: &Plan) -> bool {
-    let readiness = plan.update.readiness.as_ref();
     matches!(plan.step, Step::Rest)
         && plan.needs == Needs::Nothing
-        && readiness.is_some_and(|readiness| readiness.state == State::Ready)
+        && plan.is_ready()
         && !observed.facts.deleting
         && !observed.is_open()
 }
@@ -142,36 +132,18 @@ fn due_in(stamp: Option<Timestamp>, every: Duration, now: Timestamp) -> Due {
 /// next to the readiness and leaves the server Ready.
 pub(super) fn connect(observed: &Observation, mut plan: Plan) -> Plan {
     // A server that is being dropped needs no connection Secret.
-    if !matches!(plan.step, Step::Rest) || plan.needs != Needs::Nothing || plan.update.forget_server
-    {
+    let is_dropped = plan.changes.forget_server;
+    if !matches!(plan.step, Step::Rest) || plan.needs != Needs::Nothing || is_dropped {
         return plan;
     }
     let Some(wanted) = connection::wanted(observed) else {
         return plan;
     };
-    let known = observed.memory.secrets.connection.as_deref();
-    let known = known.filter(|known| {
-        known.wanted == wanted
-            && (known.version == observed.connection_version || is_looked_at(observed))
-    });
-    let left = |trouble: &ConnectionTrouble| {
-        let left = trouble
-            .until
-            .map(|at| at.saturating_duration_since(observed.now));
-        left.unwrap_or(times::IDLE_REQUEUE)
-    };
-    match (known, &observed.connection) {
+    if let Some((_, rest)) = obstacle(observed) {
+        return plan.within(rest);
+    }
+    match (known(observed, &wanted), &observed.connection) {
         (Some(Connected { trouble: None, .. }), _) => plan,
-        (
-            Some(Connected {
-                trouble: Some(trouble),
-                ..
-            }),
-            _,
-        ) if !left(trouble).is_zero() => {
-            let again = left(trouble);
-            beside(plan, &trouble.words).within(again)
-        }
         (_, ConnectionFact::NotAsked) => {
             plan.needs = Needs::Connection;
             plan.within(times::UNREADABLE_RETRY)
@@ -180,12 +152,12 @@ pub(super) fn connect(observed: &Observation, mut plan: Plan) -> Plan {
             plan.step = Step::Secret(SecretStep::Connect);
             if is_told_ready(observed) {
                 // The next reconcile reports the result.
-                plan.update.readiness = None;
+                plan.why = None;
             }
             plan
         }
         (_, ConnectionFact::Unread) => {
-            plan.update.readiness = plan.update.readiness.filter(|_| !is_told_ready(observed));
+            plan.why = plan.why.filter(|_| !is_told_ready(observed));
             plan.within(times::UNREADABLE_RETRY)
         }
         (_, ConnectionFact::Same | ConnectionFact::NotOurs) => plan,
@@ -209,13 +181,22 @@ fn is_told_ready(observed: &Observation) -> bool {
             .any(|told| told.type_ == crate::api::conditions::READY && told.status == "True")
 }
 
-/// Adds the message, and leaves a Ready server Ready.
-fn beside(mut plan: Plan, words: &str) -> Plan {
-    let readiness = plan.update.readiness.as_mut();
-    if let Some(readiness) = readiness.filter(|readiness| readiness.state == State::Ready) {
-        readiness.message = format!("{}; {words}", readiness.message);
-    }
-    plan
+/// The obstacle to writing the connection Secret, and how long the next attempt waits.
+pub(super) fn obstacle(observed: &Observation) -> Option<(&str, Duration)> {
+    let wanted = connection::wanted(observed)?;
+    let trouble = known(observed, &wanted)?.trouble.as_ref()?;
+    let rest = match trouble.until {
+        Some(at) => at.saturating_duration_since(observed.now),
+        None => times::IDLE_REQUEUE,
+    };
+    (!rest.is_zero()).then_some((&*trouble.words, rest))
+}
+
+/// The last attempt to write this content, unless the Secret was changed since.
+fn known<'a>(observed: &'a Observation, wanted: &Connection) -> Option<&'a Connected> {
+    let known = observed.memory.secrets.connection.as_deref()?;
+    let is_current = known.version == observed.connection_version || is_looked_at(observed);
+    (known.wanted == *wanted && is_current).then_some(known)
 }
 
 #[cfg(test)]

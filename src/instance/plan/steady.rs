@@ -9,7 +9,8 @@ use crate::instance::plan::ended::ended;
 use crate::instance::plan::evidence::{breaker_open, is_missing, is_our_account, is_told_missing};
 use crate::instance::plan::judge::judge;
 use crate::instance::plan::replace::gone;
-use crate::instance::plan::step::{Needs, Plan, ReleaseReason, StatusUpdate, Step};
+use crate::instance::plan::step::{Needs, Plan, ReleaseReason, Step};
+use crate::instance::plan::why::Why;
 use crate::instance::plan::{
     adopt, begin, buy, cause, diff, due, evidence, follow, import, policy, recreate, resolve,
     secret, surplus, words,
@@ -28,7 +29,7 @@ pub(super) fn plan(
     record: &PurchaseRecord,
 ) -> Plan {
     let Some(id) = observed.facts.id() else {
-        return Plan::rest(StatusUpdate::default(), times::PASS_RECHECK);
+        return Plan::wait(times::PASS_RECHECK);
     };
     if let Some(plan) = adopt::bought_instead(observed, session, &id) {
         return plan;
@@ -92,22 +93,20 @@ fn follow_create(
         }
         // A process that had observed more reported it missing; that report stays until the server shows up.
         (_, Fact::Absent | Fact::NotAsked | Fact::Unknown(_)) if is_told_missing(observed, id) => {
-            Plan::rest(
-                StatusUpdate::default().with_id(Some(id.clone())),
-                times::PASS_RECHECK,
-            )
-            .in_flight()
+            let plan = Plan::wait(times::PASS_RECHECK).in_flight();
+            plan.with_id(Some(id.clone()))
         }
         (task, detail) => {
-            let mut plan = running(observed, record, id, creating(task, detail, id, &place));
-            if matches!(
+            let plan = running(observed, record, id, creating(task, detail, id, &place));
+            // This is unusual, so a different message for the same reason deserves a write.
+            let is_unusual = matches!(
                 (task, detail),
                 (Fact::Known(TaskState::Succeeded), Fact::Unknown(_))
-            ) {
-                // This is unusual, so a different message for the same reason deserves a write.
-                plan.update.progress = false;
+            );
+            Plan {
+                why: plan.why.map(|why| why.at_once_if(is_unusual)),
+                ..plan
             }
-            plan
         }
     }
 }
@@ -147,17 +146,17 @@ fn running(observed: &Observation, record: &PurchaseRecord, id: &ServerId, note:
         .poll
         .as_ref()
         .is_some_and(|poll| observed.now >= poll.since + times::CREATE_OVERDUE);
-    let mut update = if overdue {
-        StatusUpdate::of(words::overdue(&note))
-    } else {
-        StatusUpdate::progress(reason, note)
+    let why = match overdue {
+        true => words::overdue(&note).into(),
+        false => Why::progress(reason, note),
     };
     // Do not report the create as open if it may have ended long ago, before status was lost. Otherwise the purchase would count
     // as the applied state, and the disk would be erased again for a reinstall token that was carried out.
-    update.operation = observed
-        .open()
-        .filter(|_| diff::is_in_flight(observed, record));
-    Plan::rest(update.with_id(Some(id.clone())), times::PASS_RECHECK)
+    let open = observed.open();
+    let shown = open.filter(|_| diff::is_in_flight(observed, record));
+    Plan::rest(why, times::PASS_RECHECK)
+        .with_id(Some(id.clone()))
+        .with_operation(shown)
         .in_flight_while_readable(observed)
 }
 
@@ -168,11 +167,11 @@ fn done(observed: &Observation, record: &PurchaseRecord, id: &ServerId, detail: 
         return plan;
     }
     let applied = &diff::applied(observed, record);
-    let mut update =
-        StatusUpdate::of(judge(observed, applied, &detail.fields)).with_id(Some(id.clone()));
-    update.applied = Some(due::taken_over(observed, applied, &detail.fields));
-    update.detail = Some(detail.fields.clone());
-    update.ended = Some(ended(observed, &create, None, None));
+    let readiness = judge(observed, applied, &detail.fields);
+    let mut plan = Plan::rest(readiness, times::IDLE_REQUEUE).with_id(Some(id.clone()));
+    plan.changes.applied = Some(due::taken_over(observed, applied, &detail.fields));
+    plan.changes.detail = Some(detail.fields.clone());
+    plan.changes.ended = Some(ended(observed, &create, None, None));
     // An adopted or imported server was reported when it was recorded.
     let is_found = record.imported.is_some() || record.cause == Some(Cause::Adoption);
     if !is_found {
@@ -181,13 +180,12 @@ fn done(observed: &Observation, record: &PurchaseRecord, id: &ServerId, detail: 
             "server {id} was created in {place} ({})",
             cause::told(&create)
         );
-        update.events.push(EventNote::normal("Created", note));
+        plan = plan.with_event(EventNote::normal("Created", note));
     }
     let listed = observed
         .listing
         .as_ref()
         .is_some_and(|listing| listing.row(id).is_some());
-    let plan = Plan::rest(update, times::IDLE_REQUEUE);
     // Once a listing has shown the server, its absence is a change; until then a listing must be requested.
     if listed {
         plan
@@ -209,45 +207,40 @@ fn clean_up(
     } else {
         reason
     };
-    let mut update = StatusUpdate::of(create_failed(record, id, words));
+    let readiness = create_failed(record, id, words);
     if observed.facts.is_creating() {
         // Report the failure in status first, since the next steps are planned from there.
-        tell_of_failure(observed, record, words, &mut update);
-        return Plan::rest(update.with_id(Some(id.clone())), times::AFTER_OWN_WRITE).in_flight();
+        let plan = Plan::rest(readiness, times::AFTER_OWN_WRITE).in_flight();
+        return tell_of_failure(observed, record, words, plan.with_id(Some(id.clone())));
     }
     if let Some(plan) = breaker_open(observed) {
         return plan;
     }
     // The report that no other server is bought stays: a new process that has observed less adds nothing.
     let is_called_off = recreate::is_told_withdrawn(observed);
-    if is_called_off {
-        update.readiness = None;
-    }
+    let why = (!is_called_off).then(|| readiness.into());
     let Some((_, since)) = observed.memory.calls.gone.get(id) else {
-        let update = update.with_id((!is_called_off).then(|| id.clone()));
-        return match &observed.detail {
+        let plan = match &observed.detail {
             // The leftover is a broken server that is ours, recorded and useless.
-            Fact::Known(_) if !surplus::recently_released(observed, id) => Plan::act(
-                Step::Release {
-                    id: id.clone(),
-                    why: ReleaseReason::Failed,
-                },
-                update,
-            ),
+            Fact::Known(_) if !surplus::recently_released(observed, id) => {
+                let (id, why) = (id.clone(), ReleaseReason::Failed);
+                Plan::act(Step::Release { id, why })
+            }
             // If a policy forbids the release, report that after each read and nothing in between.
             Fact::NotAsked if policy::restriction(observed).is_some() => {
-                Plan::rest(StatusUpdate::default(), times::PASS_RECHECK).in_flight()
+                return Plan::wait(times::PASS_RECHECK).in_flight();
             }
-            _ => Plan::rest(update, times::PASS_RECHECK).in_flight(),
+            _ => Plan::wait(times::PASS_RECHECK).in_flight(),
         };
+        let shown = (!is_called_off).then(|| id.clone());
+        return plan.because(why).with_id(shown);
     };
     // A doubled request made another server, which replaces the failed one.
     if let Some(plan) = adopt::adopt(observed, session, None) {
         return plan;
     }
     // The leftover is gone: from now on a user can edit fields that are immutable while a server exists.
-    update.forget_server = true;
-    once_more(observed, session, record, id, *since, update)
+    once_more(observed, session, record, id, *since, why)
 }
 
 fn create_failed(record: &PurchaseRecord, id: &ServerId, words: &str) -> Readiness {
@@ -269,17 +262,17 @@ fn tell_of_failure(
     observed: &Observation,
     record: &PurchaseRecord,
     words: &str,
-    update: &mut StatusUpdate,
-) {
+    mut plan: Plan,
+) -> Plan {
     let create = of_purchase(record);
     let words = Some(words.to_owned());
-    update.ended = Some(ended(
+    plan.changes.ended = Some(ended(
         observed,
         &create,
         Some(EndReason::Failed),
         words.clone(),
     ));
-    update.operation = Some(Operation {
+    plan.with_operation(Some(Operation {
         end: Some(OperationEnd {
             reason: EndReason::Failed,
             message: words,
@@ -287,7 +280,7 @@ fn tell_of_failure(
             finished_at: Time(observed.wall_clock),
         }),
         ..create
-    });
+    }))
 }
 
 /// The leftover of the failed create is gone: another server is bought after a pause, once nothing of the old one exists.
@@ -297,7 +290,7 @@ fn once_more(
     record: &PurchaseRecord,
     id: &ServerId,
     since: Instant,
-    update: StatusUpdate,
+    why: Option<Why>,
 ) -> Plan {
     let doubt = observed.memory.in_doubt_since(record);
     let settled = doubt.map_or(since, |doubt| (doubt + session.settle).max(since));
@@ -307,24 +300,22 @@ fn once_more(
         .map(|listing| listing.proven_absent(&observed.facts.marker, Some(id), settled));
     let pause = times::RETRY_FAILED[failures(record).min(times::RETRY_FAILED.len() - 1)];
     let left = (since + pause).saturating_duration_since(observed.now);
-    match absence {
+    let mut plan = match absence {
         Some(Absence::Proven) if left.is_zero() && is_our_account(observed, session) => {
-            let mut plan = buy::after_failure(observed, session, record);
-            plan.update.forget_server = true;
-            plan
+            buy::after_failure(observed, session, record)
         }
         Some(Absence::Proven) if !is_our_account(observed, session) => {
             let message = "a create failed, and the token was changed since: nothing shows that it belongs to the same \
                            account, so nothing is bought; put the former token back until this is settled, or delete \
                            the Instance";
-            Plan::rest(
-                StatusUpdate::of(Readiness::reconciling(Reason::CreateUnconfirmed, message)),
-                times::IDLE_REQUEUE,
-            )
+            let readiness = Readiness::reconciling(Reason::CreateUnconfirmed, message);
+            return Plan::rest(readiness, times::IDLE_REQUEUE);
         }
-        Some(Absence::Proven) => Plan::rest(update, left.max(times::AFTER_OWN_WRITE)),
-        _ => Plan::until_proven(update, observed, settled),
-    }
+        Some(Absence::Proven) => Plan::wait(left.max(times::AFTER_OWN_WRITE)).because(why),
+        _ => Plan::until_proven(why, observed, settled),
+    };
+    plan.changes.forget_server = true;
+    plan
 }
 
 /// Like [`watch`]. After an operation of ours the listing is read once, so that an external change after it shows as a change.
@@ -379,7 +370,7 @@ fn watch(
         // A detail from this reconcile is the best source.
         (Fact::Known(detail), _) => {
             let mut plan = decide(observed, record, id, &detail.fields);
-            plan.update.detail = Some(detail.fields.clone());
+            plan.changes.detail = Some(detail.fields.clone());
             plan
         }
         // The listing matches status, or what it showed at the last read of the detail, or is older: nothing to read.
@@ -412,11 +403,11 @@ fn watch(
             unread(observed, id)
         }
         (Fact::Absent, _)
-        | (Fact::NotAsked, Some(Sighting::Absent { .. } | Sighting::Present(..))) => Plan::rest(
-            StatusUpdate::default().with_id(observed.facts.status_id()),
-            times::PASS_RECHECK,
-        )
-        .in_flight(),
+        | (Fact::NotAsked, Some(Sighting::Absent { .. } | Sighting::Present(..))) => {
+            Plan::wait(times::PASS_RECHECK)
+                .with_id(observed.facts.status_id())
+                .in_flight()
+        }
         (Fact::NotAsked | Fact::Unknown(_), _) => unread(observed, id),
     }
 }
@@ -424,34 +415,29 @@ fn watch(
 /// Nothing was learnt about the server in this reconcile: keeps the status, and reads again later.
 fn unread(observed: &Observation, id: &ServerId) -> Plan {
     // Do not name a server that status has dropped before it shows up again: another one will replace it.
-    let nothing = || StatusUpdate::default().with_id(observed.facts.status_id());
+    let wait = |time| Plan::wait(time).with_id(observed.facts.status_id());
     let is_let_go = observed.facts.status_id().is_none();
     match &observed.detail {
         // The last read failed: try again soon, and keep the status until then.
-        Fact::NotAsked if observed.memory.observations.unread => {
-            Plan::rest(nothing(), times::UNREADABLE_RETRY)
-        }
+        Fact::NotAsked if observed.memory.observations.unread => wait(times::UNREADABLE_RETRY),
         // The server was never observed, and its detail cannot be read.
         Fact::Unknown(why) if observed.facts.status.detail.is_empty() && !is_let_go => {
             let message = format!("server {id} is recorded; its detail could not be read: {why}");
             let readiness = Readiness::reconciling(Reason::ServerUnobserved, message);
-            let update = StatusUpdate::of(readiness).with_id(Some(id.clone()));
-            Plan::rest(update, times::UNREADABLE_RETRY)
+            Plan::rest(readiness, times::UNREADABLE_RETRY).with_id(Some(id.clone()))
         }
         // Something changed, and the read failed: try again soon.
-        Fact::Unknown(_) => Plan::rest(nothing(), times::UNREADABLE_RETRY),
+        Fact::Unknown(_) => wait(times::UNREADABLE_RETRY),
         // A user waits for an answer about this spec: if the listing cannot be read, read the server itself.
         Fact::NotAsked if is_awaited(observed) => {
-            let mut plan = Plan::rest(nothing(), times::UNREADABLE_RETRY);
+            let mut plan = wait(times::UNREADABLE_RETRY);
             if is_unlisted(observed) && observed.has_not_looked_for(times::UNREADABLE_RETRY) {
                 plan.needs = Needs::Detail;
             }
             plan
         }
         // Nothing was learnt, so the status stays.
-        Fact::NotAsked | Fact::Known(_) | Fact::Absent => {
-            Plan::rest(nothing(), times::IDLE_REQUEUE)
-        }
+        Fact::NotAsked | Fact::Known(_) | Fact::Absent => wait(times::IDLE_REQUEUE),
     }
 }
 
@@ -479,15 +465,11 @@ fn decide(
         return plan;
     }
     let applied = diff::applied(observed, record);
-    let mut update = StatusUpdate::of(judge(observed, &applied, detail)).with_id(Some(id.clone()));
-    update.applied = Some(due::taken_over(observed, &applied, detail));
-    Plan::rest(
-        update,
-        if is_idle(pending(detail)) {
-            times::IDLE_REQUEUE
-        } else {
-            times::SERVER_BUSY_RECHECK
-        },
-    )
-    .within(resolve::again(observed).unwrap_or(times::IDLE_REQUEUE))
+    let again = match is_idle(pending(detail)) {
+        true => times::IDLE_REQUEUE,
+        false => times::SERVER_BUSY_RECHECK,
+    };
+    let mut plan = Plan::rest(judge(observed, &applied, detail), again).with_id(Some(id.clone()));
+    plan.changes.applied = Some(due::taken_over(observed, &applied, detail));
+    plan.within(resolve::again(observed).unwrap_or(times::IDLE_REQUEUE))
 }

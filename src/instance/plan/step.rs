@@ -1,25 +1,30 @@
-//! A plan: one step, and the update of status that goes with it.
+//! A plan: one step, the reason for it, and the changes of status that go with it.
 
-use crate::api::conditions::{Readiness, Reason, State, Synced};
-use crate::api::{Applied, HistoryEntry, Operation, PurchaseRecord, Resolved};
+use crate::api::conditions::{Readiness, Reason, State};
+use crate::api::{Applied, HistoryEntry, Operation, PurchaseRecord};
 use crate::cloud::{CreateRequest, PasswordRequest, ReinstallRequest, ServerId};
 use crate::instance::memory::kinds::Wants;
 use crate::instance::observation::Observation;
+use crate::instance::plan::why::Why;
 use crate::instance::resolved_references::Scope;
 use crate::instance::times;
 use crate::inventory::Attention;
 use crate::runtime::events::EventNote;
-use jiff::tz::Offset;
 use serde_json::{Map, Value};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// One step, and the update of status that goes with it.
+/// One step, the reason for it, and the changes of status that go with it.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The step to carry out now.
     pub step: Step,
-    pub update: StatusUpdate,
+    /// The reason for the conditions. None if nothing was learnt, so that the current conditions stay.
+    pub why: Option<Why>,
+    /// The changes of the other fields of status.
+    pub changes: StatusChanges,
+    /// Events in addition to the one for every change of the Ready reason.
+    pub events: Vec<EventNote>,
     /// The latest time for the next reconcile.
     pub again: Duration,
     /// The listing passes that the plan needs until then.
@@ -139,13 +144,9 @@ pub enum ReleaseReason {
     Surplus,
 }
 
-/// The changes that a reconcile makes to status, and its Events.
+/// The changes that a reconcile makes to status, except for its conditions.
 #[derive(Clone, Debug, Default)]
-pub struct StatusUpdate {
-    /// The readiness for the conditions. None if nothing was learnt, so that the current conditions stay.
-    pub readiness: Option<Readiness>,
-    /// Whether the readiness is a progress that is shown only if it lasts.
-    pub progress: bool,
+pub struct StatusChanges {
     pub id: Option<ServerId>,
     /// Whether the server is gone for good: its identifier and detail are removed from status.
     pub forget_server: bool,
@@ -157,18 +158,8 @@ pub struct StatusUpdate {
     pub applied: Option<Applied>,
     /// The token of `spec.reconcile` that was carried out.
     pub reconciled: Option<String>,
-    /// Whether the server was confirmed recently, if known; filled in when status is written.
-    pub synced: Option<Synced>,
-    /// The service's time zone, if the Account is usable; filled in when status is written.
-    pub utc_offset: Option<Offset>,
-    /// The results of resolving the spec's selectors; filled in when status is written.
-    pub resolved: Option<Resolved>,
-    /// The server's package, as far as known; filled in when status is written.
-    pub package: Option<String>,
     /// An operation that ended.
     pub ended: Option<HistoryEntry>,
-    /// Events in addition to the one for every change of the Ready reason.
-    pub events: Vec<EventNote>,
 }
 
 /// Other objects use up the request limit.
@@ -195,35 +186,14 @@ impl Needs {
     }
 }
 
-impl StatusUpdate {
-    /// An update with a readiness that is shown at once.
-    pub(in crate::instance) fn of(readiness: Readiness) -> Self {
-        Self {
-            readiness: Some(readiness),
-            ..Self::default()
-        }
-    }
-
-    /// An update with a progress that is shown only if it lasts.
-    pub(in crate::instance) fn progress(reason: Reason, message: impl Into<String>) -> Self {
-        Self {
-            readiness: Some(Readiness::reconciling(reason, message)),
-            progress: true,
-            ..Self::default()
-        }
-    }
-
-    pub(in crate::instance) fn with_id(mut self, id: Option<ServerId>) -> Self {
-        self.id = id;
-        self
-    }
-}
-
 impl Plan {
-    pub(in crate::instance) fn rest(update: StatusUpdate, again: Duration) -> Self {
+    /// No step, and nothing new to report.
+    pub(in crate::instance) fn wait(again: Duration) -> Self {
         Self {
             step: Step::Rest,
-            update,
+            why: None,
+            changes: StatusChanges::default(),
+            events: Vec::new(),
             again,
             wants: Wants::default(),
             needs: Needs::Nothing,
@@ -231,40 +201,90 @@ impl Plan {
         }
     }
 
-    pub(in crate::instance) fn act(step: Step, update: StatusUpdate) -> Self {
+    /// No step, for this reason.
+    pub(in crate::instance) fn rest(why: impl Into<Why>, again: Duration) -> Self {
+        Self::wait(again).because(Some(why.into()))
+    }
+
+    /// No plan without this information.
+    pub(in crate::instance) fn needing(needs: Needs) -> Self {
+        Self {
+            needs,
+            ..Self::wait(times::PASS_RECHECK)
+        }
+    }
+
+    pub(in crate::instance) fn act(step: Step) -> Self {
         Self {
             step,
-            ..Self::rest(update, times::PASS_RECHECK)
+            ..Self::wait(times::PASS_RECHECK)
         }
+    }
+
+    pub(in crate::instance) fn because(self, why: Option<Why>) -> Self {
+        Self { why, ..self }
+    }
+
+    pub(in crate::instance) fn with_id(mut self, id: Option<ServerId>) -> Self {
+        self.changes.id = id;
+        self
+    }
+
+    pub(in crate::instance) fn with_operation(mut self, operation: Option<Operation>) -> Self {
+        self.changes.operation = operation;
+        self
+    }
+
+    pub(in crate::instance) fn with_event(mut self, event: EventNote) -> Self {
+        self.events.push(event);
+        self
     }
 
     /// Waits for a proof of absence. Until `settled`, when a doubtful call is over, listings come at the short interval; after
     /// that the plan waits for two listings in a row, as soon as possible.
     pub(in crate::instance) fn until_proven(
-        update: StatusUpdate,
+        why: Option<Why>,
         observed: &Observation,
         settled: Instant,
     ) -> Self {
         let rest = settled.saturating_duration_since(observed.now);
+        let plan = Self::wait(times::PASS_RECHECK).because(why);
         if rest.is_zero() {
-            Self::rest(update, times::PASS_RECHECK).wanting(settled, 2)
+            plan.wanting(settled, 2)
         } else {
-            Self::rest(update, rest.min(times::PASS_RECHECK)).in_flight()
+            plan.within(rest).in_flight()
         }
+    }
+
+    /// What it reports in the conditions, if anything.
+    pub fn readiness(&self) -> Option<&Readiness> {
+        self.why.as_ref().map(|why| &why.readiness)
+    }
+
+    /// The reason of its condition Ready, if it reports one.
+    pub fn reason(&self) -> Option<Reason> {
+        self.readiness().map(|readiness| readiness.reason)
+    }
+
+    fn state(&self) -> Option<State> {
+        self.readiness().map(|readiness| readiness.state)
     }
 
     /// Whether it reports the server as Ready.
     pub fn is_ready(&self) -> bool {
-        let readiness = self.update.readiness.as_ref();
-        readiness.is_some_and(|readiness| readiness.state == State::Ready)
+        self.state() == Some(State::Ready)
+    }
+
+    /// Whether it reports a progress that may pass quickly.
+    pub fn is_progress(&self) -> bool {
+        self.why.as_ref().is_some_and(Why::is_progress)
     }
 
     /// Whether it does nothing, and reports that human action is needed.
     pub(in crate::instance) fn waits_for_a_human(&self) -> bool {
-        let readiness = self.update.readiness.as_ref();
         matches!(self.step, Step::Rest)
             && self.needs == Needs::Nothing
-            && readiness.is_some_and(|readiness| readiness.state == State::Stalled)
+            && self.state() == Some(State::Stalled)
     }
 
     /// Whether its step may buy a server.

@@ -6,7 +6,7 @@ use crate::cloud::ServerId;
 use crate::instance::observation::{Observation, SessionFacts};
 use crate::instance::plan::evidence::{is_our_account, says};
 use crate::instance::plan::policy;
-use crate::instance::plan::step::{Plan, ReleaseReason, StatusUpdate, Step};
+use crate::instance::plan::step::{Plan, ReleaseReason, Step};
 use crate::instance::times;
 use crate::inventory::Sighting;
 
@@ -61,8 +61,8 @@ fn told(observed: &Observation, mut plan: Plan, other: Option<&ServerId>) -> Pla
         return plan;
     }
     match other {
-        Some(other) => plan.update.readiness = Some(policy::surplus(other)),
-        None if says(observed, Reason::ObservedOnly) => plan.update.readiness = None,
+        Some(other) => plan.why = Some(policy::surplus(other).into()),
+        None if says(observed, Reason::ObservedOnly) => plan.why = None,
         None => {}
     }
     plan
@@ -70,8 +70,7 @@ fn told(observed: &Observation, mut plan: Plan, other: Option<&ServerId>) -> Pla
 
 fn release(id: &ServerId, other: ServerId) -> Plan {
     let why = ReleaseReason::Surplus;
-    let update = StatusUpdate::default().with_id(Some(id.clone()));
-    Plan::act(Step::Release { id: other, why }, update)
+    Plan::act(Step::Release { id: other, why }).with_id(Some(id.clone()))
 }
 
 fn find(observed: &Observation, session: &SessionFacts, id: &ServerId) -> Surplus {

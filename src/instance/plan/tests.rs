@@ -15,7 +15,7 @@ mod secret;
 mod steady;
 
 use super::ended::pause_after;
-use super::step::{Needs, Plan, ReleaseReason, Request, SecretStep, StatusUpdate, Step};
+use super::step::{Needs, Plan, ReleaseReason, Request, SecretStep, StatusChanges, Step};
 use super::*;
 use crate::api::conditions::State;
 use crate::api::{
@@ -32,7 +32,7 @@ use crate::instance::memory::kinds::{Attempt, CallState, Doubts, Gone, ReleaseCa
 use crate::instance::memory::{Memory, open};
 use crate::instance::observation::of_purchase;
 use crate::instance::resolved_references::{Found, Scope};
-use crate::instance::status::{complete, status};
+use crate::instance::status::{Shown, render};
 use crate::inventory::{Attention, testing};
 use crate::runtime::chance::Day;
 use crate::runtime::watch::ObjectKey;
@@ -184,17 +184,14 @@ impl Scene {
     fn written(self) -> Self {
         self.with(|observed| {
             let plan = plan(observed);
-            let operation = begun(&plan).or(plan.update.operation.as_ref()).cloned();
-            let update = complete(
-                observed,
-                StatusUpdate {
-                    operation,
-                    ..plan.update
-                },
-            );
-            let readiness = update.readiness.as_ref();
+            let operation = begun(&plan).or(plan.changes.operation.as_ref()).cloned();
+            let changes = StatusChanges {
+                operation,
+                ..plan.changes
+            };
+            let (facts, why, shown) = (&observed.facts, plan.why.as_ref(), Shown::of(observed));
             observed.facts.status =
-                status(&observed.facts, observed.wall_clock, &update, readiness).into();
+                render(facts, observed.wall_clock, &changes, why, &shown).into();
         })
     }
 
@@ -342,9 +339,7 @@ fn detail(changes: &[(&str, &str)]) -> Detail {
 }
 
 fn reason(plan: &Plan) -> Option<(State, Reason)> {
-    plan.update
-        .readiness
-        .as_ref()
+    plan.readiness()
         .map(|readiness| (readiness.state, readiness.reason))
 }
 

@@ -6,7 +6,7 @@ use crate::cloud::{Detail, ServerId};
 use crate::instance::fact::Fact;
 use crate::instance::memory::kinds::Attempt;
 use crate::instance::observation::{Observation, is_idle};
-use crate::instance::plan::step::StatusUpdate;
+use crate::instance::plan::why::Why;
 use crate::instance::plan::{cause, evidence};
 use crate::runtime::events::EventNote;
 use std::time::Duration;
@@ -148,13 +148,9 @@ pub(super) fn until(observed: &Observation, at: Instant) -> String {
 }
 
 /// If status already reports such a wait, a different message is reported at once, because its cause or its end is another one.
-pub(super) fn anew(observed: &Observation, update: StatusUpdate) -> StatusUpdate {
-    let reason = update.readiness.as_ref().map(|readiness| readiness.reason);
-    let is_told = reason.is_some_and(|reason| evidence::says(observed, reason));
-    StatusUpdate {
-        progress: update.progress && !is_told,
-        ..update
-    }
+pub(super) fn anew(observed: &Observation, why: Why) -> Why {
+    let is_told = evidence::says(observed, why.readiness.reason);
+    why.at_once_if(is_told)
 }
 
 /// The answer to a call was lost, and the server does not show the effect.
@@ -172,12 +168,4 @@ pub(super) fn restless(verb: Verb) -> Readiness {
          look who or what changes its power, or set spec.powerState to Unmanaged"
     );
     Readiness::reconciling(Reason::PowerStateDiffers, message)
-}
-
-/// The readiness of a refusal. Only if the service refuses the requested value itself, waiting cannot help.
-pub(in crate::instance) fn refused(message: &str, reason: Reason) -> Readiness {
-    match reason {
-        Reason::CreateRefused | Reason::OperationRefused => Readiness::stalled(reason, message),
-        _ => Readiness::reconciling(reason, message),
-    }
 }

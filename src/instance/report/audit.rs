@@ -5,7 +5,7 @@ use crate::cloud::ServerId;
 use crate::instance::memory::kinds::CallState;
 use crate::instance::observation::{Observation, of_purchase};
 use crate::instance::outcome::Outcome;
-use crate::instance::plan::step::{Plan, ReleaseReason, StatusUpdate, Step};
+use crate::instance::plan::step::{Plan, ReleaseReason, StatusChanges, Step};
 use crate::instance::plan::{cause, words};
 use crate::runtime::events::EventNote;
 
@@ -160,7 +160,7 @@ fn released(observed: &Observation, id: &ServerId, why: ReleaseReason) -> EventN
 pub(super) fn tells(
     event: &EventNote,
     observed: &Observation,
-    update: &StatusUpdate,
+    changes: &StatusChanges,
     outcome: &Outcome,
 ) -> bool {
     let verbs = [
@@ -197,7 +197,7 @@ pub(super) fn tells(
         || attempt.is_some_and(|attempt| {
             attempt.verb == verb && matches!(attempt.call_state, CallState::Accepted { .. })
         });
-    update.operation.is_none() || was_taken
+    changes.operation.is_none() || was_taken
 }
 
 #[cfg(test)]

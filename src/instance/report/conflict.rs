@@ -2,10 +2,11 @@
 //! must not write continuously, neither the same status again nor a new one each time.
 
 use crate::api::InstanceStatus;
+use crate::api::conditions::Reason;
 use crate::cloud::ServerId;
 use crate::instance::facts::Facts;
 use crate::instance::memory::{Memory, open};
-use crate::instance::plan::step::StatusUpdate;
+use crate::instance::plan::step::StatusChanges;
 use crate::instance::report::is_owed;
 use crate::instance::status::write::stands_otherwise;
 use crate::instance::times;
@@ -17,19 +18,20 @@ use tokio::time::Instant;
 /// not wait: a server, an end, an operation in progress, a newer spec.
 pub(super) fn wait(
     facts: &Facts,
-    update: &StatusUpdate,
+    changes: &StatusChanges,
+    reason: Option<Reason>,
     next: &InstanceStatus,
     memory: &Mutex<Memory>,
 ) -> Option<Duration> {
     let memory = open(memory);
     let written = memory.told.written.as_ref()?;
     let tells_another =
-        update.id.is_some() && update.id.as_ref().map(ServerId::as_str) != written.id.as_deref();
+        changes.id.is_some() && changes.id.as_ref().map(ServerId::as_str) != written.id.as_deref();
     if !stands_otherwise(facts, &memory)
         || written.generation != facts.generation
         || tells_another
-        || update.ended.is_some()
-        || is_owed(facts, update)
+        || changes.ended.is_some()
+        || is_owed(facts, changes, reason)
     {
         return None;
     }
@@ -47,10 +49,11 @@ pub(super) fn wait(
 mod tests {
     use super::*;
     use crate::api::condition_list::ListedTypes;
-    use crate::api::conditions::{Readiness, Reason};
+    use crate::api::conditions::Readiness;
     use crate::instance::memory::all::Memories;
     use crate::instance::memory::kinds::WrittenStatus;
-    use crate::instance::status::status;
+    use crate::instance::plan::why::Why;
+    use crate::instance::status::{Shown, render};
     use jiff::Timestamp;
     use serde_json::json;
     use std::sync::Arc;
@@ -95,14 +98,14 @@ mod tests {
 
     /// How long the write of this message waits if status shows another one.
     fn waits(shown: &str, says: &str, memory: &Mutex<Memory>) -> Option<Duration> {
-        let (facts, update) = (shows(shown), StatusUpdate::default());
-        let next = status(
-            &facts,
-            Timestamp::UNIX_EPOCH,
-            &update,
-            Some(&readiness(says)),
-        );
-        wait(&facts, &update, &next, memory)
+        waits_at(&shows(shown), says, memory)
+    }
+
+    fn waits_at(facts: &Facts, says: &str, memory: &Mutex<Memory>) -> Option<Duration> {
+        let (changes, why) = (StatusChanges::default(), Why::from(readiness(says)));
+        let (now, shown) = (Timestamp::UNIX_EPOCH, Shown::unchanged(facts));
+        let next = render(facts, now, &changes, Some(&why), &shown);
+        wait(facts, &changes, None, &next, memory)
     }
 
     #[test]
@@ -136,20 +139,13 @@ mod tests {
         let mut others = all[0].clone();
         (others.type_, *all) = ("Paid".to_owned(), Vec::new());
         facts.listed_types = ListedTypes::take(&mut vec![others]).into();
-        let update = StatusUpdate::default();
-        let next = status(
-            &facts,
-            Timestamp::UNIX_EPOCH,
-            &update,
-            Some(&readiness("mine")),
-        );
-        let rest = wait(&facts, &update, &next, &memory).unwrap();
+        let rest = waits_at(&facts, "mine", &memory).unwrap();
         tokio::time::advance(rest).await;
-        assert_eq!(wait(&facts, &update, &next, &memory), None);
+        assert_eq!(waits_at(&facts, "mine", &memory), None);
         // A status without conditions was lost.
         open(&memory).told.written = written("mine");
         facts.listed_types = Arc::default();
-        assert_eq!(wait(&facts, &update, &next, &memory), None);
+        assert_eq!(waits_at(&facts, "mine", &memory), None);
     }
 
     #[test]

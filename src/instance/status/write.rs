@@ -1,6 +1,5 @@
 //! Writes a status, and remembers it.
 
-use crate::api::conditions::Readiness;
 use crate::api::names::BINDING;
 use crate::api::{Instance, InstanceStatus, PurchaseRecord};
 use crate::instance::context::Context;
@@ -9,6 +8,7 @@ use crate::instance::journal;
 use crate::instance::memory::kinds::WrittenStatus;
 use crate::instance::memory::{Memory, open};
 use crate::instance::plan::step::Step;
+use crate::instance::plan::why::Why;
 use crate::instance::status::{change_of_ready, is_stalled, ready};
 use crate::runtime::KubeError;
 use crate::runtime::kubernetes::{call, json_patch, patch_params, pointer};
@@ -28,14 +28,14 @@ pub async fn say(
     facts: &Facts,
     step: &Step,
     status: &InstanceStatus,
-    readiness: Option<&Readiness>,
+    why: Option<&Why>,
     memory: &Mutex<Memory>,
 ) -> Result<bool, KubeError> {
     let written = write(context, facts, step, status).await;
     let mut memory = open(memory);
     match written {
         Ok(Some(version)) => {
-            has_said(facts, status, readiness, &version, &mut memory);
+            has_said(facts, status, why, &version, &mut memory);
             Ok(true)
         }
         Ok(None) => {
@@ -49,7 +49,7 @@ pub async fn say(
                 memory.told.acknowledged = Some(status.observed_generation);
             }
             if error.may_have_happened() {
-                memory.told.unanswered = written_status(facts, status, readiness);
+                memory.told.unanswered = written_status(facts, status, why);
             }
             Err(error)
         }
@@ -60,7 +60,7 @@ pub async fn say(
 pub fn has_said(
     facts: &Facts,
     status: &InstanceStatus,
-    readiness: Option<&Readiness>,
+    why: Option<&Why>,
     version: &str,
     memory: &mut Memory,
 ) {
@@ -75,19 +75,18 @@ pub fn has_said(
     }
     memory.told.unreported_until = None;
     memory.wrote(Some(version), now);
-    (memory.told.written, memory.told.unanswered) =
-        (written_status(facts, status, readiness), None);
+    (memory.told.written, memory.told.unanswered) = (written_status(facts, status, why), None);
 }
 
 fn written_status(
     facts: &Facts,
     status: &InstanceStatus,
-    readiness: Option<&Readiness>,
+    why: Option<&Why>,
 ) -> Option<Box<WrittenStatus>> {
-    let written = readiness.map(|readiness| WrittenStatus {
+    let written = why.map(|why| WrittenStatus {
         at: Instant::now(),
         generation: facts.generation,
-        reason: readiness.reason,
+        reason: why.readiness.reason,
         message: ready(&status.conditions).map_or_else(String::new, |c| c.message.clone()),
         is_stalled: is_stalled(&status.conditions),
         id: status.id.clone(),

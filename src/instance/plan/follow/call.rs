@@ -8,7 +8,8 @@ use crate::instance::fact::Fact;
 use crate::instance::login::LoginFact;
 use crate::instance::memory::kinds::Auxiliary;
 use crate::instance::observation::is_idle;
-use crate::instance::plan::step::{Needs, Plan, Request, StatusUpdate, Step};
+use crate::instance::plan::step::{Needs, Plan, Request, Step};
+use crate::instance::plan::why::Why;
 use crate::instance::plan::{begin, login, policy, words};
 use crate::instance::times;
 use std::time::Duration;
@@ -89,21 +90,12 @@ impl Open<'_> {
 
     /// Repeats the call after this time.
     pub(super) fn later(&self, message: &str, why: Reason, left: Duration) -> Plan {
-        let mut update = StatusUpdate::of(words::refused(message, why));
-        update.operation = Some(self.operation.clone());
-        // A fault of the service that may be over at the next attempt.
-        update.progress = matches!(why, Reason::RateLimited | Reason::ServiceUnreachable);
-        Plan::rest(update.with_id(Some(self.id.clone())), left)
+        self.because(Why::refused(message, why), left)
     }
 
     /// Repeats the call of the recorded attempt, which certainly had no effect.
     pub(super) fn again(&self) -> Plan {
-        let rest = || {
-            Plan::rest(
-                StatusUpdate::default().with_id(Some(self.id.clone())),
-                times::PASS_RECHECK,
-            )
-        };
+        let id = || Some(self.id.clone());
         if !self.is_told() {
             return self.running(words::running(self.verb(), self.id));
         }
@@ -118,15 +110,9 @@ impl Open<'_> {
                 return self.later(&message, Reason::ServiceBusy, times::SERVER_BUSY_RECHECK);
             }
             Fact::Absent | Fact::Unknown(_) => {
-                let mut plan = rest();
-                plan.again = times::UNREADABLE_RETRY;
-                return plan;
+                return Plan::wait(times::UNREADABLE_RETRY).with_id(id());
             }
-            Fact::NotAsked => {
-                let mut plan = rest();
-                plan.needs = Needs::Detail;
-                return plan;
-            }
+            Fact::NotAsked => return Plan::needing(Needs::Detail).with_id(id()),
         }
         let credentials = match login::credentials(self.observed, self.verb()) {
             Ok(credentials) => credentials,
@@ -143,9 +129,9 @@ impl Open<'_> {
         }
         let Some(request) = begin::request(self.observed, self.operation, self.id, credentials)
         else {
-            return rest();
+            return Plan::wait(times::PASS_RECHECK).with_id(id());
         };
-        let update = StatusUpdate::progress(
+        let why = Why::progress(
             words::reason(self.verb()),
             words::running(self.verb(), self.id),
         );
@@ -154,9 +140,10 @@ impl Open<'_> {
             announce: false,
             request: Box::new(request),
         };
-        let mut update = update.with_id(Some(self.id.clone()));
-        update.operation = Some(self.operation.clone());
-        Plan::act(step, update)
+        Plan {
+            step,
+            ..self.because(why, times::PASS_RECHECK)
+        }
     }
 
     /// Whether status shows the operation. If status was lost, it is written again before any call for the operation.

@@ -5,7 +5,7 @@ use crate::api::{Applied, EndReason, Operation, Verb};
 use crate::instance::fact::Fact;
 use crate::instance::observation::is_idle;
 use crate::instance::plan::ended::{end, pause_after, times, told};
-use crate::instance::plan::step::{Needs, Plan, Request, StatusUpdate};
+use crate::instance::plan::step::{Needs, Plan, Request};
 use crate::instance::plan::{begin, diff, due, ended, judge, secret, words};
 use crate::instance::times;
 use serde_json::{Map, Value};
@@ -41,46 +41,39 @@ impl Open<'_> {
             }
             End::Badly(reason, words) => self.ended_badly(reason, words, fields),
         };
-        plan.update.detail = detail.cloned();
-        plan.update.id = Some(self.id.clone());
-        plan
+        plan.changes.detail = detail.cloned();
+        plan.with_id(Some(self.id.clone()))
     }
 
     fn done(&self, applied: &Applied, fields: &Map<String, Value>) -> Plan {
         let (observed, operation) = (self.observed, self.operation);
-        let mut update = StatusUpdate::of(judge::judge(observed, applied, fields));
-        update.applied = Some(due::taken_over(observed, applied, fields));
-        update.ended = Some(ended::ended(observed, operation, None, None));
+        let readiness = judge::judge(observed, applied, fields);
+        let mut plan = Plan::rest(readiness, times::AFTER_OWN_WRITE);
+        plan.changes.applied = Some(due::taken_over(observed, applied, fields));
+        plan.changes.ended = Some(ended::ended(observed, operation, None, None));
         let mut event = words::done(operation, self.id);
         if observed.memory.calls.cut_for == Some(operation.attempt) || operation.power_cut {
             event.note.push_str("; its power was cut");
         }
-        update.events.push(event);
-        Plan::rest(update, times::AFTER_OWN_WRITE)
+        plan.with_event(event)
     }
 
     fn ended_badly(&self, reason: EndReason, words: String, fields: &Map<String, Value>) -> Plan {
         let (observed, verb) = (self.observed, self.verb());
         let times = times(observed, verb, reason) + 1;
-        let readiness = match (reason, observed.facts.purchase()) {
+        let why = match (reason, observed.facts.purchase()) {
             (EndReason::Superseded | EndReason::ServerGone, Some(record)) => {
-                judge::judge(observed, &diff::applied(observed, record), fields)
+                judge::judge(observed, &diff::applied(observed, record), fields).into()
             }
             _ => told(verb, reason, &words, times),
         };
-        let mut update = StatusUpdate::of(readiness);
         let end = end(observed, reason, &words, times);
-        update.ended = Some(ended::ended(
-            observed,
-            self.operation,
-            Some(reason),
-            Some(words),
-        ));
-        update.operation = Some(Operation {
+        let mut plan = Plan::rest(why, times::AFTER_OWN_WRITE).with_operation(Some(Operation {
             end: Some(end),
             ..self.operation.clone()
-        });
-        let mut plan = Plan::rest(update, times::AFTER_OWN_WRITE);
+        }));
+        let entry = ended::ended(observed, self.operation, Some(reason), Some(words));
+        plan.changes.ended = Some(entry);
         plan.pause = match reason {
             EndReason::Refused
                 if observed.memory.calls.stopped_for == Some(self.operation.attempt) =>

@@ -5,7 +5,7 @@ use crate::api::Verb;
 use crate::api::conditions::{Readiness, Reason};
 use crate::instance::fact::Fact;
 use crate::instance::observation::is_idle;
-use crate::instance::plan::step::{Needs, Plan, Request, StatusUpdate};
+use crate::instance::plan::step::{Needs, Plan, Request};
 use crate::instance::plan::{diff, evidence, words};
 use crate::instance::{references, times};
 use tokio::time::Instant;
@@ -92,9 +92,8 @@ impl Open<'_> {
             words::doubt(self.call(), self.verb()),
             self.id
         );
-        let mut update = StatusUpdate::of(Readiness::stalled(Reason::OutcomeUnknown, message));
-        update.operation = Some(self.operation.clone());
-        Plan::rest(update.with_id(Some(self.id.clone())), times::IDLE_REQUEUE)
+        let readiness = Readiness::stalled(Reason::OutcomeUnknown, message);
+        self.because(readiness, times::IDLE_REQUEUE)
     }
 
     /// The end of an operation without evidence that it took effect.
@@ -113,7 +112,7 @@ impl Open<'_> {
         );
         let mut plan = self.running(note);
         // The message differs from the one while it ran, because the cause or the end is another one.
-        plan.update.progress = false;
+        plan.why = plan.why.map(|why| why.at_once_if(true));
         let rest = settled.saturating_duration_since(self.observed.now);
         plan.again = if rest.is_zero() {
             times::PASS_RECHECK

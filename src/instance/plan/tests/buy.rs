@@ -34,7 +34,7 @@ fn a_server_on_the_record_of_another_cluster_is_reported_before_another_one_is_b
     let listed = copy().listed(Duration::ZERO, &[("ecs-7", "web-of-there")]);
     let plan = listed.plan();
     assert!(rests(&plan));
-    let told = plan.update.readiness.unwrap();
+    let told = plan.why.unwrap().readiness;
     assert_eq!(
         (told.state, told.reason),
         (State::Reconciling, Reason::BoughtElsewhere)
@@ -56,7 +56,7 @@ fn a_server_on_the_record_of_another_cluster_is_reported_before_another_one_is_b
     let plan = reported.plan();
     assert!(rests(&plan));
     assert_eq!(plan.again, times::REPORTED_BEFORE_PURCHASE);
-    assert_eq!(plan.update.readiness.unwrap().message, told.message);
+    assert_eq!(plan.why.unwrap().readiness.message, told.message);
     let later = reported.with(|observed| {
         observed.now += times::REPORTED_BEFORE_PURCHASE;
         let now = observed.now;
@@ -396,7 +396,7 @@ fn a_refusal_on_record_is_told_for_what_it_is_and_leaves_the_account_to_the_spec
     ] {
         let scene = scene(reason);
         let plan = scene.plan();
-        let readiness = plan.update.readiness.as_ref().unwrap();
+        let readiness = plan.readiness().unwrap();
         assert_eq!((readiness.reason, readiness.state), (told, state));
         let account = crate::instance::observe::account_of(&scene.0.facts, &scene.0.memory)
             .name

@@ -78,7 +78,7 @@ fn power_is_cut_only_after_the_grace_period_or_a_failure_and_where_the_spec_says
     });
     assert!(!cuts(&paused));
     let ended = stop(ForceStop::AfterGracePeriod, failed(), &[OFF]);
-    assert_eq!(ended.plan().update.ended.map(|e| e.succeeded), Some(true));
+    assert_eq!(ended.plan().changes.ended.map(|e| e.succeeded), Some(true));
 }
 
 #[test]
@@ -122,9 +122,9 @@ fn a_cut_is_not_repeated_at_once_and_a_stop_that_it_does_not_help_has_failed() {
             is_refused: false,
         }));
     });
-    assert!(rests(&cut.plan()) && cut.plan().update.ended.is_none());
+    assert!(rests(&cut.plan()) && cut.plan().changes.ended.is_none());
     let later = later(cut, Duration::from_secs(60));
-    assert_eq!(later.plan().update.ended.map(|e| e.succeeded), Some(false));
+    assert_eq!(later.plan().changes.ended.map(|e| e.succeeded), Some(false));
 }
 
 #[test]
@@ -149,17 +149,17 @@ fn a_token_for_a_look_is_told_once_detail_and_listing_are_newer() {
         memory.asked_to_look(Some("a"), None, memory.origin.first_seen);
     });
     let plan = scene.plan();
-    assert_eq!(plan.update.reconciled, None);
+    assert_eq!(plan.changes.reconciled, None);
     assert_eq!(plan.wants.passes, 1);
     let listed = scene.listed(Duration::ZERO, &[(ID, &ours())]);
-    assert_eq!(listed.plan().update.reconciled, None, "not looked at yet");
+    assert_eq!(listed.plan().changes.reconciled, None, "not looked at yet");
     let observed_at =
         listed.memory(|memory| memory.observations.observed_at = Some(memory.origin.first_seen));
-    assert_eq!(observed_at.plan().update.reconciled.as_deref(), Some("a"));
+    assert_eq!(observed_at.plan().changes.reconciled.as_deref(), Some("a"));
     let done = observed_at.memory(|memory| {
         memory.asked_to_look(Some("a"), Some("a"), memory.origin.first_seen);
     });
-    assert_eq!(done.plan().update.reconciled, None);
+    assert_eq!(done.plan().changes.reconciled, None);
 }
 
 #[test]
@@ -197,10 +197,10 @@ fn a_token_for_a_look_is_told_though_nobody_knows_the_outcome_of_an_operation() 
     let plan = scene.plan();
     let stalled = Some((State::Stalled, Reason::OutcomeUnknown));
     assert_eq!(reason(&plan), stalled);
-    assert_eq!(plan.update.reconciled.as_deref(), Some("a"));
+    assert_eq!(plan.changes.reconciled.as_deref(), Some("a"));
     let unlisted = scene.with(|observed| {
         observed.listing = Some(Listing::of(here(), testing::view(None, None)));
     });
     let plan = unlisted.plan();
-    assert_eq!((plan.update.reconciled, plan.wants.passes), (None, 1));
+    assert_eq!((plan.changes.reconciled, plan.wants.passes), (None, 1));
 }

@@ -87,7 +87,7 @@ fn a_drifted_image_erases_nothing_and_a_spec_that_follows_it_is_accepted() {
     let plan = accepted.plan();
     assert!(rests(&plan));
     assert_eq!(reason(&plan), Some((State::Ready, Reason::Available)));
-    let applied = plan.update.applied.unwrap();
+    let applied = plan.changes.applied.unwrap();
     assert_eq!(applied.image, "img-2");
 }
 
@@ -125,7 +125,7 @@ fn an_object_restored_with_another_spec_erases_and_restarts_nothing() {
     let plan = scene.plan();
     let drift = (State::Drifted, Reason::ImageDiffers);
     assert_eq!(reason(&plan), Some(drift));
-    let applied = plan.update.applied.unwrap();
+    let applied = plan.changes.applied.unwrap();
     assert_eq!(applied.restart.as_deref(), Some("new"));
     assert_eq!(
         applied.password_secret.as_deref(),
@@ -153,11 +153,11 @@ fn a_secret_that_moved_changes_the_password_unless_it_holds_the_same() {
     });
     let plan = touched.plan();
     assert!(rests(&plan));
-    let applied = plan.update.applied.unwrap();
+    let applied = plan.changes.applied.unwrap();
     assert_eq!(applied.password_secret.as_deref(), Some("login/1"));
     let missing = server(as_bought(), &[]).with(|observed| observed.secret_version = None);
     assert_eq!(begins(&missing), None);
-    let applied = missing.plan().update.applied.unwrap();
+    let applied = missing.plan().changes.applied.unwrap();
     assert_eq!(
         applied,
         as_bought(),
@@ -187,7 +187,7 @@ fn power_and_restart_are_done_one_at_a_time() {
     // The power state is unknown: the token is neither carried out nor dropped.
     let odd = with_spec(server(as_bought(), &[("ecsStatus", "ODD")]), token("a"));
     assert!(rests(&odd.plan()));
-    assert_eq!(odd.plan().update.applied.unwrap().restart, None);
+    assert_eq!(odd.plan().changes.applied.unwrap().restart, None);
 }
 
 #[test]
@@ -399,7 +399,7 @@ fn a_token_asks_once_and_taking_it_away_asks_for_nothing() {
     for scene in [with_spec(server(done(), &[]), again), server(done(), &[])] {
         let plan = scene.plan();
         assert!(rests(&plan));
-        assert_eq!(plan.update.applied, Some(done()));
+        assert_eq!(plan.changes.applied, Some(done()));
     }
 }
 
@@ -506,7 +506,7 @@ fn a_record_that_is_dropped_while_an_operation_runs_touches_it_not() {
             let again = rebuilt(open);
             assert_eq!(again.0.open(), announced);
             let plan = again.plan();
-            assert!(rests(&plan) && plan.update.ended.is_none(), "{plan:?}");
+            assert!(rests(&plan) && plan.changes.ended.is_none(), "{plan:?}");
             let told = again.written();
             assert_eq!(told.0.facts.status.operation, announced);
         }
@@ -562,7 +562,7 @@ fn what_came_after_the_purchase_is_not_done_twice_where_status_is_lost() {
         assert_eq!(begins(&rekeyed), None);
         let lost = rekeyed.wiped();
         assert!(rests(&lost.plan()));
-        assert_eq!(lost.plan().update.applied.unwrap().key, applied.key);
+        assert_eq!(lost.plan().changes.applied.unwrap().key, applied.key);
         assert_eq!(begins(&lost.written()), None, "{is_newest}");
     }
 }

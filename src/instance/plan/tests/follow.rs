@@ -88,7 +88,7 @@ fn to_key() -> Applied {
 
 /// Whether the operation ended, and whether it succeeded.
 fn end(scene: &Scene) -> Option<bool> {
-    scene.plan().update.ended.map(|entry| entry.succeeded)
+    scene.plan().changes.ended.map(|entry| entry.succeeded)
 }
 
 const SECOND: (&str, &str) = ("imageResourceUUID", "img-2");
@@ -159,7 +159,7 @@ fn failures_are_told_and_after_the_third_waiting_is_not_enough() {
         Some((State::Reconciling, Reason::OperationFailed))
     );
     assert_eq!(plan.pause, Some(times::RETRY_FAILED[0]));
-    let end = |plan: &Plan| plan.update.operation.clone().unwrap().end.unwrap();
+    let end = |plan: &Plan| plan.changes.operation.clone().unwrap().end.unwrap();
     assert_eq!(end(&plan).times, 1);
     let third = failed().memory(|memory| {
         let pause = Pause {
@@ -314,7 +314,7 @@ fn a_server_that_vanishes_under_an_operation_is_missing() {
         observed.memory.observations.missing_since = Some(observed.now);
     });
     let again = taken_over.plan();
-    assert!(again.update.readiness.is_none() || reason(&again) == Some(missing));
+    assert!(again.why.is_none() || reason(&again) == Some(missing));
 }
 
 #[test]

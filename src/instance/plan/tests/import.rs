@@ -44,7 +44,7 @@ const BY_HAND: &[(&str, &str)] = &[(ID, "by-hand")];
 
 fn told(plan: &Plan) -> (Reason, State, &str) {
     assert!(matches!(plan.step, Step::Rest), "{plan:?}");
-    let readiness = plan.update.readiness.as_ref().unwrap();
+    let readiness = plan.readiness().unwrap();
     (readiness.reason, readiness.state, &readiness.message)
 }
 
@@ -173,7 +173,7 @@ fn a_server_of_another_size_than_the_package_is_not_taken_over() {
     assert_eq!(small(sells(1)).plan().needs, Needs::Claim(ID.into()));
     // A matching server is imported, and the Event names the properties that were not compared.
     let alike = small(sells(1)).with(|observed| observed.claim = Claim::Taken);
-    let written = format!("{:?}", alike.plan().update.events);
+    let written = format!("{:?}", alike.plan().events);
     for words in [
         "only CPU and memory were compared",
         "so that the spec is believed",
@@ -189,7 +189,7 @@ fn a_server_of_another_size_than_the_package_is_not_taken_over() {
         .with(|observed| observed.claim = Claim::Taken)
         .plan();
     assert!(matches!(gone.step, Step::Record { .. }), "{gone:?}");
-    let written = format!("{:?}", gone.update.events);
+    let written = format!("{:?}", gone.events);
     assert!(written.contains("package p is not on sale"), "{written}");
     assert!(written.contains("firewall and login"), "{written}");
     assert!(
@@ -237,14 +237,14 @@ fn what_belongs_to_another_instance_is_left_to_it() {
     let (reason, state, message) = told(&plan);
     assert_eq!((reason, state), (Reason::ImportConflict, State::Stalled));
     assert!(message.contains("team-b/theirs"));
-    assert!(!plan.update.forget_server);
+    assert!(!plan.changes.forget_server);
 
     // Status shows the server, and its record went back with the store: the owner must not find the server in two statuses.
     let told_still = scene(by_id(ID), BY_HAND).with(shows(&[])).with(|observed| {
         std::sync::Arc::make_mut(&mut observed.facts.status).id = Some(ID.to_owned());
         observed.claim = Claim::Owned(owner.clone());
     });
-    assert!(told_still.plan().update.forget_server);
+    assert!(told_still.plan().changes.forget_server);
 
     // The server is on record nevertheless: nothing is done to it, and it is not released.
     let imported = || {
@@ -443,7 +443,7 @@ fn nothing_is_imported_where_the_account_does_not_let_it() {
         observed.facts.spec = spec.into();
     });
     let plan = denied(recorded.with(|observed| observed.detail = Fact::Known(detail(&[])))).plan();
-    let readiness = plan.update.readiness.as_ref();
+    let readiness = plan.readiness();
     assert!(
         readiness.is_none_or(|readiness| readiness.reason != Reason::ImportDenied),
         "{plan:?}"

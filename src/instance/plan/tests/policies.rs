@@ -9,9 +9,7 @@ use crate::api::{
 const OFF: (&str, &str) = ("ecsStatus", "STOPPED");
 
 fn message(plan: &Plan) -> &str {
-    plan.update
-        .readiness
-        .as_ref()
+    plan.readiness()
         .map_or("", |readiness| readiness.message.as_str())
 }
 
@@ -43,7 +41,7 @@ fn on_request_a_disk_is_erased_only_by_a_new_token_that_names_the_image() {
         assert_eq!(reason(&plan), pending, "{token:?}");
         assert!(message(&plan).contains("ERASES THE DISK"), "{plan:?}");
         assert!(message(&plan).contains("img-2"), "{plan:?}");
-        let applied = plan.update.applied.unwrap();
+        let applied = plan.changes.applied.unwrap();
         assert_eq!(applied, as_bought(), "it is not taken for done");
     }
     let asked = on_request(Some(("a", Some("img-2"))));
@@ -115,7 +113,7 @@ fn never_means_never_and_says_so() {
         let forbidden = Some((State::Stalled, Reason::ReinstallForbidden));
         assert_eq!(reason(&plan), forbidden);
         assert!(message(&plan).contains("ERASES THE DISK"));
-        assert_eq!(plan.update.applied, Some(as_bought()));
+        assert_eq!(plan.changes.applied, Some(as_bought()));
     }
 }
 
@@ -137,7 +135,7 @@ fn power_and_password_go_on_while_a_reinstall_waits() {
         let off = scene().with(|observed| observed.detail = Fact::Known(detail(&[OFF])));
         assert_eq!(begins(&off), Some(Verb::Start));
         let same = reads([1; 16]).memory(|memory| memory.calls.password.current = Some([1; 16]));
-        let applied = same.plan().update.applied.unwrap();
+        let applied = same.plan().changes.applied.unwrap();
         assert_eq!(applied.password_secret.as_deref(), Some("login/2"));
         assert_eq!(applied.image, "img-1");
     }
@@ -254,7 +252,7 @@ fn a_server_that_is_only_looked_at_is_told_and_left() {
         assert!(rests(&plan));
         let told = Some((State::Drifted, Reason::ObservedOnly));
         assert_eq!(reason(&plan), told, "{plan:?}");
-        assert!(plan.update.detail.is_some(), "its status is fresh");
+        assert!(plan.changes.detail.is_some(), "its status is fresh");
     }
     let surplus = observe_only(server(as_bought(), &[]), |_| {})
         .listed(Duration::ZERO, &[(ID, &ours()), ("ecs-2", &ours())]);
@@ -278,7 +276,7 @@ fn a_server_that_is_only_looked_at_is_told_and_left() {
     assert_eq!(reason(&written.plan()), None);
     let plan = surplus.plan();
     assert!(rests(&plan));
-    let told = plan.update.readiness.as_ref();
+    let told = plan.readiness();
     assert!(
         told.is_some_and(
             |told| told.reason == Reason::ObservedOnly && told.message.contains("server ecs-2")
@@ -389,7 +387,7 @@ fn what_is_in_flight_is_followed_through_a_pause() {
             observed.detail = Fact::Known(detail(&[]));
         });
     let plan = paused(done, None).plan();
-    assert_eq!(plan.update.ended.as_ref().map(|e| e.succeeded), Some(true));
+    assert_eq!(plan.changes.ended.as_ref().map(|e| e.succeeded), Some(true));
     assert_eq!(reason(&plan), Some((State::Reconciling, Reason::Paused)));
     let given = Scene::recorded(None, |_| {}).call_state(CallState::Accepted {
         id: ServerId::from(ID),

@@ -37,13 +37,13 @@ fn forgotten(scene: Scene) -> Scene {
 #[test]
 fn a_server_released_by_others_is_bought_anew_only_where_that_is_asked_for_and_proven() {
     let first = missing(1, SETTLE).plan();
-    assert!(rests(&first) && first.update.forget_server);
-    assert_eq!(first.update.id, None);
+    assert!(rests(&first) && first.changes.forget_server);
+    assert_eq!(first.changes.id, None);
     let plan = forgotten(missing(1, SETTLE)).plan();
     let record = announced(&plan).unwrap();
     assert_eq!((record.attempt, record.recreated), (2, 1));
     assert_eq!(record.id, None);
-    assert!(plan.update.forget_server);
+    assert!(plan.changes.forget_server);
     let early = missing(1, Duration::ZERO);
     assert!(rests(&early.plan()), "the listings began too early");
     let missing_server = Some((State::Reconciling, Reason::ServerMissing));
@@ -78,7 +78,7 @@ fn that_a_changed_token_holds_up_another_server_is_said() {
         unreachable!()
     };
     (session.credential, session.shown_ours) = ("secret/2".into(), true);
-    let told = scene.plan().update.readiness.unwrap();
+    let told = scene.plan().why.unwrap().readiness;
     assert_eq!(
         (told.state, told.reason),
         (State::Stalled, Reason::ServerMissing)
@@ -103,7 +103,7 @@ fn a_server_released_before_its_create_was_told_as_done_is_bought_anew_once_the_
     // First status drops the server, then another one is bought.
     let recreated = |open: Scene| {
         assert!(rests(&open.plan()), "{:?}", open.plan());
-        let let_go = open.plan().update.forget_server;
+        let let_go = open.plan().changes.forget_server;
         let plan = open.written().plan();
         let recreated = announced(&plan).map(|record| record.recreated);
         assert_eq!(recreated.is_some(), let_go, "{plan:?}");
@@ -128,7 +128,7 @@ fn a_server_released_before_its_create_was_told_as_done_is_bought_anew_once_the_
     });
     let unread = unread.plan();
     assert!(rests(&unread) && unread.needs == Needs::Nothing);
-    assert_eq!(unread.update.id, None, "status has let it go");
+    assert_eq!(unread.changes.id, None, "status has let it go");
     let operated = |verb| {
         let known = missing(1, SETTLE).with(|observed| observed.memory.calls.attempts.clear());
         known.status(|status| status.operation = Some(operation(verb, as_bought())))
@@ -258,7 +258,7 @@ fn a_doubled_server_takes_the_place_of_the_one_that_is_gone_and_nothing_is_bough
     let early = doubled(Duration::ZERO).plan();
     assert!(rests(&early), "the listings began too early");
     let first = doubled(SETTLE).plan();
-    assert!(rests(&first) && first.update.forget_server);
+    assert!(rests(&first) && first.changes.forget_server);
     let unread = forgotten(doubled(SETTLE)).with(|observed| observed.detail = Fact::NotAsked);
     assert_eq!(unread.plan().needs, Needs::Detail, "not after an old look");
     // A server that is not bought needs no budget.
@@ -268,7 +268,7 @@ fn a_doubled_server_takes_the_place_of_the_one_that_is_gone_and_nothing_is_bough
     };
     assert_eq!(record.id.as_deref(), Some(SIBLING));
     assert_eq!((record.attempt, record.recreated), (2, 0));
-    assert_eq!(plan.update.id, Some(ServerId::from(SIBLING)));
+    assert_eq!(plan.changes.id, Some(ServerId::from(SIBLING)));
     assert!(record.target.password_secret.is_none() && record.waiting_password);
     // The target of the former server's reinstall was never requested for this one.
     let reinstalled = with_spec(forgotten(doubled(SETTLE)), |spec| {
@@ -289,12 +289,7 @@ fn a_doubled_server_takes_the_place_of_the_one_that_is_gone_and_nothing_is_bough
             ("img-2", &None)
         );
     }
-    assert!(
-        plan.update
-            .events
-            .iter()
-            .any(|event| event.reason == "Adopted")
-    );
+    assert!(plan.events.iter().any(|event| event.reason == "Adopted"));
     let name = ours();
     let both = [(ID, name.as_str()), (SIBLING, name.as_str())];
     let listed = forgotten(missing(1, Duration::ZERO)).listed(SETTLE, &both);
@@ -307,7 +302,7 @@ fn a_doubled_server_takes_the_place_of_the_one_that_is_gone_and_nothing_is_bough
     });
     let fails = fails.plan();
     assert!(rests(&fails), "nobody asked for another one");
-    let told = fails.update.readiness.unwrap().message;
+    let told = fails.why.unwrap().readiness.message;
     assert!(told.contains(SIBLING), "{told}");
 }
 
@@ -456,8 +451,8 @@ fn what_erased_a_server_that_was_let_go_counts_as_done() {
             observed.memory.calls.attempts.clear();
         });
         let plan = scene.plan();
-        assert!(plan.update.forget_server);
-        let ended = plan.update.ended.map(|ended| (ended.verb, ended.reason));
+        assert!(plan.changes.forget_server);
+        let ended = plan.changes.ended.map(|ended| (ended.verb, ended.reason));
         assert_eq!(ended, Some((verb, reason)));
     }
 }
@@ -478,7 +473,7 @@ fn a_server_that_was_let_go_and_shows_again_is_not_reinstalled_as_it_was_bought(
 fn a_server_that_was_let_go_and_shows_again_is_named_again() {
     let back =
         forgotten(missing(1, SETTLE)).with(|observed| observed.detail = Fact::Known(detail(&[])));
-    assert_eq!(back.plan().update.id, Some(ServerId::from(ID)));
+    assert_eq!(back.plan().changes.id, Some(ServerId::from(ID)));
     let lost = Scene::recorded(Some(ID), |_| {});
     assert_eq!(
         lost.0.facts.status_id(),

@@ -237,7 +237,7 @@ fn an_unknown_image_or_key_holds_up_nothing_else_and_takes_nothing_for_applied()
         reason(&plan),
         Some((State::Reconciling, Reason::ReferenceUnread))
     );
-    let applied = plan.update.applied.expect("what is applied");
+    let applied = plan.changes.applied.expect("what is applied");
     assert_eq!((applied.image.as_str(), applied.key), ("img-1", None));
 }
 
@@ -290,10 +290,9 @@ fn a_security_group_that_was_set_or_removed_after_the_purchase_is_reported() {
         record.firewall = bought.map(str::to_owned);
         scene.0.facts.record = Record::Speaks(Box::new(record));
         scene.0.detail = Fact::Known(detail(&[]));
-        let readiness = scene
-            .plan()
-            .update
-            .readiness
+        let plan = scene.plan();
+        let readiness = plan
+            .readiness()
             .unwrap_or_else(|| panic!("{bought:?}: no readiness"));
         match differs {
             None => assert_eq!(readiness.reason, Reason::Available),

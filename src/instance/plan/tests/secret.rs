@@ -86,7 +86,7 @@ fn a_first_password_is_written_before_anything_is_bought() {
     let missing = Scene(scene.0.clone()).with(|observed| observed.login = LoginFact::Missing);
     let plan = missing.plan();
     assert_eq!(step(&plan), Some(SecretStep::Generate));
-    assert!(plan.update.readiness.is_none(), "nothing was bought");
+    assert!(plan.why.is_none(), "nothing was bought");
     let there = read(scene, FIRST, settled()).plan();
     let sent = announced(&there).unwrap().target.password_secret.as_deref();
     assert_eq!(sent, Some(FIRST));
@@ -218,12 +218,7 @@ fn a_secret_that_has_lost_its_owner_gets_it_back_before_its_password_is_used() {
         let plan = scene.plan();
         let version = SECOND.to_owned();
         assert_eq!(step(&plan), Some(SecretStep::Keep { version }));
-        let events: Vec<_> = plan
-            .update
-            .events
-            .iter()
-            .map(|event| event.reason)
-            .collect();
+        let events: Vec<_> = plan.events.iter().map(|event| event.reason).collect();
         assert_eq!(events, ["SecretAdopted"]);
     }
 }
@@ -281,7 +276,7 @@ fn a_new_password_is_in_force_only_once_the_service_says_so() {
     let done = changing(TaskState::Succeeded).plan();
     let version = SECOND.to_owned();
     assert_eq!(step(&done), Some(SecretStep::Settle { version }));
-    assert!(done.update.ended.is_none(), "told only once it is written");
+    assert!(done.changes.ended.is_none(), "told only once it is written");
 }
 
 #[test]
@@ -293,9 +288,9 @@ fn what_was_settled_from_the_version_that_was_sent_is_not_sent_again() {
     };
     let plan = read(changing(TaskState::Succeeded), third, settled).plan();
     assert!(rests(&plan));
-    let ended = plan.update.ended.unwrap();
+    let ended = plan.changes.ended.unwrap();
     assert!(ended.succeeded && ended.verb == Verb::ModifyPassword);
-    let version = plan.update.applied.unwrap().password_secret;
+    let version = plan.changes.applied.unwrap().password_secret;
     assert_eq!(version.as_deref(), Some(third));
     // A user edited the Secret meanwhile: the password that was sent counts, and the edit makes the next operation due.
     let edited = Generated {
@@ -303,7 +298,7 @@ fn what_was_settled_from_the_version_that_was_sent_is_not_sent_again() {
         settled_from: Some(SECOND.into()),
     };
     let plan = read(changing(TaskState::Succeeded), third, edited).plan();
-    let version = plan.update.applied.unwrap().password_secret;
+    let version = plan.changes.applied.unwrap().password_secret;
     assert_eq!(version.as_deref(), Some(SECOND));
 }
 
@@ -326,12 +321,12 @@ fn a_given_password_is_set_after_one_of_the_operator_that_waited_in_its_place() 
     };
     // The same Secret, key and version, which has another password under the key in the spec now.
     let plan = given(true);
-    let applied = plan.update.applied.clone().unwrap();
-    assert!(plan.update.ended.as_ref().is_some_and(|end| end.succeeded));
+    let applied = plan.changes.applied.clone().unwrap();
+    assert!(plan.changes.ended.as_ref().is_some_and(|end| end.succeeded));
     assert_eq!(applied.password_secret, None);
     let wish = Some((State::Reconciling, Reason::ChangingPassword));
     assert_eq!(reason(&plan), wish);
-    let applied = given(false).update.applied.unwrap();
+    let applied = given(false).changes.applied.unwrap();
     assert_eq!(applied.password_secret.as_deref(), Some(SECOND));
     // The record shows which password was sent.
     let waits = read(server_with(FIRST), SECOND, Generated::default()).plan();
@@ -365,16 +360,16 @@ fn a_generated_password_whose_outcome_went_with_the_status_is_set_again() {
         read(scene.wiped(), SECOND, Generated::default())
     };
     let plan = lost().plan();
-    let ended = plan.update.ended.unwrap();
+    let ended = plan.changes.ended.unwrap();
     assert_eq!(ended.reason, Some(EndReason::AnswerLost));
-    assert!(plan.update.applied.is_none());
+    assert!(plan.changes.applied.is_none());
     // A process that does not know the operation does not take the password in the Secret for the one in force either.
     let unheard = lost().memory(|memory| {
         memory.calls.followed = None;
         memory.calls.attempts.clear();
     });
     let unheard = unheard.with(|observed| observed.task = Fact::Known(TaskState::Succeeded));
-    let applied = unheard.plan().update.applied.unwrap();
+    let applied = unheard.plan().changes.applied.unwrap();
     assert_eq!(applied.password_secret.as_deref(), Some(FIRST));
     assert_eq!(begins(&unheard.written()), Some(Verb::ModifyPassword));
 }
@@ -400,7 +395,7 @@ fn one_that_waited_in_the_place_of_a_given_password_is_not_taken_for_it_where_st
             observed.secret_version = Some(FIRST.into());
             observed.login = LoginFact::NotAsked;
         });
-        scene.plan().update.applied.unwrap().password_secret
+        scene.plan().changes.applied.unwrap().password_secret
     };
     let not_looked_up = Applied::default();
     for target in [applied(FIRST), not_looked_up] {
@@ -488,7 +483,7 @@ fn a_connection_secret_is_read_once_and_written_where_it_differs() {
     };
     let foreign = known(Some(trouble), "u/1").plan();
     assert!(rests(&foreign));
-    let readiness = foreign.update.readiness.unwrap();
+    let readiness = foreign.why.unwrap().readiness;
     assert_eq!(
         readiness.state,
         State::Ready,

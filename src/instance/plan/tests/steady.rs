@@ -41,7 +41,7 @@ fn a_running_create_is_followed_and_done_only_when_task_and_detail_agree() {
         assert!(rests(&plan));
         let (state, _) = reason(&plan).unwrap();
         assert_eq!(state == State::Ready, ready, "{task:?} {found:?}");
-        assert_eq!(plan.update.ended.is_some(), ready);
+        assert_eq!(plan.changes.ended.is_some(), ready);
     }
 }
 
@@ -57,16 +57,9 @@ fn a_failed_create_is_told_cleaned_up_and_tried_again() {
         reason(&plan),
         Some((State::Reconciling, Reason::CreateFailed))
     );
-    assert!(
-        plan.update
-            .readiness
-            .as_ref()
-            .unwrap()
-            .message
-            .contains("no host")
-    );
+    assert!(plan.readiness().unwrap().message.contains("no host"));
     assert_eq!(
-        plan.update.ended.as_ref().map(|entry| entry.succeeded),
+        plan.changes.ended.as_ref().map(|entry| entry.succeeded),
         Some(false)
     );
 
@@ -131,7 +124,7 @@ fn what_the_listing_shows_unchanged_is_left_alone() {
     let plan = scene.plan();
     assert!(rests(&plan));
     assert_eq!(reason(&plan), Some((State::Ready, Reason::Available)));
-    assert!(plan.update.detail.is_none());
+    assert!(plan.changes.detail.is_none());
     assert_eq!(plan.wants, Wants::default());
 }
 

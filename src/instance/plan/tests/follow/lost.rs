@@ -72,7 +72,7 @@ fn the_same_image_asked_for_again_is_never_repeated_by_itself() {
     let plan = later(lost(), SETTLE * 2).plan();
     let unknown = (State::Stalled, Reason::OutcomeUnknown);
     assert_eq!(reason(&plan), Some(unknown));
-    assert!(rests(&plan) && plan.update.ended.is_none());
+    assert!(rests(&plan) && plan.changes.ended.is_none());
     // The operation waits for human action, and keeps no second server meanwhile.
     let both = later(lost(), SETTLE * 2)
         .listed(Duration::ZERO, &[(ID, &ours()), ("ecs-2", &ours())])
@@ -116,7 +116,7 @@ fn an_operation_of_a_lost_status_ends_as_any_other() {
         };
         assert_eq!(end(&scene()), settled, "{verb}");
         assert_eq!(end(&wiped(scene())), settled, "{verb}");
-        let told = |scene: Scene| scene.plan().update.operation;
+        let told = |scene: Scene| scene.plan().changes.operation;
         assert_eq!(told(wiped(scene())), told(scene()), "{verb}");
     }
 }
@@ -137,8 +137,8 @@ fn a_reinstall_whose_status_was_lost_is_not_repeated_and_brings_no_password_that
         let plan = wiped.plan();
         let unknown = (State::Stalled, Reason::OutcomeUnknown);
         assert_eq!(reason(&plan), Some(unknown));
-        assert!(rests(&plan) && plan.update.ended.is_none());
-        assert_eq!(plan.update.applied, None);
+        assert!(rests(&plan) && plan.changes.ended.is_none());
+        assert_eq!(plan.changes.applied, None);
         // The operation is in status again, with its complete target.
         let told = wiped.written();
         let operation = told.0.facts.operation();
@@ -157,11 +157,11 @@ fn a_reinstall_that_did_not_come_about_brought_no_password() {
     let denied = later(denied, SETTLE * 2);
     let plan = denied.plan();
     assert_eq!(end(&denied), Some(true), "a receipt forbids a repeat");
-    let applied = plan.update.applied.clone().unwrap();
+    let applied = plan.changes.applied.clone().unwrap();
     assert_eq!(applied.image, to_second().image);
     assert_eq!(applied.password_secret, None);
     let mut memory = denied.0.memory.clone();
-    memory.operation_ended(plan.update.ended.as_ref().unwrap(), false, denied.0.now);
+    memory.operation_ended(plan.changes.ended.as_ref().unwrap(), false, denied.0.now);
     assert_eq!(memory.calls.password.current, None);
 }
 
@@ -246,7 +246,7 @@ fn an_operation_that_a_restored_object_brought_along_counts_as_it_was_asked_for(
         observed.memory.calls.attempts.clear();
         observed.secret_version = Some("login/of-now".into());
     });
-    let applied = restored.plan().update.applied.unwrap();
+    let applied = restored.plan().changes.applied.unwrap();
     assert_eq!(applied.password_secret.as_deref(), Some("login/of-then"));
 }
 
