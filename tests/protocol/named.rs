@@ -165,6 +165,12 @@ schedules! {
         one().at(4_000, Step::Reinstall(1)).on(Reinstall, 1, LoseAnswer);
     q5f_the_same_image_again_and_a_crash_after_the_call => "bought 1, left 1, erased 1; web-1 OutcomeUnknown":
         one().at(4_000, Step::Reinstall(1)).on(Reinstall, 1, CrashAfter);
+    s1_stopped_for_the_same_image_and_the_answer_lost => "bought 1, left 1, erased 1, stopped 1, started 1; web-1 OutcomeUnknown | bought 1, left 1, erased 1, stopped 1, started 1; web-1 Available":
+        one().reinstall_needs_stop().at(4_000, Step::Reinstall(1)).on(Reinstall, 2, LoseAnswer);
+    s1_stopped_for_the_same_image_and_a_crash_after_the_call => "bought 1, left 1, erased 1, stopped 1, started 1; web-1 OutcomeUnknown":
+        one().reinstall_needs_stop().at(4_000, Step::Reinstall(1)).on(Reinstall, 2, CrashAfter);
+    s8_wiped_twice_during_a_reinstall_and_a_crash => "bought 1, left 1, erased 1; web-1 Available":
+        one().tasks(10).at(30_000, EditImage(1)).at(33_000, WipeStatus(1)).at(34_000, WipeStatus(1)).at(34_500, Kill(0));
     q5h_the_same_image_then_another => "bought 1, left 1, erased 2; web-1 Available":
         one().at(4_000, Step::Reinstall(1)).on(Reinstall, 1, LoseAnswer).at(9_000, EditImage(1));
     q5i_it_fails_and_its_task_is_lost => "bought 1, left 1, erased 1; web-1 Available":

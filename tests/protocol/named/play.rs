@@ -85,6 +85,12 @@ impl Play {
         self
     }
 
+    /// The service reinstalls only a stopped server.
+    pub fn reinstall_needs_stop(mut self) -> Self {
+        self.schedule.setting.readings.reinstall_needs_stop = true;
+        self
+    }
+
     /// A reinstall leaves the server stopped.
     pub fn reinstall_stops(mut self) -> Self {
         self.schedule.setting.readings.power_after_reinstall = PowerAfterReinstall::Stopped;
