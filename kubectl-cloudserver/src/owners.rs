@@ -162,7 +162,7 @@ where
 {
     let everywhere = Api::all(cluster.client.clone());
     match lists::all(&everywhere, what, ListParams::default()).await {
-        Err(error) if error.category() == "forbidden" => {
+        Err(error) if error.is_want_of_right() => {
             let here = Api::namespaced(cluster.client.clone(), &cluster.namespace);
             let listed = lists::all(&here, what, ListParams::default()).await?;
             Ok((listed, Some(cluster.namespace.clone())))

@@ -181,6 +181,19 @@ fn fit_object(fields: &[Field], object: &Map<String, Value>) -> Map<String, Valu
     fitted.collect()
 }
 
+/// The number of known fields of a server.
+pub const FIELDS: usize = INSTANCE.len();
+
+/// The known fields of a server.
+pub fn fields() -> impl Iterator<Item = &'static str> {
+    INSTANCE.iter().map(|(name, ..)| *name)
+}
+
+/// The known fields of a data disk.
+pub fn disk_fields() -> impl Iterator<Item = &'static str> {
+    DISK.iter().map(|(name, ..)| *name)
+}
+
 /// Whether status keeps this value of a server's field: a known field keeps only values of its type.
 pub fn keeps(field: &str, value: &Value) -> bool {
     is_kept(INSTANCE, field, value)

@@ -1,7 +1,7 @@
 //! The fields of a server whose change counts as a change of the server.
 //!
-//! A service may add fields that change continuously (traffic, load, days left). So only the fields below are compared: those
-//! that the operator acts on, and those that status keeps current. Status shows the others as of the last change.
+//! A service may add fields that change continuously (traffic, load, days left). So only the fields of the
+//! specification that do not move are compared, and the time of expiry. Status shows the others as of the last change.
 
 use crate::api::detail;
 use serde_json::{Map, Value};
@@ -9,64 +9,29 @@ use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::IpAddr;
 
-/// The compared fields. The specification's `usedFlow` and `snapshotNum` change continuously and are not included.
-const COMPARED: [&str; 37] = [
-    "ecsResourceUUID",
-    "instanceName",
-    "ecsStatus",
-    "ecsPendingStatus",
-    "cpu",
-    "giftCpu",
-    "memory",
-    "instanceSeries",
-    "bandwidth",
-    "bandwidthType",
-    "freeFlow",
-    "limitFlow",
-    "internetChargeType",
-    "networkType",
-    "internalIpAddress",
-    "publicIpAddress",
-    "publicIpResourceUUID",
-    "secondaryPublicIpInfoList",
-    "systemDiskResourceUUID",
-    "systemDiskCategory",
-    "systemDiskSize",
-    "dataDiskSize",
-    "dataDiskInfoList",
-    "imageResourceUUID",
-    "imageName",
-    "imageType",
-    "osDistroVersion",
-    "sysAccount",
-    "supportIpv6",
-    "supportSsh",
-    "ifAttachable",
-    "regionCode",
-    "regionName",
-    "zoneCode",
-    "zoneName",
-    "createTime",
-    "expireTime",
-];
-
-/// The compared fields of an element of `dataDiskInfoList`.
-const COMPARED_OF_A_DISK: [&str; 3] = ["dataDiskResourceUUID", "dataDiskCategory", "dataDiskSize"];
+/// The fields of the specification that move by themselves, of a server and of a disk.
+const MOVING: [&str; 2] = ["usedFlow", "snapshotNum"];
+/// A field that the specification lacks, and that the operator reports.
+const EXPIRY: &str = "expireTime";
 
 /// A set of compared fields: one bit for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerFields(u64);
 
-const _: () = assert!(COMPARED.len() <= 64, "a bit for each field");
+const _: () = assert!(
+    detail::FIELDS < 64,
+    "a bit for each field, and one for EXPIRY"
+);
 
 impl ServerFields {
     /// All compared fields.
-    pub const ALL: Self = Self(u64::MAX >> (64 - COMPARED.len()));
+    pub fn all() -> Self {
+        Self(compared().fold(0, |set, (bit, _)| set | 1 << bit))
+    }
 
     /// The compared fields that an object has.
     pub fn of(object: &Map<String, Value>) -> Self {
-        let bits = COMPARED.iter().enumerate();
-        let present = bits.filter(|(_, field)| object.contains_key(**field));
+        let present = compared().filter(|(_, field)| object.contains_key(*field));
         Self(present.fold(0, |set, (bit, _)| set | 1 << bit))
     }
 
@@ -93,9 +58,14 @@ impl ServerFields {
     }
 
     fn names(self) -> impl Iterator<Item = &'static str> {
-        let bits = COMPARED.iter().enumerate();
-        bits.filter_map(move |(bit, field)| (self.0 & 1 << bit != 0).then_some(*field))
+        compared().filter_map(move |(bit, field)| (self.0 & 1 << bit != 0).then_some(field))
     }
+}
+
+/// The compared fields, each with its bit.
+fn compared() -> impl Iterator<Item = (usize, &'static str)> {
+    let all = detail::fields().chain([EXPIRY]).enumerate();
+    all.filter(|(_, field)| !MOVING.contains(field))
 }
 
 /// The disks of a list as a set, since the service may list them in any order.
@@ -105,7 +75,7 @@ fn disks(list: &Value) -> BTreeSet<u64> {
         .filter(|disk| disk.is_object())
         .map(|disk| {
             let mut hasher = DefaultHasher::new();
-            for field in COMPARED_OF_A_DISK {
+            for field in detail::disk_fields().filter(|field| !MOVING.contains(field)) {
                 let value = disk.get(field);
                 let value = value.filter(|value| detail::keeps_of_a_disk(field, value));
                 hash_plain(value.unwrap_or(&Value::Null), &mut hasher);
@@ -142,7 +112,7 @@ mod tests {
     use serde_json::json;
 
     fn digest(object: &Value) -> u64 {
-        ServerFields::ALL.digest(object.as_object().unwrap())
+        ServerFields::all().digest(object.as_object().unwrap())
     }
 
     #[test]
@@ -159,7 +129,7 @@ mod tests {
 
     #[test]
     fn every_compared_field_is_a_change() {
-        for field in COMPARED {
+        for (_, field) in compared() {
             let address = json!(["203.0.113.9"]);
             let disk = json!([{"dataDiskSize": 20}]);
             let mut values = [address, disk, json!("another"), json!(7), json!(true)].into_iter();

@@ -1,13 +1,13 @@
 //! The TLS settings of an Account: trusted authorities and client certificate.
 
-use super::trust::{Time, Trust, time_of};
+use super::trust::{Trust, check_time};
 use crate::runtime::tls::{certificates, provider};
 use rustls::client::Resumption;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{PrivateKeyDer, UnixTime};
 use rustls::sign::CertifiedKey;
-use rustls::{ClientConfig, InconsistentKeys, RootCertStore};
+use rustls::{CertificateError, ClientConfig, InconsistentKeys, RootCertStore};
 use secrecy::{ExposeSecret, SecretString};
 use sha2::{Digest, Sha256};
 use std::fmt;
@@ -183,7 +183,7 @@ fn trust(bundle: &str, now: UnixTime) -> Result<Trust, TlsError> {
     let certificates = certificates(bundle).map_err(|_| TlsError::AuthorityInvalid)?;
     for certificate in &certificates {
         // A bundle may contain expired authorities next to the current ones: one that is still valid suffices.
-        let is_expired = time_of(certificate, now) == Some(Time::Expired);
+        let is_expired = check_time(certificate, now) == Err(CertificateError::Expired);
         is_any_in_time |= !is_expired;
         roots
             .add(certificate.clone())
@@ -216,11 +216,11 @@ fn identity(
         rustls::Error::InvalidCertificate(_) => TlsError::NoCertificate,
         _ => TlsError::KeyInvalid,
     })?;
-    match time_of(&first, now) {
-        Some(Time::Expired) => Err(TlsError::CertificateExpired),
-        Some(Time::NotYet) => Err(TlsError::CertificateNotYet),
+    match check_time(&first, now) {
+        Err(CertificateError::Expired) => Err(TlsError::CertificateExpired),
+        Err(CertificateError::NotValidYet) => Err(TlsError::CertificateNotYet),
         // The service checks the encoding.
-        Some(Time::Malformed) | None => Ok(certified),
+        Err(_) | Ok(()) => Ok(certified),
     }
 }
 

@@ -106,16 +106,9 @@ fn verify_trusted(
     now: UnixTime,
 ) -> Result<ServerCertVerified, Error> {
     let parsed = ParsedCertificate::try_from(certificate)?;
-    match time_of(certificate, now) {
-        Some(Time::Expired) => return Err(CertificateError::Expired.into()),
-        Some(Time::NotYet) => return Err(CertificateError::NotValidYet.into()),
-        Some(Time::Malformed) => return Err(CertificateError::BadEncoding.into()),
-        None => {}
-    }
-    match is_for_servers(certificate) {
-        Ok(true) => {}
-        Ok(false) => return Err(CertificateError::InvalidPurpose.into()),
-        Err(_) => return Err(CertificateError::BadEncoding.into()),
+    check_time(certificate, now)?;
+    if !is_for_servers(certificate).map_err(|_| CertificateError::BadEncoding)? {
+        return Err(CertificateError::InvalidPurpose.into());
     }
     verify_server_name(&parsed, name)?;
     Ok(ServerCertVerified::assertion())
@@ -153,34 +146,30 @@ fn parts(contents: &[u8]) -> der::Result<Vec<AnyRef<'_>>> {
     Ok(parts)
 }
 
-/// The reason why a certificate is not valid now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Time {
-    Expired,
-    NotYet,
-    /// The certificate or its time is malformed.
-    Malformed,
-}
-
 /// Checks the validity period of a certificate. webpki checks the time first, then the purpose, and then looks for an issuer,
 /// of which it gets none here.
-pub(super) fn time_of(certificate: &CertificateDer<'_>, now: UnixTime) -> Option<Time> {
+///
+/// # Errors
+/// `Expired`, `NotValidYet`, or `BadEncoding` if the certificate or its time is malformed.
+pub(super) fn check_time(
+    certificate: &CertificateDer<'_>,
+    now: UnixTime,
+) -> Result<(), CertificateError> {
     use webpki::Error;
-    let Ok(certificate) = EndEntityCert::try_from(certificate) else {
-        return Some(Time::Malformed);
-    };
+    let certificate =
+        EndEntityCert::try_from(certificate).map_err(|_| CertificateError::BadEncoding)?;
     let purpose = KeyUsage::server_auth();
     match certificate.verify_for_usage(&[], &[], &[], now, purpose, None, None) {
-        Err(Error::CertExpired { .. }) => Some(Time::Expired),
-        Err(Error::CertNotValidYet { .. }) => Some(Time::NotYet),
+        Err(Error::CertExpired { .. }) => Err(CertificateError::Expired),
+        Err(Error::CertNotValidYet { .. }) => Err(CertificateError::NotValidYet),
         Ok(_)
         | Err(
             Error::UnknownIssuer
             | Error::CaUsedAsEndEntity
             | Error::EmptyEkuExtension
             | Error::RequiredEkuNotFoundContext(_),
-        ) => None,
-        Err(_) => Some(Time::Malformed),
+        ) => Ok(()),
+        Err(_) => Err(CertificateError::BadEncoding),
     }
 }
 

@@ -259,7 +259,7 @@ pub(super) fn differs(former: &InstanceStatus, next: &InstanceStatus) -> bool {
         core.last_observed_time = None;
         core.package = None;
         let detail = std::mem::take(&mut core.detail);
-        (ServerFields::ALL.digest(&detail), core)
+        (ServerFields::all().digest(&detail), core)
     };
     core(former) != core(next)
 }

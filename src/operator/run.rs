@@ -296,7 +296,7 @@ async fn cluster_id(client: &Client, stop: &CancellationToken) -> Result<String,
                     .uid()
                     .ok_or_else(|| "namespace kube-system has no UID".to_owned());
             }
-            Err(error) if error.category() == "forbidden" => {
+            Err(error) if error.is_want_of_right() => {
                 return Err(format!(
                     "{error}: allow get of namespace kube-system (deploy/shared has the role), or set --cluster-id"
                 ));

@@ -13,7 +13,7 @@ use crate::runtime::{KubeError, Obstacle};
 use crate::session::Content;
 use data_encoding::BASE64;
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::{Patch, PostParams};
+use kube::api::{ObjectMeta, Patch, PostParams};
 use kube::{Api, ResourceExt};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Map, Value, json};
@@ -172,13 +172,7 @@ pub(super) async fn create(
             // The reconcile that waits for a login is triggered by the watch event of the new Secret, so that event must count as
             // news.
             if !managed.is_login() {
-                note(
-                    context,
-                    facts,
-                    &managed.name,
-                    meta.uid,
-                    meta.resource_version,
-                );
+                note(context, facts, managed, meta);
             }
             Ok(())
         }
@@ -219,14 +213,7 @@ pub(super) async fn patch(
     context.metrics.kube_write("secret", result);
     match written {
         Ok(object) => {
-            let meta = object.metadata;
-            note(
-                context,
-                facts,
-                &managed.name,
-                meta.uid,
-                meta.resource_version,
-            );
+            note(context, facts, managed, object.metadata);
             Ok(())
         }
         Err(error) if error.is_conflict() || error.is_not_found() => Err(NotWritten::Stale),
@@ -235,15 +222,9 @@ pub(super) async fn patch(
 }
 
 /// Records the version in the answer to our own write.
-fn note(
-    context: &Context,
-    facts: &Facts,
-    name: &str,
-    uid: Option<String>,
-    version: Option<String>,
-) {
-    let secret = ObjectKey::new(&facts.key.namespace, name);
-    if let (Some(uid), Some(version)) = (uid, version) {
+fn note(context: &Context, facts: &Facts, managed: &Managed<'_>, written: ObjectMeta) {
+    let secret = ObjectKey::new(&facts.key.namespace, &managed.name);
+    if let (Some(uid), Some(version)) = (written.uid, written.resource_version) {
         context.secrets.wrote(secret, &uid, &version);
     }
 }
