@@ -1,4 +1,4 @@
-//! An Instance's ordinary life: created, ready, deleted, alone or with its namespace.
+//! The ordinary life of an Instance: created, ready, deleted, alone or with its namespace.
 
 use crate::support::{
     Setup, abnormal, condition, create_calls, delete, eventually, instance, instance_by_key,
@@ -75,7 +75,7 @@ async fn an_object_has_conditions_before_an_operator_has_seen_it() {
     world.finish().await;
 }
 
-/// The service shows the public address so long after the server is ready. Quiet listings are a minute apart.
+/// The service shows the public address this long after the server is ready. Quiet listings are a minute apart.
 const ADDRESS_LATE: Duration = Duration::from_secs(8);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -168,7 +168,7 @@ async fn an_instance_becomes_one_server_and_its_status_tells_all_of_it() {
         world.sim.world(|w| w.password_of(&server.id)).as_deref(),
         Some(crate::support::World::PASSWORD)
     );
-    // Two listings at the pace of running operations: what they show must not shake what was seen.
+    // Long enough for two listings at the pace of running operations, which must not change the observed state.
     stays("it is Ready", Duration::from_secs(11), async || {
         let now = world.get("web-1").await;
         if now.status == ready.status {
@@ -224,13 +224,13 @@ async fn a_deleted_instance_leaves_no_server() {
     let server = world.only_server(&ready);
     world.delete("web").await;
     world.gone("web").await;
-    // The object may go only after the server: no waiting here.
+    // The object may only be removed after the server, so the test does not wait here.
     assert_eq!(world.sim.live_servers(), []);
     assert_eq!(world.sim.ledger().count("/instance/release"), 1);
     for reason in ["Created", "Available", "Released"] {
         eventually(&format!("an Event tells {reason}"), async || {
             let mut events = world.events(reason).await;
-            // The Account is available too.
+            // The Account has an Event with this reason, too.
             events.retain(|e| {
                 e.regarding.as_ref().and_then(|r| r.kind.as_deref()) == Some("Instance")
             });
@@ -322,7 +322,7 @@ async fn a_deleted_namespace_goes_with_all_its_servers_although_secret_and_accou
         world.ready(name).await;
     }
     assert_eq!(world.sim.live_servers().len(), 3);
-    // The namespace controller takes kinds in no order; the worst one is made certain here.
+    // The namespace controller deletes kinds in any order; the test enforces the worst one.
     delete(&world.secrets(), "cloud-token").await;
     delete(&world.secrets(), "login").await;
     delete(&world.accounts(), "default").await;

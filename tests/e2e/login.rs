@@ -1,5 +1,5 @@
-//! Logins that the operator makes and keeps: the Secret before the server, another password in its time, what a client needs
-//! to connect. What the service has is asked of the service.
+//! Logins that the operator generates and stores: the Secret before the server, rotation, and the data that a client needs to
+//! connect. The tests ask the service for the true password.
 
 mod connection;
 mod examples;
@@ -27,21 +27,21 @@ use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// An Instance whose password the operator makes.
+/// An Instance whose password the operator generates.
 fn generated(name: &str) -> Value {
     let mut manifest = instance(name);
     manifest["spec"]["login"] = json!({"generate": {}});
     manifest
 }
 
-/// The same, and another one every hour.
+/// An Instance whose generated password is rotated every hour.
 pub(crate) fn hourly(name: &str) -> Value {
     let mut manifest = generated(name);
     manifest["spec"]["login"]["generate"]["rotateEvery"] = json!("1h");
     manifest
 }
 
-/// The texts of a Secret.
+/// The content of a Secret as text.
 fn texts(secret: &Secret) -> BTreeMap<String, String> {
     let data = secret.data.clone().unwrap_or_default();
     data.into_iter()
@@ -49,7 +49,7 @@ fn texts(secret: &Secret) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// What stands in a Secret.
+/// The content of a Secret in the cluster.
 pub(crate) async fn read(world: &World, name: &str) -> BTreeMap<String, String> {
     texts(
         &insist("read it", async || world.secrets().get(name).await)
@@ -62,7 +62,7 @@ fn server_password(world: &World, instance: &Instance) -> String {
     password_of(world, &world.only_server(instance).id).unwrap()
 }
 
-/// Whether the Secret shows the password that the server has as the one in force, and none that waits.
+/// Asserts that the Secret shows the server's password as the one in effect, and no pending one; returns the content.
 async fn agrees(world: &World, instance: &Instance, secret: &str) -> BTreeMap<String, String> {
     let held = read(world, secret).await;
     let has = server_password(world, instance);
@@ -74,8 +74,8 @@ async fn agrees(world: &World, instance: &Instance, secret: &str) -> BTreeMap<St
     held
 }
 
-/// As if the password had been made so long ago, and the operator itself had written that: it need not be set once more, also
-/// by a process that knows no password.
+/// Makes the password look this old, as if the operator itself had written that, so that the password need not be set again,
+/// not even by a process without memory.
 pub(crate) async fn age(world: &World, secret: &str, hours: i64) {
     let secrets = world.secrets();
     let meta = insist("read it", async || secrets.get_metadata(secret).await);
@@ -91,7 +91,7 @@ pub(crate) async fn age(world: &World, secret: &str, hours: i64) {
     let aged = insist("it is aged", async || {
         tries += 1;
         match secrets.patch_metadata(secret, &params, &patch).await {
-            // Another version stands: that of an earlier try whose answer was lost.
+            // The version has changed: by an earlier attempt, whose answer was lost.
             Err(kube::Error::Api(status)) if status.code == 409 && tries > 1 => Ok(()),
             aged => aged.map(|_| ()),
         }
@@ -99,7 +99,7 @@ pub(crate) async fn age(world: &World, secret: &str, hours: i64) {
     aged.await.unwrap();
 }
 
-/// When the password of a Secret was made, as the Secret tells it.
+/// When the password of a Secret was generated, according to the Secret.
 async fn rotated_at(world: &World, secret: &str) -> Timestamp {
     let secrets = world.secrets();
     let meta = insist("read it", async || secrets.get_metadata(secret).await);
@@ -108,7 +108,7 @@ async fn rotated_at(world: &World, secret: &str) -> Timestamp {
         .unwrap()
 }
 
-/// The version of a Secret that stands, as status tells it.
+/// The current version of a Secret, in the format of status.
 async fn version(world: &World, secret: &str) -> String {
     let secrets = world.secrets();
     let meta = insist("read it", async || secrets.get_metadata(secret).await);
@@ -117,7 +117,7 @@ async fn version(world: &World, secret: &str) -> String {
     format!("{secret}/password/{uid}/{version}")
 }
 
-/// Waits until the Instance is Ready with the password of the version that stands.
+/// Waits until the Instance is Ready with the password of the current version.
 async fn in_force(world: &World, name: &str, secret: &str) -> Instance {
     eventually("what stands is in force", async || {
         let (web, version) = (world.get(name).await, version(world, secret).await);
@@ -184,7 +184,7 @@ async fn login_a_password_is_made_before_the_server_and_owned_by_the_instance() 
     world.restart().await;
     world.ready("web").await;
     quiet_all(&world).await;
-    // It goes with its Instance: the operator deletes nothing in Kubernetes.
+    // It is garbage-collected with its Instance: the operator deletes nothing in Kubernetes.
     world.delete("web").await;
     world.gone("web").await;
     eventually("the Secret is collected", async || {
@@ -202,7 +202,7 @@ async fn login_a_password_is_made_before_the_server_and_owned_by_the_instance() 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn login_a_secret_of_somebody_else_is_neither_used_nor_changed() {
     let world = Setup::default().begin("foreign-login").await;
-    // Nobody's, and another Instance's.
+    // A Secret without an owner, and one of another Instance.
     let owner = |uid: &str| {
         json!([{
             "apiVersion": "cloudserver.dev/v1alpha1", "kind": "Instance", "name": "theirs", "uid": uid,
@@ -263,7 +263,7 @@ async fn login_an_edited_secret_changes_the_password_and_a_failure_keeps_the_old
         reason: "no such account".to_owned(),
     };
     let rule = Rule::on(path_of(Verb::ModifyPassword), Act::Task(fails));
-    // Twice: after the second failure a minute passes, in which there is time to look.
+    // Twice: after the second failure the operator waits a minute, which gives the test time to check.
     let rule = world.sim.fault(rule.times(2));
     edit(&world, "web-login", "password", World::NEW_PASSWORD).await;
     failed(&world, "web", "no such account").await;
@@ -271,14 +271,14 @@ async fn login_an_edited_secret_changes_the_password_and_a_failure_keeps_the_old
     assert!(world.sim.faults().hits(rule) >= 1);
     let held = read(&world, "web-login").await;
     assert_eq!(held["current"], first, "what the server has is not lost");
-    // Tried again by itself.
+    // The operator retries.
     let web = world.ready("web").await;
     let held = agrees(&world, &web, "web-login").await;
     assert_eq!(held["password"], World::NEW_PASSWORD);
     assert_eq!(held["previous"], first);
-    // The server has told by now how its account is called.
+    // By now the service has reported the name of the server's account.
     assert_eq!(held["username"], "root");
-    // One that is against the rules is told, and the old one stays.
+    // A password that violates the rules is reported, and the old one stays.
     edit(&world, "web-login", "password", "too short").await;
     let told = world.until_reason("web", "LoginPasswordInvalid").await;
     let message = &condition(&told, "Ready").unwrap().message;
@@ -322,7 +322,7 @@ async fn login_an_old_password_is_followed_by_another_one_and_no_secret_is_told(
     quiet_all(&world).await;
     for round in 0..2 {
         if round == 1 {
-            // A process that knows no password.
+            // A process without memory.
             world.restart().await;
         }
         let before = mark(&world, "web").await;
@@ -360,7 +360,7 @@ async fn login_a_rotation_that_fails_is_told_and_the_old_password_stays_in_force
         reason: "locked".to_owned(),
     };
     let rule = Rule::on(path_of(Verb::ModifyPassword), Act::Task(fails));
-    // Twice: after the second failure a minute passes, in which there is time to look.
+    // Twice: after the second failure the operator waits a minute, which gives the test time to check.
     world.sim.fault(rule.times(2));
     age(&world, "web-login", 2).await;
     failed(&world, "web", "locked").await;
@@ -419,7 +419,7 @@ async fn login_from_a_given_password_to_a_generated_one_and_back() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn login_by_key_sends_a_password_only_where_the_account_says_so() {
     let world = Setup::default().begin("login-key").await;
-    // An Account for each value keeps apart the requests that the operator sends at the same time.
+    // A separate Account for each value separates concurrent requests of the operator.
     for (account, value) in [("empty", "Empty"), ("random", "Random")] {
         world.account(account, world.sim.url()).await;
         let field = json!({"keyLoginPassword": value});
@@ -454,7 +454,7 @@ async fn login_by_key_sends_a_password_only_where_the_account_says_so() {
         ledger.calls("/instance/create")
     );
     drop(ledger);
-    // The simulator refuses a password that breaks a rule.
+    // The simulator refuses a password that violates a rule.
     for (name, has_password) in [
         ("plain", false),
         ("with-empty", false),

@@ -1,4 +1,4 @@
-//! Answers to a create that are lost, late, doubled or wrong: one server in the end, and nobody had to help.
+//! Lost, late, doubled or wrong answers to a create: in the end there is one server, without human action.
 
 use crate::support::{PATIENCE, Setup, World, create_calls, eventually, failed, instance};
 use cloud_simulator::faults::{Act, Rule, When};
@@ -132,7 +132,7 @@ async fn of_two_servers_from_a_doubled_request_the_recorded_one_stays() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_create_executed_late_and_its_successor_end_as_one_server() {
-    // Later than the settling time (2 s) and the two listings: believed not to happen any more, and bought again.
+    // Later than the settling time (2 s) and the two listings: assumed not to take effect any more, and bought again.
     let world = Setup::default().begin("late").await;
     world
         .sim
@@ -165,7 +165,8 @@ async fn a_create_executed_late_and_its_successor_end_as_one_server() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_create_executed_after_its_instance_is_gone_is_released() {
     let world = Setup::default().begin("late-gone").await;
-    // Something that never ends keeps the listing at the pace of running operations: the test need not wait five minutes.
+    // An operation that never ends keeps the listing at the pace of running operations, so that the test need not wait five
+    // minutes.
     world.sim.fault(
         Rule::on(CREATE, Act::Task(TaskScript::Never))
             .containing("busy")
@@ -177,7 +178,7 @@ async fn a_create_executed_after_its_instance_is_gone_is_released() {
         .wait_until(|w| w.servers().len() == 1, PATIENCE)
         .await
         .unwrap();
-    // Long against what a deletion takes: until it has settled, and been looked for, nothing is bought in its place.
+    // Long compared with a deletion: no replacement is bought until the create has settled and the server was looked for.
     world
         .change_account("default", json!({"settleSeconds": 30}))
         .await;
@@ -297,12 +298,12 @@ async fn a_server_released_at_the_console_is_reported_and_not_bought_again() {
             .message
             .contains(&server)
     );
-    // A restart knows no more than before, and buys nothing either.
+    // A new process knows no more than before, and buys nothing, either.
     let mut world = world;
     world.restart().await;
     world.until_reason("web", "ServerMissing").await;
     assert_eq!(create_calls(&world.sim), 2, "{}", world.ledger_text());
-    // It can be deleted all the same.
+    // It can still be deleted.
     world.delete("web").await;
     world.gone("web").await;
     let releases: Vec<_> = world

@@ -1,5 +1,5 @@
-//! The operator as users meet it: the real executable against a real kube-apiserver, with the rights of `deploy/`, and the
-//! service played by the simulator, whose ledger is the truth that is asserted on.
+//! The operator as users run it: the real executable against a real kube-apiserver, with the permissions of `deploy/`. The
+//! simulator stands in for the service, and the assertions use its ledger.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! Who reads metrics and probes: with TLS and a token that the apiserver knows, where that is asked for; and those who only hold
+//! Access to metrics and probes: optionally with TLS and a token that the apiserver knows; and clients that only hold
 //! connections.
 
 use crate::support::{Setup, World, eventually, kubectl};
@@ -13,7 +13,7 @@ const RIGHTS: &str = concat!(
     "/../../deploy/metrics-auth/rights.yaml"
 );
 
-/// A certificate for loopback, in two files; gives it in PEM.
+/// A certificate for loopback in two files; returns it as PEM.
 fn certify(folder: &Path) -> String {
     let key = KeyPair::generate().unwrap();
     let params = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
@@ -34,14 +34,14 @@ async fn run(arguments: &[&str]) -> String {
     .await
 }
 
-/// A ServiceAccount of the test's namespace, and a token of it.
+/// Creates a ServiceAccount in the test's namespace; returns a token of it.
 async fn service_account(world: &World, name: &str) -> String {
     let namespace = world.namespace.as_str();
     run(&["create", "serviceaccount", name, "-n", namespace]).await;
     run(&["create", "token", name, "-n", namespace]).await
 }
 
-/// Where metrics have a port of their own: it says so in its log.
+/// The address of the separate port for metrics, from the log.
 async fn metrics_address(world: &mut World) -> String {
     let operator = world.operator();
     eventually("the operator says where metrics are", async || {
@@ -115,7 +115,7 @@ async fn metrics_are_for_those_alone_whom_the_apiserver_lets_get_them() {
     assert_eq!(get(Some(&stranger)).await.0, StatusCode::FORBIDDEN);
     run(&["delete", "clusterrolebinding", &world.namespace]).await;
 
-    // The probes have no token, and their port tells nothing else.
+    // Probes have no token, and their port serves nothing else.
     let plain = Client::builder().no_proxy().build().unwrap();
     for (page, status) in [("livez", 200), ("readyz", 200), ("metrics", 404)] {
         let url = world.operator().url(page).await;

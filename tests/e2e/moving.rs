@@ -1,6 +1,6 @@
-//! Instances that come to another cluster: by the commands of `docs/operations/moving.md`, and without them.
+//! Instances that are moved to another cluster: by the commands of `docs/operations/moving.md`, and without them.
 //!
-//! One apiserver plays both clusters: which one it is the operator is told by `--cluster-id`.
+//! One apiserver stands in for both clusters: `--cluster-id` defines which one it is.
 
 use crate::support::{
     PLUGIN, Setup, World, create_calls, eventually, instance, is_for_now, on_path, posts,
@@ -13,7 +13,7 @@ use tokio::process::Command;
 
 const PAGE: &str = include_str!("../../docs/operations/moving.md");
 
-/// The commands of the page below the heading that begins so, as they are typed.
+/// The commands of the page below the heading with this beginning, as users type them.
 fn commands(heading: &str) -> Vec<&'static str> {
     let section = PAGE
         .split("\n## ")
@@ -22,7 +22,7 @@ fn commands(heading: &str) -> Vec<&'static str> {
     lines.filter_map(|line| line.strip_prefix("$ ")).collect()
 }
 
-/// A folder with kubectl, the plugin, and a kubeconfig in which both contexts are of the one apiserver.
+/// A folder with kubectl, the plugin, and a kubeconfig whose two contexts both refer to the one apiserver.
 fn workplace(world: &World) -> TempDir {
     let folder = TempDir::new().unwrap();
     let kubectl = world.shared.cluster.kubectl();
@@ -38,7 +38,7 @@ fn workplace(world: &World) -> TempDir {
     folder
 }
 
-/// Types a command in the namespace of the world, until the apiserver answered. Gives its status and what it printed.
+/// Runs a command in the namespace of the world until the apiserver answers. Returns its status and its output.
 async fn typed(world: &World, folder: &Path, command: &str) -> (Option<i32>, String) {
     let command = command.replace("team-a", &world.namespace);
     eventually("the command is answered", async || {
@@ -62,7 +62,7 @@ async fn typed(world: &World, folder: &Path, command: &str) -> (Option<i32>, Str
     .await
 }
 
-/// Types commands that all have to succeed; a plan may tell of changes in place.
+/// Runs commands that must all succeed; a plan may report changes in place.
 async fn all_typed(world: &World, folder: &Path, commands: &[&str]) {
     for command in commands {
         let (status, text) = typed(world, folder, command).await;
@@ -72,7 +72,7 @@ async fn all_typed(world: &World, folder: &Path, commands: &[&str]) {
     }
 }
 
-/// The old cluster: an operator that bought two servers and is stopped.
+/// The old cluster: an operator that bought two servers and was stopped.
 async fn old(setup: Setup, name: &str) -> (World, [String; 2]) {
     let setup = setup.own_ids().environment("CSO_CLUSTER_ID", "old");
     let mut world = setup.begin(name).await;
@@ -85,7 +85,7 @@ async fn old(setup: Setup, name: &str) -> (World, [String; 2]) {
     (world, ids)
 }
 
-/// Deletes the objects of the old cluster, and leaves the servers.
+/// Deletes the objects of the old cluster, and keeps the servers.
 async fn emptied(world: &World) {
     for name in ["web-1", "web-2"] {
         let held = r#"{"metadata":{"finalizers":null}}"#;
@@ -110,14 +110,14 @@ async fn a_fleet_moves_with_its_objects_and_keeps_its_servers() {
     let folder = workplace(&world);
     let commands = commands("With the objects");
     let (uid, commands) = commands.split_first().unwrap();
-    // The cluster that was played has no namespace of that UID.
+    // The fake cluster has no namespace with that UID.
     let (status, text) = typed(&world, folder.path(), uid).await;
     assert!(status == Some(0) && text.len() == 36, "{text}");
     let (save, bring) = commands.split_first().unwrap();
     all_typed(&world, folder.path(), &[save]).await;
     emptied(&world).await;
     let bought = create_calls(&world.sim);
-    // The operator of the new cluster, under the name of the old one.
+    // The operator of the new cluster, with the identity of the old one.
     world.start().await;
     let seq = world.sim.ledger().last_seq();
     all_typed(&world, folder.path(), bring).await;
@@ -144,7 +144,7 @@ async fn a_fleet_without_its_objects_is_imported_and_keeps_its_servers() {
     all_typed(&world, folder.path(), &commands).await;
     assert_kept(&world, &ids).await;
     assert_eq!(create_calls(&world.sim), bought);
-    // For programs, and once all have an Instance.
+    // The output for programs, once all have an Instance.
     let json = "kubectl cloudserver import --all --context new -n team-a -o json";
     let (status, text) = typed(&world, folder.path(), json).await;
     assert_eq!(status, Some(0), "{text}");
@@ -185,7 +185,7 @@ async fn a_copy_whose_server_is_still_there_is_reported_before_anything_is_bough
     for name in ["web-1", "web-2"] {
         world.until_reason(name, "BoughtElsewhere").await;
     }
-    // One is imported, the other one is meant as a copy.
+    // One is imported, and the other one is intended as a copy.
     let import = format!(r#"{{"spec":{{"import":{{"id":"{}"}}}}}}"#, ids[0]);
     world
         .run(

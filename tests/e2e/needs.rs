@@ -1,5 +1,5 @@
-//! What an Instance needs and does not find: said in a reason and in words that name the thing and the remedy, and mended
-//! without a restart. The others are not held up.
+//! Missing prerequisites of an Instance: reported with a reason and a message that names the object and the remedy, and fixed
+//! without a restart. Other Instances are not delayed.
 
 pub mod refusal;
 mod unclear;
@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use serde_json::json;
 use std::time::Duration;
 
-/// The kinds of the conditions and the message of Ready.
+/// The types of the conditions, and the message of Ready.
 async fn told(world: &World, name: &str, reason: &str) -> (Vec<String>, String) {
     let status = world.until_reason(name, reason).await.status.unwrap();
     let kinds = status
@@ -78,7 +78,7 @@ async fn a_missing_account_then_a_missing_token_then_a_missing_password_are_name
     assert_names(&message, &["login", "password", "create"]);
     assert_eq!(create_calls(&world.sim), 0);
 
-    // Another one, which needs no Secret, is not held up by this one.
+    // Another Instance, which needs no Secret, is not delayed by this one.
     world.apply(&instance_by_key("other")).await;
     world.ready("other").await;
     assert_eq!(reason(&world.get("web").await), "LoginSecretNotFound");
@@ -110,13 +110,13 @@ async fn a_refused_token_costs_few_calls_and_is_mended_by_the_secret() {
     world.apply(&instance("before")).await;
     world.ready("before").await;
     world.sim.set_token("default", "rotated-token").unwrap();
-    // The operator learns of it when it next has to call.
+    // The operator learns of it with its next call.
     let calls = world.sim.ledger().last_seq();
     for number in 0..5 {
         world.apply(&instance(&format!("web-{number}"))).await;
     }
     for number in 0..5 {
-        // The refusal of a create tells first, then the Account, which knows the remedy.
+        // The refusal of a create is reported first, then the Account's condition, which has the remedy.
         let names = |instance: &Instance| {
             condition(instance, "Ready").is_some_and(|ready| {
                 let message = &ready.message;
@@ -131,7 +131,7 @@ async fn a_refused_token_costs_few_calls_and_is_mended_by_the_secret() {
             .await;
         assert!(condition(&told, "Reconciling").is_some() && condition(&told, "Stalled").is_none());
     }
-    // Twenty seconds: long enough for a loop of retries to show.
+    // Twenty seconds: long enough to reveal a loop of retries.
     let told_at = world.sim.ledger().last_seq();
     stays(
         "few calls while the token is refused",
@@ -159,7 +159,7 @@ async fn a_refused_token_costs_few_calls_and_is_mended_by_the_secret() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_endpoint_that_is_not_there_holds_up_nobody_else_and_is_mended() {
     let world = Setup::default().begin("endpoint").await;
-    // Reserved, and nothing listens there.
+    // A reserved port without a listener.
     world.account("nowhere", "http://127.0.0.1:9").await;
     let mut manifest = instance("lost");
     manifest["spec"]["accountRef"] = json!({"name": "nowhere"});
@@ -188,14 +188,14 @@ async fn a_refused_create_tells_the_services_words_costs_little_and_is_mended_by
     assert_eq!(kinds, ["Stalled"]);
     assert_names(&message, &["404", "ImageResourceUUID", "does not exist"]);
     assert_eq!(world.sim.servers(), []);
-    // Until the refusal was told anything goes; from then on a minute may cost six calls and no write at all.
+    // Until the refusal is reported there is no limit; from then on a minute may cost six calls and no write at all.
     let (seen, since) = (world.sim.ledger().last_seq(), Timestamp::now());
     let minute = Duration::from_secs(60);
     let end = world.sim.world(|w| w.now()).plus(minute);
     stays("at most six calls", minute, async || {
         let ledger = world.sim.ledger();
         let calls = ledger.since(seen).into_iter();
-        // What comes after the minute, because the last look at it was slow, is not of it.
+        // Calls after the minute do not count, even if the last check was slow.
         let calls: Vec<_> = calls
             .filter(|call| call.at < end)
             .map(|e| format!("{} {}", e.at, e.path))
@@ -207,20 +207,20 @@ async fn a_refused_create_tells_the_services_words_costs_little_and_is_mended_by
         }
     })
     .await;
-    // The writes first: the next try is due about now, and its call must not be missed where its writes are counted.
+    // Count the writes first: the next attempt is due about now, and its call must count if its writes do.
     let writes = once(world.writes_since(since).await);
     let ledger = world.sim.ledger();
     let tries = ledger.since(seen);
     let tries = tries
         .iter()
         .filter(|call| call.path == path_of(Verb::Create));
-    // An intent and its end for each try; the one before that may still have to be closed.
+    // An intent and its end for each attempt; the previous attempt may still have to be closed.
     assert!(writes.len() <= 2 * tries.count() + 1, "{writes:#?}");
     assert!(
         writes.iter().all(|write| write.subresource != "status"),
         "a refusal that stays the same is told once: {writes:#?}"
     );
-    // Nothing was bought, so everything may be mended.
+    // Nothing was bought, so every field may be fixed.
     manifest["spec"]["image"]["id"] = json!(catalogue::example().image);
     manifest["spec"]["package"]["code"] = json!(catalogue::example().other_package);
     world.apply(&manifest).await;

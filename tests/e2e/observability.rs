@@ -1,4 +1,4 @@
-//! What a person runs the service by: the metrics of an operator that runs, the commands of the runbooks, the pieces for the
+//! Tools for people who run the service: the metrics of a running operator, the commands of the runbooks, the objects for the
 //! Prometheus Operator.
 
 mod prometheus;
@@ -17,7 +17,7 @@ fn path(inside: &str) -> PathBuf {
     Path::new(ROOT).join(inside)
 }
 
-/// A watch that fails is nothing that a healthy control plane gives.
+/// Metrics that a healthy control plane does not produce.
 const UNSEEN: [&str; 1] = ["cloud_server_operator_watch_errors_total"];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -25,7 +25,7 @@ async fn a_scrape_of_a_running_operator_is_whole_and_prometheus_takes_it() {
     let mut world = Setup::default().begin("observed").await;
     world.apply(&instance("web")).await;
     world.ready("web").await;
-    // An edit: whether a process saw an Instance come depends on when its term began.
+    // An edit, whose metric does not depend on when the process's term began.
     let mut stopped = instance("web");
     stopped["spec"]["powerState"] = json!("Stopped");
     world.apply(&stopped).await;
@@ -70,7 +70,7 @@ async fn a_scrape_of_a_running_operator_is_whole_and_prometheus_takes_it() {
     world.finish().await;
 }
 
-/// The commands of all runbooks. What needs Pods, or the Lease of an installation, cannot be asked for here.
+/// The commands of all runbooks, except those that need Pods or the Lease of an installation.
 fn commands() -> Vec<String> {
     let mut commands = Vec::new();
     for page in fs::read_dir(path("docs/runbooks")).unwrap() {
@@ -109,7 +109,7 @@ async fn what_runbooks_tell_to_type_is_answered() {
             .replace("NAMESPACE", &world.namespace)
             .replace("instance NAME", "instance web")
             .replace("account ACCOUNT", "account default")
-            // The columns of a table are named in capitals, too.
+            // The columns of a table have names in capitals, too.
             .replace(
                 &format!("{}:.metadata.namespace", world.namespace),
                 "NAMESPACE:.metadata.namespace",
@@ -117,7 +117,7 @@ async fn what_runbooks_tell_to_type_is_answered() {
         let words: Vec<&str> = typed.split(' ').collect();
         let output = kubectl(&words, "").await;
         let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-        // Whether something is allowed is an answer, whatever it is.
+        // For a question about permissions, both answers are valid.
         let is_no = command.starts_with("auth can-i") && text.trim() == "no";
         assert!(output.status.success() || is_no, "{command}: {text}");
         for field in columns(&command) {
@@ -128,7 +128,7 @@ async fn what_runbooks_tell_to_type_is_answered() {
     world.finish().await;
 }
 
-/// The fields that a command shows as columns: of one that is not there kubectl would show nothing, and not say so.
+/// The fields that a command shows as columns: kubectl shows a missing field as empty, without an error.
 fn columns(command: &str) -> Vec<String> {
     let Some((before, columns)) = command.split_once("custom-columns=") else {
         return Vec::new();
@@ -170,7 +170,7 @@ async fn the_pieces_for_the_prometheus_operator_are_rendered_from_one_source() {
     let dashboard = of("ConfigMap")["data"]["dashboard.json"].as_str();
     let file = fs::read_to_string(path("deploy/observability/dashboard.json")).unwrap();
     assert_eq!(dashboard, Some(file.as_str()));
-    // What it scrapes is what deploy/ runs.
+    // The PodMonitor scrapes the port that deploy/ defines.
     let deployment = &read("deploy/operator/deployment.yaml")[0]["spec"]["template"];
     let monitor = &of("PodMonitor")["spec"];
     assert_eq!(

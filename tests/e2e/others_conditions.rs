@@ -1,4 +1,4 @@
-//! Another controller keeps a condition of its own in the status of an Instance and of its Account, as the API conventions of
+//! Another controller has its own condition in the status of an Instance and of its Account, as the API conventions of
 //! Kubernetes allow.
 
 use crate::support::{
@@ -17,9 +17,9 @@ use tokio::task::JoinHandle;
 use tokio::time::interval;
 
 const TYPE: &str = "example.com/Paid";
-/// How often the other controller looks at its condition.
+/// How often the other controller checks its condition.
 const LOOKS: Duration = Duration::from_millis(20);
-/// Changes of the condition of the other controller in the window in which the operator has to write nothing.
+/// Changes of the other controller's condition in the window in which the operator must write nothing.
 const CHANGES: usize = 40;
 
 /// How the other controller writes.
@@ -31,7 +31,8 @@ enum Way {
     Replace,
 }
 
-/// The other controller: writes its condition as soon as that is missing, or is not alone in the list that it wrote.
+/// The other controller: it writes its condition as soon as the condition is missing, or is not the only one in the list that
+/// it wrote.
 struct Other {
     api: Api<DynamicObject>,
     kind: ApiResource,
@@ -74,7 +75,7 @@ impl Other {
         }
     }
 
-    /// Tries once to write its condition with this message.
+    /// Makes one attempt to write its condition with this message.
     async fn attempt(&self, message: &str) -> kube::Result<DynamicObject> {
         let condition = json!({
             "type": TYPE, "status": "False", "reason": "Unpaid", "message": message,
@@ -165,7 +166,7 @@ async fn a_condition_of_another_controller_stays_through_the_life_of_an_instance
         &world,
         &done(&world, "web", &before, &[Verb::Reinstall]).await,
     );
-    // The Account becomes unusable and usable again: its own conditions come and go.
+    // The Account becomes unusable and usable again: its own conditions are added and removed.
     world.secret("cloud-token", "token", "wrong").await;
     let accounts = world.accounts();
     let until_account = async |is_wanted: bool| {
@@ -198,7 +199,7 @@ async fn a_condition_of_another_controller_stays_through_the_life_of_an_instance
         "each condition was written once and never lost"
     );
 
-    // A condition that changes makes the operator neither write nor call.
+    // A change of that condition causes neither a write nor a call of the operator.
     eventually(
         "the operator has written nothing for five seconds",
         async || {

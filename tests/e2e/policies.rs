@@ -1,4 +1,5 @@
-//! What users let the operator do by itself, each feature from its manifest in `examples/`: the ledger tells what was called.
+//! The policies by which users restrict the operator, each feature with its manifest in `examples/`. The ledger shows the
+//! calls.
 
 mod deletion;
 mod holding;
@@ -20,33 +21,33 @@ fn path(file: &str) -> String {
     format!("{}/../../examples/{file}.yaml", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// An example of one manifest, to be changed before it is applied.
+/// An example with one manifest, which the test changes before it applies it.
 fn manifest(file: &str) -> Value {
     let text = std::fs::read_to_string(path(file)).unwrap();
     serde_saphyr::from_str(&text).unwrap()
 }
 
-/// Applies an example as it stands in its file.
+/// Applies an example without changes.
 async fn example(world: &World, file: &str) {
     let path = path(file);
     let apply = ["apply", "--server-side", "--field-manager=user"];
     world.run(&[&apply[..], &["-f", &path]].concat(), "").await;
 }
 
-/// A user edits fields of the spec; null takes one out.
+/// A user edits fields of the spec; null removes a field.
 async fn edit(world: &World, name: &str, spec: Value) {
     let patch = json!({"spec": spec}).to_string();
     let arguments = ["patch", "instance", name, "--type=merge", "-p", &patch];
     world.run(&arguments, "").await;
 }
 
-/// Deletes and does not wait.
+/// Deletes without waiting.
 async fn delete(world: &World, name: &str) {
     let arguments = ["delete", "instance", name, "--wait=false"];
     world.run(&arguments, "").await;
 }
 
-/// Waits until these operations have ended well since.
+/// Waits until these operations have succeeded since then.
 async fn have_ended(world: &World, name: &str, since: &Mark, verbs: &[Verb]) -> Instance {
     let instance = world
         .until(name, &format!("{verbs:?} ended"), |instance| {

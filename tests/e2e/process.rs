@@ -1,4 +1,4 @@
-//! The process: what it serves, how it ends, what it tells.
+//! The process: its pages, its end, its output.
 
 use crate::support::{
     EXECUTABLE, PATIENCE, PLUGIN, Setup, create_calls, eventually, instance, stays,
@@ -26,7 +26,7 @@ async fn metrics_are_openmetrics_and_count_what_was_done() {
             .rsplit_once(' ')
             .unwrap_or_else(|| panic!("no sample: {line:?}"));
         assert!(
-            // Ours, and those that dashboards for controllers and for any process know.
+            // The operator's own metrics, and the established ones for controllers and processes.
             [
                 "cloud_server_operator_",
                 "controller_runtime_",
@@ -48,7 +48,7 @@ async fn metrics_are_openmetrics_and_count_what_was_done() {
     world.finish().await;
 }
 
-/// No core of it is written, and whoever runs as the same user reads nothing of it.
+/// No core dump of it is written, and other processes of the same user cannot read its memory.
 #[tokio::test]
 async fn what_it_holds_in_memory_stays_there() {
     let as_nobody = |program: &str| {
@@ -128,10 +128,10 @@ fn the_definitions_that_are_printed_are_the_ones_in_the_repository() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_term_signal_while_a_create_is_in_flight_waits_for_its_receipt() {
-    // A grace that no stall of this machine outlasts.
+    // A grace period that no stall of this machine exceeds.
     let setup = Setup::default().environment("CSO_GRACE_SECONDS", "55");
     let mut world = setup.begin("term").await;
-    // More than once: which of the process's parts hears of the signal first is a matter of luck.
+    // Repeated, since it is random which part of the process notices the signal first.
     for name in ["web-1", "web-2", "web-3", "web-4", "web-5"] {
         let hold = world.sim.hold(
             Rule::on(
@@ -146,7 +146,7 @@ async fn a_term_signal_while_a_create_is_in_flight_waits_for_its_receipt() {
         world.apply(&instance(name)).await;
         hold.reached(PATIENCE).await.unwrap();
         world.operator().terminate();
-        // A second: longer than a process needs to end that waits for nothing.
+        // A second: longer than a process needs to end without waiting.
         stays(
             "it waits for the answer",
             Duration::from_secs(1),
@@ -178,7 +178,8 @@ async fn an_idle_operator_ends_at_once_on_a_term_signal() {
     let mut world = Setup::default().begin("term-idle").await;
     world.apply(&instance("web")).await;
     world.ready("web").await;
-    // Far below the 25 s of grace: nothing is running that would need them. The best of three, since a stall makes any late.
+    // Far below the grace period of 25 s, since no reconcile is running. The best of three, since a stall can delay any single
+    // one.
     let at_once = Duration::from_secs(15);
     let mut best = Duration::MAX;
     for _ in 0..3 {

@@ -1,5 +1,5 @@
-//! The specification leaves questions open. Whatever the service answers to them, several of them at once, a life of every
-//! operation has one effect for each, and leaves nothing behind. The ledger is the truth.
+//! The specification leaves questions open. For any combination of answers, a life with every operation has one effect for
+//! each, and leaves nothing behind. The assertions use the ledger.
 
 use crate::support::{
     Mark, Setup, World, at_rest, effects, ended, eventually, insist, instance, instance_by_key,
@@ -14,7 +14,7 @@ use cloud_simulator::readings::{
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// How an Instance logs in when it is bought; later it changes to the other way.
+/// The login with which an Instance is bought; later it changes to the other kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Born {
     ByPassword,
@@ -25,11 +25,11 @@ enum Born {
 struct Life {
     world: World,
     readings: Readings,
-    /// As the user wants it now.
+    /// The manifest as currently applied.
     manifest: Value,
-    /// Its one server.
+    /// The identifier of its server.
     id: String,
-    /// What each change cost in writes.
+    /// The number of writes that each change cost.
     writes: Vec<(Verb, usize)>,
 }
 
@@ -64,7 +64,7 @@ impl Life {
         mark(&self.world, "web").await
     }
 
-    /// Waits until a change has had these effects and no others, and rests.
+    /// Waits until a change has had exactly these effects, and the Instance is idle.
     async fn took(&mut self, before: Mark, verb: Verb, expected: &[&str]) -> Instance {
         let world = &self.world;
         let what = format!("{verb} with {expected:?}, and Ready");
@@ -87,14 +87,14 @@ impl Life {
         instance
     }
 
-    /// A verb of one call.
+    /// A verb with one call.
     async fn took_one(&mut self, before: Mark, verb: Verb, call: &str, expected: [&str; 2]) {
         self.took(before, verb, &expected).await;
         let posts = posts(&self.world, before.seq);
         assert_eq!(posts, [call], "{}", self.world.ledger_text());
     }
 
-    /// A reinstall of the running server, with what its reading asks for around it.
+    /// A reinstall of the running server, with the additional operations that its reading requires.
     async fn reinstalled(&mut self, before: Mark) -> Instance {
         let mut expected = Vec::new();
         if self.readings.reinstall_needs_stop {
@@ -115,7 +115,7 @@ impl Life {
         instance
     }
 
-    /// Detail is whole whatever the rows of the listing tell, and the listing is read.
+    /// The detail is complete regardless of the listing's rows, and the listing is read.
     async fn queried(&self) {
         let web = self.world.get("web").await;
         let status = web.status.as_ref().unwrap();
@@ -203,7 +203,7 @@ async fn life(test: &str, setup: Setup, readings: Readings, born: Born) {
     assert_eq!(world.sim.servers().len(), 1, "{}", world.ledger_text());
     quiet(&world, "web").await;
     println!("WRITES {test}: {:?}", life.writes);
-    // A reinstall that has the server stopped and started around it takes longer than 2 s, and three operations.
+    // A reinstall that requires the server to be stopped and started takes longer than 2 s and three operations.
     let most = if life.readings.reinstall_needs_stop {
         6
     } else {
@@ -291,7 +291,7 @@ lives! {
         reinstall_needs_stop = true;
 }
 
-/// All that clients report, but for the address that comes late: another write would be counted with the first change.
+/// All that clients report, except the late address: an additional write would be counted with the first change.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_life_as_clients_report_the_service() {
     let readings = Readings {

@@ -18,8 +18,8 @@ async fn one_ready(name: &str) -> (World, Instance, String) {
     (world, ready, server)
 }
 
-/// Ten seconds in which nothing may happen: twice the pause between two listings while something is in flight, so that a
-/// wrong conclusion from a listing would show.
+/// Asserts that nothing happens for ten seconds: twice the pause between two listings during an operation, so that a wrong
+/// conclusion from a listing would show.
 async fn nothing_else_happens(world: &World, posts: usize) {
     stays(
         "no call changes anything",
@@ -80,7 +80,7 @@ async fn a_wiped_status_comes_back_after_a_restart_too() {
     world.finish().await;
 }
 
-/// What `kubectl replace` of the bare manifest leaves: no finalizer, no annotation, but the status.
+/// Performs `kubectl replace` with the bare manifest, which removes finalizer and annotation but keeps the status.
 async fn replace_by_bare_manifest(world: &World) {
     let (done, text) = world
         .kubectl(&["replace", "-f", "-"], &instance("web").to_string())
@@ -144,7 +144,7 @@ async fn a_record_and_status_dropped_while_nobody_watched_are_rebuilt() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_copied_manifest_gets_a_server_of_its_own() {
     let (world, ready, server) = one_ready("copied").await;
-    // As `kubectl get -o yaml`, another name, `kubectl apply`: annotation and finalizer go with it.
+    // As by `kubectl get -o yaml`, a new name, and `kubectl apply`: the copy includes annotation and finalizer.
     let mut copy = serde_json::to_value(&ready).unwrap();
     copy["metadata"] = json!({
         "name": "copy",
@@ -167,7 +167,7 @@ async fn a_copied_manifest_gets_a_server_of_its_own() {
         (create_calls(&world.sim), world.sim.live_servers().len()),
         (2, 2)
     );
-    // The copy's end is not the original's.
+    // The deletion of the copy does not affect the original.
     world.delete("copy").await;
     world.gone("copy").await;
     let live: Vec<_> = world.sim.live_servers().into_iter().map(|s| s.id).collect();
@@ -179,7 +179,7 @@ async fn a_copied_manifest_gets_a_server_of_its_own() {
 async fn a_restored_backup_finds_its_server_again() {
     let (mut world, ready, server) = one_ready("restored").await;
     world.kill();
-    // The cluster lost the object and a backup brings it back: same name, another UID, the record in its annotation.
+    // The cluster lost the object and it is restored from a backup: same name, another UID, the record in its annotation.
     let patch = r#"[{"op":"remove","path":"/metadata/finalizers"}]"#;
     world.delete("web").await;
     world
@@ -227,7 +227,7 @@ async fn a_namesake_of_a_deleted_instance_gets_a_server_of_its_own() {
     world.finish().await;
 }
 
-/// The credential of an Instance's record.
+/// The credential in an Instance's record.
 async fn credential(world: &World, name: &str) -> String {
     let object = world.get(name).await;
     let record: Value = serde_json::from_str(&object.annotations()[BINDING]).unwrap();

@@ -1,4 +1,4 @@
-//! Things of the service by name or filter: what is bought, what stays, what is told, what it costs.
+//! References by name or filter: the purchase, later changes, messages, and costs.
 
 use crate::support::{
     Mark, Setup, World, at_rest, condition, done, eventually, instance, is_ready, mark, outline,
@@ -14,7 +14,7 @@ mod lists;
 mod rules;
 mod told;
 
-/// The lists that selectors are looked up in.
+/// The lists in which selectors are resolved.
 const LISTS: [&str; 5] = [
     "/region/list",
     "/package/list",
@@ -26,7 +26,7 @@ const IMAGES: &str = "/image/list";
 const UBUNTU: &str = "Ubuntu 24.04 LTS";
 const DEBIAN: &str = "Debian 12";
 
-/// The example manifest, as it stands in the repository, under another name.
+/// The example manifest from the repository, under another name.
 fn by_name(name: &str) -> Value {
     let path = concat!(
         env!("CARGO_MANIFEST_DIR"),
@@ -38,16 +38,16 @@ fn by_name(name: &str) -> Value {
     manifest
 }
 
-/// An Instance whose image alone is asked for by name.
+/// An Instance with only the image selected by name.
 fn named_image(name: &str, image: &str) -> Value {
     with(name, |spec| spec["image"] = json!({"name": image}))
 }
 
-/// Calls of the lists since.
+/// Calls of the lists since then.
 fn looks(world: &World, since: u64) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for entry in world.sim.ledger().since(since) {
-        // The Account's readiness is asked for by one row of the key pairs.
+        // The probe of the Account requests one row of the key pairs.
         let is_probe = entry.request.to_string().contains("\"pageSize\":\"1\"");
         if LISTS.contains(&entry.path.as_str()) && !is_probe {
             *counts.entry(entry.path.clone()).or_default() += 1;
@@ -56,12 +56,12 @@ fn looks(world: &World, since: u64) -> BTreeMap<String, usize> {
     counts
 }
 
-/// The provider's image of that name, once more.
+/// Adds another image of the provider with that name.
 fn another(world: &World, name: &str, id: &str) {
     another_called(world, name, id, name);
 }
 
-/// The provider's image of that name, once more under another one.
+/// Adds a copy of the provider's image under another name.
 fn another_called(world: &World, name: &str, id: &str, called: &str) {
     world.sim.world(|service| {
         let catalogue = service.catalogue_mut();
@@ -177,7 +177,7 @@ async fn another_image_of_the_same_name_reinstalls_nothing_and_another_name_does
     let example = catalogue::example();
     another(&world, UBUNTU, "img-newer");
     withdraw(&world, example.image);
-    // Not after a restart, nor for an edit of something else.
+    // Neither after a restart, nor for an edit of another field.
     world.restart().await;
     let labelled = with("web", |spec| {
         spec["image"] = json!({"name": UBUNTU});
@@ -194,7 +194,7 @@ async fn another_image_of_the_same_name_reinstalls_nothing_and_another_name_does
     assert_eq!(at_rest(&world, &changed).image, example.other_image);
     assert_eq!(resolved(&changed, "image"), example.other_image);
     let writes = written(&world, "web", &before).await;
-    // On a busy machine an acknowledgement may be overtaken once.
+    // On a busy machine an acknowledgement may lose a race once.
     let (refused, taken): (Vec<_>, Vec<_>) = writes.iter().partition(|said| said.ends_with("422"));
     assert!(taken.len() <= 4 && refused.len() <= 1, "{writes:?}");
     quiet(&world, "web").await;
@@ -288,8 +288,8 @@ async fn a_status_of_an_older_version_is_told_its_package_once() {
     quiet(&world, "web").await;
     let writes = written(&world, "web", &before).await;
     assert_eq!(writes.len(), 1, "{writes:?}");
-    // An older CustomResourceDefinition has the apiserver drop the field, as somebody does here who takes it out after it was
-    // told: nobody writes it for ever.
+    // With an older CustomResourceDefinition the apiserver drops the field, like the user here who removes it after it was
+    // written: the operator does not write it again and again.
     world.run(&patch, "").await;
     world
         .until("web", "is told it by this process", |web| {

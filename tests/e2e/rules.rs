@@ -1,4 +1,4 @@
-//! What a user meets at kubectl: the rules and their messages, columns, short names, the schema's own explanations.
+//! The user's view through kubectl: the rules and their messages, columns, short names, the schema's descriptions.
 
 mod cases;
 mod login;
@@ -27,7 +27,7 @@ fn changed(path: &str, value: Value) -> Value {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_the_service_cannot_change_is_refused_with_the_remedy_once_a_server_exists() {
     let world = Setup::default().bare().begin("immutable").await;
-    // No server yet: a typing error can be mended.
+    // Without a server, a typing error can be fixed.
     world
         .apply(&changed("/spec/package/code", json!("c1m1-mistyped")))
         .await;
@@ -72,7 +72,7 @@ async fn what_the_service_cannot_change_is_refused_with_the_remedy_once_a_server
         &["spec.accountRef cannot be changed", "another account", new],
     )
     .await;
-    // What may change does.
+    // Mutable fields can be changed.
     world
         .apply(&changed(
             "/spec/login",
@@ -90,7 +90,7 @@ async fn columns_short_names_and_category_show_what_matters() {
     let status = ready.status.unwrap();
     let example = catalogue::example();
 
-    // One whose package is asked for by what it is, one that has no server yet, and one for which nothing fits.
+    // One with a package filter, one without a server yet, and one whose filter matches nothing.
     let fits = with("fits", |spec| {
         spec["package"] = json!({"cpu": 1, "memory": 2, "chargeMode": "PayByTraffic"});
     });

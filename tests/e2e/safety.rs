@@ -1,4 +1,4 @@
-//! Missing is not gone: wrong, empty and refused answers release nothing, buy nothing and forget nothing.
+//! Missing is not gone: after wrong, empty and refused answers the operator releases nothing, buys nothing and forgets nothing.
 
 use crate::support::{
     PATIENCE, Setup, World, condition, create_calls, eventually, instance, is_ready, outline, stays,
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 const ANOTHER: &str = "token-of-another-account";
 
-/// Long enough for four listings at the pace of running operations (5 s): a wrong conclusion from them would show.
+/// Long enough for four listings at the pace of running operations (5 s), so that a wrong conclusion from them would show.
 const WINDOW: Duration = Duration::from_secs(20);
 
 async fn ready_fleet(world: &World, names: &[&str]) {
@@ -45,7 +45,7 @@ async fn a_token_of_another_account_confirms_no_release() {
     };
     world.sim.wait_ledger(taken, PATIENCE).await.unwrap();
     world.delete("web").await;
-    // That account knows no such server, and its listing is empty and complete: true, and about somebody else.
+    // That account has no such server, and its listing is empty and complete: true, but about another account.
     stays(
         "the Instance is held and its server lives",
         WINDOW,
@@ -77,7 +77,7 @@ async fn an_empty_listing_makes_nobody_buy_or_forget() {
         world.sim.ledger().mutating().len(),
         world.writes().await.len(),
     );
-    // A restart, so that the first thing that is seen is the empty listing.
+    // A restart, so that the first observation is the empty listing.
     world.restart().await;
     stays("nothing is changed anywhere", WINDOW, async || {
         let now = world.sim.ledger().mutating().len();
@@ -145,7 +145,7 @@ async fn a_service_that_was_away_is_found_again_without_a_restart() {
     for name in ["web-1", "web-2", "web-3"] {
         world.apply(&instance(name)).await;
     }
-    // Ten seconds away: several tries of each.
+    // Unavailable for ten seconds: several attempts of each.
     stays("nothing is bought", Duration::from_secs(10), async || {
         if world.sim.servers().len() == 1 {
             Ok(())
@@ -172,7 +172,7 @@ async fn a_record_that_somebody_edited_stops_everything_until_it_is_taken_away()
     let world = Setup::default().begin("forged").await;
     ready_fleet(&world, &["web"]).await;
     let server = world.only_server(&world.get("web").await).id;
-    // With a character that the apiserver escapes in its own JSON: a patch that tests for it as it is never fits.
+    // With a character that the apiserver escapes in its own JSON: a patch that tests for the unescaped value never matches.
     let edit = format!("{BINDING}={{\"id\":\"<ecs-forged>\"}}");
     let (done, text) = world
         .kubectl(&["annotate", "--overwrite", "instance", "web", &edit], "")
@@ -200,7 +200,7 @@ async fn a_record_that_somebody_edited_stops_everything_until_it_is_taken_away()
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_operator_that_crashes_again_and_again_buys_each_server_once() {
     let mut world = Setup::default().tasks(1_000).begin("crashes").await;
-    // Some answers are lost as well, so that recoveries are interrupted, too.
+    // Some answers are lost as well, so that recoveries are also interrupted.
     world.sim.fault(
         Rule::on(
             "/instance/create",
@@ -215,7 +215,7 @@ async fn an_operator_that_crashes_again_and_again_buys_each_server_once() {
         world.apply(&instance(name)).await;
     }
     for round in 0..10_u64 {
-        // A crash at whatever it is doing then: the time is the point here, not a condition.
+        // A crash at an arbitrary point: the sleep varies the time, and does not wait for a condition.
         tokio::time::sleep(Duration::from_millis(137 * round)).await;
         world.restart().await;
     }

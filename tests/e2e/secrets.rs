@@ -1,5 +1,6 @@
-//! No secret anywhere (S7): canaries for the token, for passwords that were, are and never will be, and for the token of
-//! somebody else; then everything that the operator and the service show to anybody is searched for them, however encoded.
+//! No secret appears anywhere (S7). The tests use canaries for the token, for former, current and refused passwords, and for
+//! the token of another Account; then everything that the operator and the service show is searched for them, in every
+//! encoding.
 
 mod quoted;
 
@@ -19,15 +20,15 @@ use std::fmt::Write as _;
 /// The operator's own namespace.
 const OWN: &str = "cloud-server-system";
 
-/// A password that the service refuses, and says so.
+/// A password that the service refuses with a message.
 const REJECTED: &str = "Rejected9pass~word";
-/// One that our own rules refuse.
+/// A password that our own rules refuse.
 const AGAINST_THE_RULES: &str = "against-the-rules-6d1f";
 /// A token that the service refuses.
 const REFUSED_TOKEN: &str = "refused-token-91b4c7";
 /// The token of an Account in another namespace.
 const FOREIGN_TOKEN: &str = "foreign-token-3e88a0";
-/// A Secret that is no text, around a text that would be seen.
+/// A Secret that is not text, around a readable text.
 const NO_TEXT: &[u8] = b"\xff\xfebinary-canary-77\xff";
 const IN_NO_TEXT: &str = "binary-canary-77";
 
@@ -42,10 +43,10 @@ const CANARIES: [&str; 8] = [
     IN_NO_TEXT,
 ];
 
-/// A secret in every writing in which it is easily read.
+/// A secret in every encoding in which it is easily read.
 pub(super) fn writings(secret: &str) -> Vec<String> {
     let mut all = vec![secret.to_owned(), HEXLOWER.encode(secret.as_bytes())];
-    // In the middle of something longer, base64 has one of three forms: without the characters that depend on neighbours.
+    // Inside of a longer text, base64 has one of three forms. Characters that depend on the neighbours are removed.
     for before in 0..3 {
         let padded = [&vec![b'x'; before][..], secret.as_bytes()].concat();
         let whole = padded.len() - padded.len() % 3;
@@ -102,12 +103,12 @@ fn quoting(status: u16, code: &str) -> Act {
     }
 }
 
-/// A life with every operation, and every refusal that quotes what it refuses.
+/// A life with every operation, and with refusals that quote the refused value.
 async fn live(world: &World) {
     let once = |path: &str, act: Act| world.sim.fault(Rule::on(path, act).times(1));
     world.apply(&instance("web")).await;
     world.ready("web").await;
-    // Both words of a detail that should be nobody's, and of everything else that answers.
+    // The canaries in fields of a detail, and in every other answer.
     for text in [World::PASSWORD, World::TOKEN] {
         let text = text.to_owned();
         world
@@ -119,7 +120,7 @@ async fn live(world: &World) {
     world.apply(&instance("web")).await;
     did(world, "web", Verb::Start).await;
     world.sim.faults().clear();
-    // A password that the service refuses, in its own words, in a code, and in a 2xx.
+    // A password that the service refuses, with its own message, in a code, and in a 2xx.
     for (number, act) in [
         quoting(400, "InvalidPassword.Malformed"),
         quoting(422, &format!("InvalidPassword.{REJECTED}")),
@@ -192,7 +193,7 @@ async fn did(world: &World, name: &str, verb: Verb) {
         .await;
 }
 
-/// Secrets that are wrong in themselves, and refusals of the token.
+/// Secrets with invalid content, and refusals of the token.
 async fn refused(world: &mut World) {
     let mut bad = instance("rules");
     bad["spec"]["login"]["passwordSecretRef"]["name"] = json!("rules");
@@ -225,11 +226,11 @@ async fn refused(world: &mut World) {
             .contains("[redacted]"),
         "the quotation came through, without the secrets"
     );
-    // An answer that is no answer, of which nobody knows what it tells.
+    // Malformed answers with arbitrary content.
     for act in [Act::Garble, Act::Html, Act::WrongTypes] {
         world.sim.fault(Rule::on("/*", act).times(2));
     }
-    // Refused tokens: one of ours that is quoted, and one that never was good.
+    // Refused tokens: a valid one that is quoted, and one that was never valid.
     let rule = world
         .sim
         .fault(Rule::on("/*", quoting(401, "Authenticated.Error")));
@@ -258,11 +259,11 @@ async fn refused(world: &mut World) {
     world.sim.set_token("default", World::TOKEN).unwrap();
     world.secret("cloud-token", "token", World::TOKEN).await;
     world.ready("late").await;
-    // Nothing was bought for this one, which the new process did not see appear: it looks for a server first.
+    // Nothing was bought for this Instance, but the new process did not observe its creation, so it looks for a server first.
     world.until_reason("rules", "LoginPasswordInvalid").await;
 }
 
-/// All that can be read of the world without the right to read Secrets.
+/// Everything that can be read of the world without the permission to read Secrets.
 pub(super) async fn pages(world: &mut World) -> Vec<(String, String)> {
     let mut pages = vec![("the log".to_owned(), world.logs())];
     assert!(
@@ -315,8 +316,8 @@ pub(super) async fn pages(world: &mut World) -> Vec<(String, String)> {
     pages
 }
 
-/// What can be read of the places where copies of tokens are kept, without the right to read Secrets: the copies themselves
-/// without their data, and whatever else lies in the operator's own namespace or tells of them.
+/// Everything that can be read where copies of tokens are kept, without the permission to read Secrets: the copies without
+/// their data, and other objects in the operator's own namespace or about the copies.
 async fn kept(world: &World) -> Vec<(String, String)> {
     let secrets: Api<Secret> = Api::namespaced(world.client.clone(), OWN);
     let mine = format!("cloudserver.dev/namespace={}", world.namespace);
@@ -327,7 +328,7 @@ async fn kept(world: &World) -> Vec<(String, String)> {
         panic!("one Account is used: {} copies", copies.len());
     };
     let data = copy.data.take().unwrap();
-    // The one that the service took; never the one that it refused, and no password.
+    // The token that the service accepted; never the one that it refused, and no password.
     for (key, value) in &data {
         let text = String::from_utf8(value.0.clone()).unwrap();
         let held: Vec<_> = CANARIES.iter().filter(|c| text.contains(*c)).collect();
@@ -367,7 +368,7 @@ async fn no_secret_is_told_anywhere() {
     play(Setup::default(), false).await;
 }
 
-/// As it is by default.
+/// With copies of tokens, as by default.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_secret_is_told_anywhere_while_copies_of_tokens_are_kept() {
     play(Setup::default().keeps_tokens(), true).await;
@@ -375,7 +376,7 @@ async fn no_secret_is_told_anywhere_while_copies_of_tokens_are_kept() {
 
 async fn play(setup: Setup, is_kept: bool) {
     let mut world = setup.filter(quoted::everything()).begin("secrets").await;
-    // Somebody else's: nobody in this namespace may even look at it.
+    // A Secret of another namespace, to which no user of this namespace has access.
     let neighbour = format!("{}-neighbour", world.namespace);
     let theirs = json!({"apiVersion": "v1", "kind": "List", "items": [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": neighbour}},

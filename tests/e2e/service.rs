@@ -1,5 +1,5 @@
-//! What a service does to a whole fleet: it refuses, limits, is away, lies about what there is, or is somebody else. The
-//! faults of single calls are in `faults`.
+//! Effects of a service on a whole fleet: it refuses, limits, is unavailable, shows a wrong state, or has another identity.
+//! Faults of single calls are in `faults`.
 
 mod away;
 mod certificate;
@@ -16,7 +16,7 @@ mod wires;
 use cloud_server_operator::api::Instance;
 use cloud_simulator::faults::{Act, When};
 
-/// Refused before anything is done.
+/// A refusal before any effect.
 fn refusal(status: u16, code: &str) -> Act {
     Act::Error {
         status,

@@ -32,16 +32,16 @@ pub enum Act {
 /// A recorded write.
 #[derive(Clone, Debug)]
 pub struct Write {
-    /// When it came.
+    /// When it arrived.
     pub at: Instant,
     /// Its path.
     pub path: String,
-    /// The code that the apiserver answered; none when it did not get there.
+    /// The code of the apiserver's answer; none if the request did not get there.
     pub answered: Option<u16>,
 }
 
 impl Write {
-    /// Whether it is about a Lease.
+    /// Whether it concerns a Lease.
     pub fn is_lease(&self) -> bool {
         self.path.contains("/leases")
     }
@@ -72,7 +72,7 @@ impl Drop for Gate {
 }
 
 impl Gate {
-    /// Starts it before the server with this address and authority; everything passes.
+    /// Starts it in front of the server with this address and authority; everything passes.
     pub async fn start((server, ca_pem): (&str, &str)) -> Self {
         let authority = reqwest::Certificate::from_pem(ca_pem.as_bytes()).unwrap();
         let client = reqwest::Client::builder()
@@ -101,12 +101,12 @@ impl Gate {
         }
     }
 
-    /// Where it listens.
+    /// The address on which it listens.
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// From now on, this says what becomes of a request, by its method, path and body.
+    /// From now on, this function decides on each request, by method, path and body.
     pub fn judge(&self, judge: impl Fn(&Method, &str, &str) -> Act + Send + 'static) {
         *self.inner.judge.lock().unwrap() = Box::new(judge);
     }
@@ -119,7 +119,7 @@ impl Gate {
         assert!(waited.is_ok_and(|held| held.is_ok()), "no answer was held");
     }
 
-    /// Lets the answers go that are held back.
+    /// Releases the answers that are held back.
     pub fn open(&self) {
         self.inner.open.send_replace(true);
     }

@@ -1,12 +1,12 @@
-//! Two operators that act at once.
+//! Two operators that are active at once.
 
 use crate::support::{Setup, World, create_calls, eventually, instance, is_ready, outline};
 
-/// Two operators that know nothing of each other, from the start on.
+/// Two operators that do not know of each other, from the start.
 async fn two_at_once(mut world: World) {
     world.start_rival().await;
     let mut names = Vec::new();
-    // On a machine that is shared one of them may win every race of the first ten.
+    // On a shared machine, one of them may win every race of the first ten.
     while names.len() < 10 || !both_act(&mut world).await {
         assert!(names.len() < 100, "one of them does not act");
         let more: Vec<String> = (0..10)

@@ -9,7 +9,7 @@ use serde_json::json;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// Between two renewals.
+/// Time between two renewals.
 const TICK: Duration = Duration::from_millis(300);
 
 /// Holds the world's Lease as another program does, until it leaves.
@@ -22,7 +22,7 @@ impl Stranger {
     /// Its name in the Lease.
     pub const NAME: &str = "stranger";
 
-    /// Takes the Lease of this name, whoever holds it, and renews it from now on.
+    /// Takes the Lease of this name from any holder, and renews it from now on.
     pub async fn hold(client: Client, name: String) -> Self {
         let leases: Api<Lease> = Api::namespaced(client, "cloud-server-system");
         let taken = insist("a stranger takes the Lease", async || {
@@ -38,7 +38,7 @@ impl Stranger {
                     _ = &mut told => break,
                     _ = ticks.tick() => {}
                 }
-                // One that fails is followed by the next.
+                // After a failure, the next attempt follows.
                 let _ = write(&leases, &name, Self::NAME).await;
             }
             while write(&leases, &name, "").await.is_err() {
@@ -48,7 +48,7 @@ impl Stranger {
         Self { leave, task }
     }
 
-    /// Gives the Lease to whoever wants it.
+    /// Releases the Lease.
     pub async fn leaves(self) {
         let _ = self.leave.send(());
         self.task.await.unwrap();
@@ -62,7 +62,7 @@ async fn write(leases: &Api<Lease>, name: &str, holder: &str) -> kube::Result<Le
         "metadata": {"name": name},
         "spec": {
             "holderIdentity": holder,
-            // Longer than any machine keeps its renewals back.
+            // Longer than any machine delays its renewals.
             "leaseDurationSeconds": 600,
             "renewTime": format!("{:.6}", Timestamp::now()),
         },

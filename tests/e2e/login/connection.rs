@@ -1,4 +1,4 @@
-//! The connection Secret: what stands in it, when it changes, and that it never stands in the way of its server.
+//! The connection Secret: its content, its changes, and that it never delays its server.
 
 use super::{age, edit, generated, hourly, in_force, read, secret_writes, server_password};
 use crate::support::{
@@ -21,7 +21,7 @@ fn connected(mut manifest: Value) -> Value {
     manifest
 }
 
-/// Waits until the Secret tells this.
+/// Waits until the Secret has this value.
 async fn tells(world: &World, key: &str, value: &str) -> BTreeMap<String, String> {
     eventually(
         &format!("{key} in the connection Secret"),
@@ -79,18 +79,18 @@ async fn login_connection_secret_tells_what_is_in_force_and_follows_the_password
     )
     .await;
     quiet_all(&world).await;
-    // A process that starts reads, and writes nothing.
+    // A new process reads the Secret, and writes nothing.
     world.restart().await;
     world.ready("web").await;
     quiet_all(&world).await;
-    // The old password stands in it until the service has said that the new one is set.
+    // The Secret shows the old password until the service has confirmed the new one.
     let fails = Rule::on(
         path_of(Verb::ModifyPassword),
         Act::Task(TaskScript::Fail {
             reason: "locked".to_owned(),
         }),
     );
-    // Twice: after the second failure a minute passes, in which there is time to look.
+    // Twice: after the second failure the operator waits a minute, which gives the test time to check.
     world.sim.fault(fails.times(2));
     age(&world, "web-login", 2).await;
     failed(&world, "web", "locked").await;
@@ -99,7 +99,7 @@ async fn login_connection_secret_tells_what_is_in_force_and_follows_the_password
     let second = server_password(&world, &web);
     assert_ne!(second, first);
     tells(&world, "password", &second).await;
-    // Whoever changes or deletes it finds it as it was.
+    // The operator restores it after a change or a deletion.
     edit(&world, NAME, "host", "elsewhere").await;
     tells(&world, "host", &host).await;
     delete(&world.secrets(), NAME).await;

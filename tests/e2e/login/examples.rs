@@ -1,4 +1,4 @@
-//! The examples of logins, as they stand in their files.
+//! The examples of logins, without changes.
 
 use super::{agrees, generated, read};
 use crate::support::Setup;
@@ -25,7 +25,7 @@ async fn login_the_examples_work_as_they_stand() {
     .await;
     let told = read(&world, "web-3-connection").await;
     assert_eq!(told["password"], held["password"]);
-    // What a user would write by hand is the same.
+    // A minimal manifest means the same.
     assert_eq!(generated("web-3")["spec"]["login"], json!({"generate": {}}));
     world.finish().await;
 }

@@ -1,5 +1,5 @@
-//! A rotation that is cut off at any boundary: at each, the Secret holds the password that the server has, and in the end it
-//! is the one to log in with.
+//! A rotation that is interrupted at any write: at each point the Secret contains the server's password, and in the end it
+//! shows it as the one in effect.
 
 use super::{age, agrees, hourly, in_force, read, server_password};
 use crate::support::recorder::{Place, Point, Then};
@@ -8,7 +8,7 @@ use cloud_server_operator::api::Instance;
 
 const LOGIN: &str = "web-login";
 
-/// The password that the server has stands in the Secret.
+/// Asserts that the server's password is in the Secret.
 async fn is_not_lost(world: &World, web: &Instance) {
     let (held, has) = (read(world, LOGIN).await, server_password(world, web));
     assert!(
@@ -19,7 +19,7 @@ async fn is_not_lost(world: &World, web: &Instance) {
     assert!(held.contains_key("password") && held.contains_key("current"));
 }
 
-/// Waits until another password than this is in force, and everybody says so.
+/// Waits until another password is in effect, at the service, in the Secret and in status.
 pub(super) async fn rotated(world: &World, former: &str) -> Instance {
     eventually("another password is made", async || {
         match read(world, LOGIN).await["password"] != former {
@@ -31,7 +31,7 @@ pub(super) async fn rotated(world: &World, former: &str) -> Instance {
     in_force(world, "web", LOGIN).await
 }
 
-/// The changes that a rotation consists of. The password that was in force is another one then.
+/// The changes that a rotation consists of. Afterwards another password is in effect.
 async fn learnt(world: &World, former: &mut String) -> Vec<Point> {
     world.recorder().begin();
     age(world, LOGIN, 2).await;
@@ -48,7 +48,7 @@ async fn login_a_kill_at_any_boundary_of_a_rotation_loses_no_password() {
     world.apply(&hourly("web")).await;
     let web = world.ready("web").await;
     let mut former = server_password(&world, &web);
-    // Learnt twice: a write of status that was made again in one of them is no step of every rotation.
+    // Recorded twice: a repeated status write in one of them is not a step of every rotation.
     let first = learnt(&world, &mut former).await;
     let mut points = learnt(&world, &mut former).await;
     points.retain(|point| first.contains(point));

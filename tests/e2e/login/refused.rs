@@ -1,5 +1,5 @@
-//! A quota or a policy stands in the way of a Secret: the message quotes it, names the remedy that fits, and the operator goes on
-//! once it has passed.
+//! A quota or a policy prevents the write of a Secret: the message quotes it and names the right remedy, and the operator
+//! continues once it is gone.
 
 use super::{age, agrees, generated, hourly, kills, server_password};
 use crate::support::{
@@ -10,14 +10,14 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-/// The message of the condition Ready, once the Instance waits for its Secret.
+/// Waits until the Instance waits for its Secret; returns it with the message of the condition Ready.
 async fn refusal(world: &World, name: &str) -> (Instance, String) {
     let told = world.until_reason(name, "SecretNotWritable").await;
     let message = condition(&told, "Ready").unwrap().message.clone();
     (told, message)
 }
 
-/// An Instance whose server needs no Secret of the operator, but for that of its clients.
+/// An Instance whose server needs no Secret of the operator, except the connection Secret.
 fn beside() -> Value {
     let mut beside = instance("beside");
     beside["spec"]["connectionSecret"] = json!({"name": "beside-connection"});
@@ -36,7 +36,7 @@ async fn apply(world: &World, object: &Value) {
         .await;
 }
 
-/// A ResourceQuota for so many Secrets, as its controller keeps it.
+/// A ResourceQuota for this number of Secrets, as its controller maintains it.
 async fn quota(world: &World, hard: u32, used: u32) {
     let (hard, used) = (hard.to_string(), used.to_string());
     let namespace = world.namespace.as_str();
@@ -75,7 +75,7 @@ async fn login_a_quota_that_is_used_up_is_named_and_waited_for() {
     assert!(!message.contains("deploy/secret-writer"), "{message}");
     assert!(condition(&told, "Reconciling").is_some() && condition(&told, "Stalled").is_none());
     assert_eq!(create_calls(&world.sim), 0);
-    // A server stays Ready without the Secret of its clients.
+    // A server stays Ready without its connection Secret.
     world.apply(&beside()).await;
     let names_quota = |beside: &Instance| {
         let ready = condition(beside, "Ready");
@@ -121,7 +121,7 @@ async fn policy(world: &World, kind: &str, name: &str, spec: Value) {
     apply(world, &binding).await;
 }
 
-/// Tries a Secret until what the apiserver answers shows that a policy is in force.
+/// Tries to create a Secret until the apiserver's answer shows that a policy is in effect.
 async fn in_force(world: &World, shows: &str) {
     let make = [
         "create",
@@ -188,7 +188,7 @@ async fn login_a_policy_that_denies_the_secret_is_named_and_met_by_a_template() 
         assert_eq!(secret.annotations()["note.example/of"], "b");
     }
     quiet_all(&world).await;
-    // It goes without the Secret's template: the operator goes on by itself.
+    // The policy is removed instead of adding a template: the operator continues without further help.
     let mut other = generated("other");
     other["spec"]["login"]["generate"]["secretName"] = json!("of-other");
     world.apply(&other).await;
@@ -233,7 +233,7 @@ async fn login_labels_of_a_policy_and_of_users_stay_and_stand_in_no_way() {
     age(&world, "web-login", 2).await;
     let web = kills::rotated(&world, &first).await;
     agrees(&world, &web, "web-login").await;
-    // Another template is written without another password, and takes nothing away.
+    // A changed template is written without a new password, and removes nothing.
     let second = server_password(&world, &web);
     manifest["spec"]["login"]["generate"]["template"] = json!({"labels": {"team": "a"}});
     world.apply(&manifest).await;

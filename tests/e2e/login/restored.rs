@@ -1,4 +1,5 @@
-//! Secrets of the operator that come back from a backup, or lose their owner: they are adopted, and their password stays.
+//! Secrets of the operator that are restored from a backup, or lose their owner reference: they are adopted, and their password
+//! stays.
 
 use super::{agrees, edit, generated, in_force, read, server_password};
 use crate::support::{
@@ -31,7 +32,7 @@ async fn exists(world: &World, name: &str) -> bool {
     read.await.unwrap().is_some()
 }
 
-/// A Secret as a backup tool brings it back: without UID, version and owners.
+/// Restores a Secret as a backup tool does: without UID, version and owners.
 async fn restore(world: &World, secret: &Secret) -> Secret {
     let mut secret = serde_json::to_value(secret).unwrap();
     let meta = &secret["metadata"];
@@ -162,7 +163,7 @@ async fn login_a_secret_whose_owner_reference_was_cut_gets_it_back_and_no_other_
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn login_a_secret_that_shows_no_instance_is_handed_over_by_the_command_in_the_message() {
     let world = Setup::default().begin("handed-over").await;
-    // As a backup of an older version, or of a tool that drops labels, brings it back.
+    // As restored from a backup of an older version, or by a tool that drops labels.
     let secret: Secret = serde_json::from_value(json!({
         "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "web-login"},
         "stringData": {"password": World::PASSWORD, "current": World::PASSWORD},
@@ -196,7 +197,7 @@ async fn login_no_other_instance_gets_a_secret_that_has_lost_its_owner() {
     disaster(&world, &web, &["web-login"]).await;
     let before = restore(&world, &login).await;
     world.start().await;
-    // By another name, by the same name without the record, and as what clients connect with.
+    // By another name, by the same name without the record, and as a connection Secret.
     let mut thief = generated("thief");
     thief["spec"]["login"]["generate"]["secretName"] = json!("web-login");
     let mut client = instance("client");
@@ -229,7 +230,7 @@ async fn login_no_other_instance_gets_a_secret_that_has_lost_its_owner() {
     )
     .await;
     assert_eq!(password_of(&world, &server).unwrap(), password);
-    // The owner of the record has it back.
+    // The Instance with the record gets it back.
     let mut backup = generated("web");
     backup["metadata"]["annotations"] = json!({BINDING: web.annotations()[BINDING]});
     world.apply(&backup).await;

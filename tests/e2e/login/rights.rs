@@ -1,4 +1,4 @@
-//! Without the right to write Secrets, and with no more of it than is needed.
+//! Without the permission to write Secrets, and with no more of it than necessary.
 
 use super::{agrees, generated};
 use crate::support::{Setup, condition, create_calls, eventually, insist, instance, is_ready, own};
@@ -22,7 +22,7 @@ async fn login_without_the_right_to_write_secrets_the_condition_says_what_to_app
     assert!(message.contains("deploy/secret-writer"), "{message}");
     assert!(condition(&told, "Stalled").is_some());
     assert_eq!(create_calls(&world.sim), 0);
-    // What is only told beside does not keep a server from being Ready.
+    // A missing connection Secret does not keep a server from being Ready.
     let mut beside = instance("beside");
     beside["spec"]["connectionSecret"] = json!({"name": "beside-connection"});
     world.apply(&beside).await;
@@ -74,7 +74,7 @@ async fn login_the_operators_token_writes_no_secret_but_those_of_instances() {
         "apiVersion": "cloudserver.dev/v1alpha1", "kind": "Instance", "name": "web",
         "uid": "0d1c9d4e-0000-4000-8000-000000000001", "controller": true,
     }]);
-    // Policies are read by and by.
+    // The apiserver applies policies after a delay.
     eventually("nobody's Secret is refused", async || {
         match make("nobodys", "Opaque", json!([])).await {
             Err(why) if why.contains("no others") => Ok(()),

@@ -1,4 +1,4 @@
-//! A definite refusal is remembered over a restart: nobody waits for a server that was never made.
+//! A definite refusal is remembered across a restart: no Instance waits for a server that was never bought.
 
 use super::told;
 use crate::support::{
@@ -16,7 +16,7 @@ use std::pin::pin;
 use std::time::Instant;
 use tokio::task::JoinHandle;
 
-/// Follows what is told of an Instance, and fails when it is this.
+/// Watches an Instance, and fails if it ever has this reason.
 fn never_told(world: &World, name: &str, never: &'static str) -> JoinHandle<()> {
     let (api, name) = (world.instances(), name.to_owned());
     tokio::spawn(async move {
@@ -31,7 +31,7 @@ fn never_told(world: &World, name: &str, never: &'static str) -> JoinHandle<()> 
     })
 }
 
-/// With a settling time of an hour: whoever takes the refusal for a lost answer waits as long.
+/// With a settling time of an hour, which an Instance would wait if the refusal were mistaken for a lost answer.
 pub async fn is_remembered(world: &mut World) {
     world
         .change_account("default", json!({"settleSeconds": 3600}))
@@ -56,7 +56,7 @@ pub async fn is_remembered(world: &mut World) {
     world.kill();
     let seen = world.sim.ledger().last_seq();
     world.start().await;
-    // It is asked for once more by the process that comes after, under a record that says what was refused.
+    // The next process repeats the create once, under a record that contains the refusal.
     eventually("each is asked for anew", async || {
         let ledger = world.sim.ledger();
         let calls = ledger.since(seen);
@@ -122,7 +122,8 @@ async fn a_refusal_within_a_2xx_answer_is_remembered_over_a_restart() {
     join_all([under(three::minimal()), under(three::null())]).await;
 }
 
-/// With a settling time of an hour: whoever takes what was told of the mended spec for a purchase that was lost waits as long.
+/// With a settling time of an hour, which an Instance would wait if the refusal of the earlier name were mistaken for a lost
+/// purchase.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_name_that_is_mended_is_no_purchase_that_was_lost() {
     let world = Setup::default().begin("mended-name").await;

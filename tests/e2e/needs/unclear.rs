@@ -1,4 +1,4 @@
-//! A create without a clear answer: what the service said, what follows, and until when.
+//! A create with an unknown outcome: status has the service's message, the next step, and its time.
 
 use super::{assert_names, told};
 use crate::support::{
@@ -11,12 +11,12 @@ use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
-/// Long enough for a restart within it.
+/// Long enough for a restart meanwhile.
 const SETTLE: SignedDuration = SignedDuration::from_secs(20);
-/// After the settling time two listings have to show no server, five seconds apart, on a machine that many tests share.
+/// After the settling time, two listings five seconds apart must show no server, on a machine that many tests share.
 const LOOKS: SignedDuration = SignedDuration::from_secs(30);
 
-/// A service that answers so many creates with 503, and settling times of [`SETTLE`].
+/// A service that answers this many creates with 503, and a settling time of [`SETTLE`].
 async fn maintained(world: &World, times: u64) {
     let error = Act::Error {
         status: 503,
@@ -52,7 +52,7 @@ async fn a_create_without_a_clear_answer_tells_the_services_words_and_what_follo
     world.finish().await;
 }
 
-/// The end of the settling time that status names, told at that time: the time of day says no date.
+/// The end of the settling time in status, read at this time, since the message contains a time of day without a date.
 fn named(instance: &Instance, at: Timestamp) -> Option<Timestamp> {
     let ready = condition(instance, "Ready").filter(|it| it.reason == "CreateUnconfirmed")?;
     let (before, _) = ready.message.split_once(" UTC")?;
@@ -66,7 +66,7 @@ fn named(instance: &Instance, at: Timestamp) -> Option<Timestamp> {
         .min_by_key(|of_a_day| of_a_day.duration_since(at).abs())
 }
 
-/// When the service was asked for a server, each time.
+/// The time of each create that reached the service.
 fn asked(world: &World) -> Vec<Timestamp> {
     let ledger = world.sim.ledger();
     let calls = ledger.since(0).into_iter();
@@ -98,7 +98,7 @@ async fn the_time_that_is_named_is_still_to_come_while_nothing_was_bought() {
         panic!("{}", world.ledger_text());
     };
 
-    // Each time that was named, and since when; what else was written moves nothing of it.
+    // Each reported time, and since when it was reported; other writes do not change it.
     let mut spells = Vec::new();
     for seen in followed.versions() {
         let named = named(&seen.instance, seen.at);
@@ -120,11 +120,11 @@ async fn the_time_that_is_named_is_still_to_come_while_nothing_was_bought() {
     for call in [second, third] {
         let mut before = names.iter().filter(|(at, _)| *at < call);
         let (_, named) = before.next_back().expect("a time was told");
-        // What is named is a whole second, and never too early.
+        // The reported time is in whole seconds, and never too early.
         let soonest = *named - SignedDuration::from_secs(1);
         assert!(soonest <= call, "asked for at {call}, told {named}");
     }
-    // The second attempt settles as long as the first did.
+    // The settling time of the second attempt equals that of the first.
     let last = names.last().unwrap().1;
     let after = last.duration_since(second);
     assert!(after >= SETTLE - SignedDuration::from_secs(1), "{after:#}");
@@ -149,7 +149,7 @@ async fn an_unclear_create_in_a_zone_that_does_not_exist_needs_nobody() {
         world.apply(&nowhere(name)).await;
         told(&world, name, "CreateUnconfirmed").await;
     }
-    // The next process knows nothing of the calls either.
+    // The next process does not know of the calls, either.
     world.kill();
     world.start().await;
     world.apply(&instance("mended")).await;
@@ -157,7 +157,7 @@ async fn an_unclear_create_in_a_zone_that_does_not_exist_needs_nobody() {
     world.ready("mended").await;
     world.gone("deleted").await;
     assert_eq!(world.sim.live_servers().len(), 1);
-    // The zone of the first attempt keeps nothing from being confirmed.
+    // The zone of the first attempt does not prevent the confirmation.
     world.delete("mended").await;
     world.gone("mended").await;
     assert_eq!(world.sim.live_servers().len(), 0);
@@ -182,7 +182,7 @@ async fn a_server_that_is_sold_out_is_no_lost_answer_to_the_process_that_comes_n
     world.kill();
     world.sim.faults().clear();
     world.start().await;
-    // Not after an hour.
+    // It does not wait an hour.
     let web = world.ready("web").await;
     assert_eq!((create_calls(&world.sim), world.live(&web).len()), (2, 1));
     world.finish().await;

@@ -1,4 +1,4 @@
-//! A real Prometheus scrapes an operator at work, evaluates the rules, and answers what the dashboard asks.
+//! A real Prometheus scrapes a working operator, evaluates the rules, and answers the queries of the dashboard.
 
 use super::path;
 use crate::judges;
@@ -8,14 +8,14 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// What has series only where something is not well, or not yet.
+/// Panels that have series only if something is wrong or not ready yet.
 const WITHOUT_SERIES: [&str; 3] = [
     "Instances by reason",
     "Calls that were not answered with ok",
     "Writes to the apiserver: watches that failed",
 ];
 
-/// Where Prometheus answers.
+/// A running Prometheus.
 struct Prometheus {
     url: String,
     _program: Program,
@@ -23,7 +23,7 @@ struct Prometheus {
 }
 
 impl Prometheus {
-    /// Has it scrape an operator each second.
+    /// Starts it; it scrapes an operator every second.
     async fn start(world: &mut World, folder: &Path) -> Self {
         let target = world.operator().address().await;
         let rules = path("deploy/observability/rules.yaml");
@@ -58,7 +58,7 @@ impl Prometheus {
         }
     }
 
-    /// What it answers.
+    /// Its answer to a request.
     async fn ask(&self, page: &str, parameters: &[(&str, &str)]) -> Result<Value, String> {
         let url = format!("{}/{page}", self.url);
         let url =
@@ -80,14 +80,14 @@ impl Prometheus {
         }
     }
 
-    /// The series that a query finds.
+    /// The result of a query.
     async fn query(&self, query: &str) -> Result<Vec<Value>, String> {
         let data = self.ask("query", &[("query", query)]).await?;
         Ok(data["result"].as_array().cloned().unwrap_or_default())
     }
 }
 
-/// The queries of the dashboard, each with the title of its panel, as Grafana sends them where everything is chosen.
+/// The queries of the dashboard, each with the title of its panel, as Grafana sends them if all values are selected.
 fn queries() -> Vec<(String, String)> {
     fn of(panels: &Value, found: &mut Vec<(String, String)>) {
         for panel in panels.as_array().into_iter().flatten() {
@@ -130,7 +130,7 @@ async fn a_prometheus_that_scrapes_an_operator_answers_rules_and_dashboard_and_c
             .ok_or(format!("{found:?}"))
     })
     .await;
-    // Something to show.
+    // Create data for the panels.
     world
         .apply(&with("web-1", |spec| spec["powerState"] = json!("Stopped")))
         .await;
@@ -141,7 +141,7 @@ async fn a_prometheus_that_scrapes_an_operator_answers_rules_and_dashboard_and_c
         let mut empty = BTreeSet::new();
         for (title, query) in &queries {
             let found = prometheus.query(query).await;
-            // A query that is wrong is wrong for ever.
+            // An invalid query stays invalid.
             let found = found.unwrap_or_else(|why| panic!("{title}: {why}"));
             if found.is_empty() {
                 empty.insert(title.as_str());
@@ -161,7 +161,7 @@ async fn a_prometheus_that_scrapes_an_operator_answers_rules_and_dashboard_and_c
     assert_eq!(rules.len(), of("alert") + of("record"));
     for rule in rules {
         assert_eq!(rule["health"], "ok", "{rule:#}");
-        // One process runs, and nobody stands by.
+        // One process runs, without a standby.
         if rule["type"] == "alerting" && rule["name"] != "CloudServerOperatorNoStandby" {
             assert_eq!(rule["state"], "inactive", "{rule:#}");
         }

@@ -1,4 +1,4 @@
-//! What becomes of a server when its Instance is deleted.
+//! The fate of a server when its Instance is deleted.
 
 use super::{delete, edit, example};
 use crate::support::{
@@ -10,7 +10,7 @@ use cloud_simulator::faults::{Act, Rule, When};
 use kube::ResourceExt;
 use serde_json::json;
 
-/// The policy of `deploy/` is in force: the API reads its policies by and by.
+/// Waits until the policy of `deploy/` refuses a deletion, since the apiserver applies policies after a delay.
 async fn refused(world: &World, arguments: &[&str]) {
     eventually("a deletion is refused", async || {
         let arguments = [arguments, &["--wait=false", "--dry-run=server"]].concat();
@@ -27,8 +27,8 @@ async fn refused(world: &World, arguments: &[&str]) {
     .await;
 }
 
-/// With `--force` kubectl deletes and re-creates what the apiserver refuses to edit. It restores what it deleted where the apiserver
-/// refuses that, too.
+/// With `--force` kubectl deletes and re-creates an object whose edit the apiserver refuses. If the apiserver refuses the new
+/// object, too, kubectl restores the deleted one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_forced_apply_keeps_a_protected_server_and_releases_another_for_a_typing_error() {
     let world = Setup::default().begin("forced").await;
@@ -84,8 +84,7 @@ async fn a_protected_instance_is_not_deleted_and_one_that_is_keeps_its_server() 
     let stands = world.get("precious").await;
     assert!(stands.metadata.deletion_timestamp.is_none());
 
-    // Deleted all the same, as where the policy is not installed: while it is paused, nothing is released before it is
-    // protected again.
+    // Deleted anyway, as without the policy: while the Instance is paused, nothing is released before it is protected again.
     let before = mark(&world, "precious").await;
     edit(
         &world,

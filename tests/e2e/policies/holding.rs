@@ -1,4 +1,4 @@
-//! Instances that are only looked at, and Instances for which nothing is begun.
+//! Instances that are observed only, and paused Instances.
 
 use super::{IMAGE, OTHER_IMAGE, delete, edit, example, have_ended};
 use crate::support::{
@@ -42,7 +42,7 @@ async fn who_only_looks_buys_changes_and_releases_nothing() {
         json!({"image": {"id": IMAGE}, "restart": null, "reinstall": null}),
     )
     .await;
-    // The server is stopped as the spec says by now.
+    // By now the server is stopped, as in the spec.
     world.ready("watched").await;
     edit(&world, "watched", json!({"powerState": "Running"})).await;
     world.until_reason("watched", "ObservedOnly").await;
@@ -87,7 +87,7 @@ async fn while_an_instance_is_paused_nothing_is_begun() {
     quiet(&world, "held").await;
     assert_eq!(posts(&world, before.seq), Vec::<String>::new());
 
-    // It ends by itself, without an event.
+    // The pause ends at its time, without an event.
     let until = Timestamp::now() + SignedDuration::from_secs(4);
     let until = format!("{until:.0}");
     edit(&world, "held", json!({"pause": {"until": until}})).await;
@@ -116,7 +116,7 @@ async fn what_is_in_flight_ends_during_a_pause_and_the_rest_waits_for_its_end() 
     assert_eq!(detail["ecsStatus"], "STARTED");
     quiet(&world, "web").await;
     assert_eq!(posts(&world, 0), ["create"]);
-    // A time that has passed is no pause.
+    // A time in the past is not a pause.
     let past = json!({"pause": {"until": "2020-01-01T00:00:00+02:00"}});
     edit(&world, "web", past).await;
     world.ready("web").await;

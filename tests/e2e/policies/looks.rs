@@ -1,4 +1,4 @@
-//! When a server is looked at.
+//! When the operator reads a server.
 
 use super::{edit, example};
 use crate::support::{Setup, World, eventually, mark, posts, quiet, with, written};
@@ -34,7 +34,7 @@ async fn a_new_token_has_everything_looked_at_once() {
     assert_eq!(posts(&world, before.seq), Vec::<String>::new());
     let writes = written(&world, "fresh", &before).await;
     assert!(writes.len() <= 2, "{writes:?}");
-    // What was carried out stands in status: a restart does not repeat it.
+    // Status contains the token that was carried out, so a restart does not repeat it.
     world.restart().await;
     quiet(&world, "fresh").await;
     assert_eq!(details(&world), seen + 1);

@@ -7,7 +7,7 @@ use cloud_simulator::faults::{Act, Rule};
 use cloud_simulator::model::TaskScript;
 use serde_json::json;
 
-/// How the stops since were asked for: whether each cut the power.
+/// For each stop since then, whether it cut the power.
 fn forced(world: &World, since: &Mark) -> Vec<bool> {
     let ledger = world.sim.ledger();
     let entries = ledger.since(since.seq).into_iter();

@@ -1,4 +1,4 @@
-//! Servers that somebody else released.
+//! Externally released servers.
 
 use super::example;
 use crate::support::{
@@ -28,7 +28,7 @@ async fn a_server_released_by_others_is_replaced_as_often_as_the_spec_allows() {
         })
         .await;
     let second = world.only_server(&replaced).id;
-    // Where nobody asked for it, nothing is bought.
+    // Without the policy, nothing is bought.
     world.until_reason("plain", "ServerMissing").await;
     assert_eq!(create_calls(&world.sim), 4, "{}", world.ledger_text());
     release(&world, &second);

@@ -31,7 +31,7 @@ async fn on_request_a_disk_is_erased_once_its_image_is_acknowledged() {
     waits(&world, "careful", "ReinstallPending", &erases).await;
     quiet(&world, "careful").await;
 
-    // A token that names no image, and one that names another, start nothing.
+    // A token that names no image, and one that names another image, start nothing.
     edit(&world, "careful", json!({"reinstall": {"token": "one"}})).await;
     world
         .until("careful", "has seen the token", |instance| {
@@ -51,7 +51,7 @@ async fn on_request_a_disk_is_erased_once_its_image_is_acknowledged() {
         .await;
     assert_eq!(posts(&world, before.seq), Vec::<String>::new());
 
-    // Power goes on meanwhile.
+    // Changes of the power state continue meanwhile.
     edit(&world, "careful", json!({"powerState": "Stopped"})).await;
     have_ended(&world, "careful", &before, &[Verb::Stop]).await;
     waits(&world, "careful", "ReinstallPending", &["ERASES"]).await;
@@ -67,7 +67,7 @@ async fn on_request_a_disk_is_erased_once_its_image_is_acknowledged() {
     quiet(&world, "careful").await;
     assert_eq!(counts(&world, Verb::Reinstall, None), (1, 1));
 
-    // The token is used up: the way back waits again.
+    // The token is used up, so the reversed change waits again.
     edit(&world, "careful", json!({"image": {"id": IMAGE}})).await;
     world.until_reason("careful", "ReinstallPending").await;
     quiet(&world, "careful").await;
@@ -96,7 +96,7 @@ async fn where_a_reinstall_is_forbidden_the_password_changes_and_the_image_does_
     have_ended(&world, "web", &before, &[Verb::ModifyPassword]).await;
     waits(&world, "web", "ReinstallForbidden", &words).await;
     quiet(&world, "web").await;
-    // A restart of the operator does not change its mind.
+    // A restart of the operator does not change that.
     let mut world = world;
     world.restart().await;
     quiet(&world, "web").await;
@@ -111,7 +111,7 @@ async fn where_a_reinstall_is_forbidden_the_password_changes_and_the_image_does_
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_example_with_an_acknowledged_token_erases_the_disk_of_another_image_once() {
     let world = Setup::default().begin("acknowledged").await;
-    // The server from before: with another image, and nothing asked for.
+    // The server from before: with another image, and without a request.
     let mut before = manifest("instance-reinstall-acknowledged");
     before["spec"]["image"]["id"] = json!(IMAGE);
     before["spec"].as_object_mut().unwrap().remove("reinstall");
@@ -122,7 +122,7 @@ async fn the_example_with_an_acknowledged_token_erases_the_disk_of_another_image
     have_ended(&world, "renewed", &before, &[Verb::Reinstall]).await;
     let server = at_rest(&world, &world.ready("renewed").await);
     assert_eq!((server.id, server.image.as_str()), (former.id, OTHER_IMAGE));
-    // Applied once more, it asks for nothing; the same image and a new token ask for it again.
+    // Applied again, it requests nothing; the same image with a new token requests it again.
     example(&world, "instance-reinstall-acknowledged").await;
     quiet(&world, "renewed").await;
     assert_eq!(posts(&world, before.seq), ["reinstallSystem"]);
@@ -154,7 +154,7 @@ async fn the_example_that_forbids_reinstalls_keeps_its_disk_whatever_is_asked_fo
     waits(&world, "settled", "ReinstallForbidden", &words).await;
     quiet(&world, "settled").await;
     assert_eq!(posts(&world, before.seq), Vec::<String>::new());
-    // Power is managed as ever.
+    // The power state is still managed.
     edit(&world, "settled", json!({"powerState": "Stopped"})).await;
     have_ended(&world, "settled", &before, &[Verb::Stop]).await;
     edit(

@@ -1,4 +1,4 @@
-//! What the lists cost that selectors are looked up in.
+//! The cost of the lists in which selectors are resolved.
 
 use super::{DEBIAN, IMAGES, UBUNTU, another_called, by_name, looks, named_image};
 use crate::support::{Setup, at_rest, names, with};
@@ -6,7 +6,7 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// As long as a list serves in which everything was found, with something to spare.
+/// How long a cached list is used, including a margin, if all selectors were found in it.
 const LIFETIME: Duration = Duration::from_secs(280);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -15,16 +15,16 @@ async fn a_list_serves_for_its_lifetime_and_is_read_again_for_what_is_not_in_it(
     world.apply(&by_name("api-1")).await;
     let first = Instant::now();
     world.ready("api-1").await;
-    // The same selectors, later: not one list is read for them.
+    // The same selectors again: no list is read for them.
     let since = world.sim.ledger().last_seq();
     world.apply(&by_name("api-2")).await;
     world.ready("api-2").await;
     let read = looks(&world, since);
-    // On a machine that stood still for minutes the lists had grown old.
+    // On a machine that stalled for minutes, the cached lists would have expired.
     if first.elapsed() < LIFETIME {
         assert_eq!(read, BTreeMap::new(), "{}", world.ledger_text());
     }
-    // Other things of the same lists: neither.
+    // Nor for other entries of the same lists.
     let since = world.sim.ledger().last_seq();
     let other = with("api-3", |spec| {
         spec["image"] = json!({"name": DEBIAN, "type": "System"});
@@ -37,7 +37,7 @@ async fn a_list_serves_for_its_lifetime_and_is_read_again_for_what_is_not_in_it(
     if first.elapsed() < LIFETIME {
         assert_eq!(read, BTreeMap::new(), "{}", world.ledger_text());
     }
-    // What was made since is in none of them: its list is read again, and no other.
+    // An entry that was added since is in no cached list: its list is read again, and no other.
     let since = world.sim.ledger().last_seq();
     let new = "Made Just Now";
     another_called(&world, UBUNTU, "img-just-made", new);
@@ -47,7 +47,7 @@ async fn a_list_serves_for_its_lifetime_and_is_read_again_for_what_is_not_in_it(
     let read = looks(&world, since);
     let pages = read.get(IMAGES).copied().unwrap_or_default();
     assert!(pages > 0 && read.len() == 1, "{read:?}");
-    // And serves the next who asks for it.
+    // The list that was read again serves the next Instance.
     let since = world.sim.ledger().last_seq();
     let second = Instant::now();
     world.apply(&named_image("api-5", new)).await;
@@ -66,7 +66,7 @@ async fn twenty_instances_share_one_reading_of_each_list() {
     world.apply_all(&names, by_name).await;
     world.all_ready(&names).await;
     let looks = looks(&world, 0);
-    // A list of several pages ends with an empty one.
+    // A list of several pages ends with an empty page.
     for (list, most) in [
         ("/region/list", 1),
         ("/package/list", 1),

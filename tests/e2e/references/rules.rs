@@ -1,4 +1,4 @@
-//! What a selector names stays, once there is a server.
+//! Selectors of immutable fields are immutable, once there is a server.
 
 use super::by_name;
 use crate::support::{Setup, World};

@@ -1,11 +1,11 @@
-//! What cannot be found, or not be read: it is told, and what it does not hold up goes on.
+//! Selectors without a match, and lists that cannot be read: reported, while unaffected work continues.
 
 use super::*;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn none_and_several_are_told_with_candidates_and_go_on_when_that_is_mended() {
     let world = Setup::default().begin("candidates").await;
-    // Before anybody reads the list.
+    // Before the list is read.
     another(&world, DEBIAN, "img-debian-too");
     world.apply(&named_image("none", "Ubuntu 24.04")).await;
     world.apply(&named_image("several", DEBIAN)).await;
@@ -64,7 +64,7 @@ async fn none_and_several_are_told_with_candidates_and_go_on_when_that_is_mended
     }
     assert_eq!(posts(&world, 0), Vec::<String>::new());
 
-    // One by an edit, one at the service, one that goes as it came.
+    // One is fixed by an edit, one at the service, and one is deleted.
     world.apply(&named_image("none", UBUNTU)).await;
     withdraw(&world, "img-debian-too");
     let ready = world.ready("none").await;
@@ -123,7 +123,7 @@ async fn an_image_that_is_not_found_holds_up_nothing_else() {
         (server.status, server.image.as_str()),
         ("STOPPED", catalogue::example().image)
     );
-    // Taking the edit back asks for nothing.
+    // Reverting the edit requests nothing.
     let manifest = with("web", |spec| {
         spec["image"] = json!({"name": UBUNTU});
         spec["powerState"] = json!("Stopped");

@@ -1,4 +1,5 @@
-//! The table of rules against a real apiserver, and against the definitions: no rule without a refused and an accepted case.
+//! Plays the table of rules against a real apiserver, and checks it against the definitions: every rule has a refused and an
+//! accepted case.
 
 use super::table::{Case, cases};
 use crate::support::{Setup, World, insist};
@@ -53,7 +54,7 @@ fn every_rule_of_the_definitions_has_an_accepted_and_a_refused_case() {
     }
 }
 
-/// Applies a manifest, under this name if there is one, without keeping it.
+/// Applies a manifest, under this name if given, as a dry run.
 async fn attempt(world: &World, name: Option<&str>, manifest: &Value) -> Result<(), String> {
     let kind = match manifest["kind"].as_str() {
         Some("Account") => Account::api_resource(),
@@ -74,7 +75,7 @@ async fn attempt(world: &World, name: Option<&str>, manifest: &Value) -> Result<
     applied.await.map(|_| ()).map_err(|error| error.to_string())
 }
 
-/// An Instance as it stands, with or without a server.
+/// Creates an Instance in this state, with or without a server.
 async fn stand(world: &World, name: &str, manifest: &Value, server: Option<&str>) {
     let mut manifest = manifest.clone();
     manifest["metadata"]["name"] = json!(name);

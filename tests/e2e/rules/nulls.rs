@@ -1,5 +1,5 @@
-//! An explicit null means the same as an absent field: typed clients send their empty fields so. Server-side apply refuses it in
-//! every custom resource, and names the field.
+//! An explicit null means the same as an absent field: typed clients send their empty fields in this way. Server-side apply
+//! refuses it in every custom resource, and names the field.
 
 use crate::support::{Setup, World, eventually, insist, instance, with};
 use cloud_server_operator::api::definitions;
@@ -25,7 +25,7 @@ fn resource(definition: &CustomResourceDefinition) -> ApiResource {
     }
 }
 
-/// Sets each field to null that the schema has and the object lacks, in each object that stands in it. Gives the number.
+/// Sets each field to null that the schema has and the object lacks, in every nested object. Returns the number.
 fn with_nulls(schema: &Value, object: &mut Value) -> usize {
     let mut count = 0;
     for (name, field) in schema["properties"].as_object().into_iter().flatten() {
@@ -48,7 +48,7 @@ fn has_null(value: &Value) -> bool {
     }
 }
 
-/// One of each way to name things and to log in.
+/// One Instance for each kind of reference and login.
 fn instances() -> Vec<Value> {
     let by_id = instance("by-id");
     let by_name = with("by-name", |spec| {
@@ -82,7 +82,7 @@ fn account() -> Value {
 /// How a client writes a manifest.
 #[derive(Clone, Copy, Debug)]
 enum Way {
-    /// POST, or PUT where the object exists.
+    /// POST, or PUT if the object exists.
     Whole,
     /// Server-side apply.
     Apply,
@@ -111,7 +111,7 @@ async fn write(
     .await
 }
 
-/// From now on a server is on record, and what the service cannot change is fixed.
+/// From now on a server is recorded, and immutable fields cannot be changed.
 async fn has_a_server(api: &Api<DynamicObject>, name: &str) {
     let patch = Patch::Merge(json!({"status": {"id": "ecs-1"}}));
     let params = PatchParams::default();
@@ -152,7 +152,7 @@ async fn a_null_means_the_same_as_an_absent_field_and_server_side_apply_refuses_
             let expected = &expected.data["spec"];
             let name = format!("{name}-nulls");
             let (nulls, plain) = (named(&nulls, &name), named(&plain, &name));
-            // The first write creates the object, the others change nothing, whether a server exists or not.
+            // The first write creates the object, the others change nothing, with or without a server.
             for (manifest, bought) in [
                 (&nulls, false),
                 (&plain, false),
@@ -179,7 +179,7 @@ async fn a_null_means_the_same_as_an_absent_field_and_server_side_apply_refuses_
     world.finish().await;
 }
 
-/// The definition of Instances in the last release, and the one of today, under names that no other test uses.
+/// The definition of Instances in the last release, and the current one, under names that no other test uses.
 fn relics() -> [CustomResourceDefinition; 2] {
     let path = concat!(
         env!("CARGO_MANIFEST_DIR"),
@@ -231,7 +231,7 @@ async fn an_object_that_was_stored_with_nulls_can_be_written_without_them() {
     plain["kind"] = json!(kind.kind);
     let mut nulls = plain.clone();
     with_nulls(&schema_of_spec(&released), &mut nulls["spec"]);
-    // The last release stored these nulls, but not those of values from a list, and not those of fields with a default.
+    // The last release stored these nulls, but not those of enums and not those of fields with a default.
     for field in ["package", "image"] {
         for value in ["chargeMode", "type"] {
             nulls["spec"][field].as_object_mut().unwrap().remove(value);

@@ -1,19 +1,19 @@
-//! Every rule and bound of the two kinds, with what it lets pass and what it refuses.
+//! Every rule and bound of the two kinds, with accepted and refused manifests.
 
 use crate::support::{instance, with};
 use serde_json::{Value, json};
 
 /// One rule of the definitions, or one bound of a field.
 pub struct Case {
-    /// How the rule's message begins; of a bound, some of the apiserver's own words.
+    /// The beginning of the rule's message; for a bound, a part of the apiserver's message.
     pub says: &'static str,
-    /// Whether it is a rule, with a message of ours.
+    /// Whether it is a rule with a message of our own.
     pub is_rule: bool,
-    /// What stands already, where the rule compares with it: what is refused once a server exists is accepted before.
+    /// The existing object, if the rule compares with it: a change that is refused once a server exists is accepted before.
     pub stands: Option<Value>,
-    /// Manifests that pass.
+    /// Accepted manifests.
     pub accepted: Vec<Value>,
-    /// Manifests that do not.
+    /// Refused manifests.
     pub refused: Vec<Value>,
 }
 
@@ -58,7 +58,7 @@ impl Case {
         }
     }
 
-    /// A rule about what cannot be changed once a server exists.
+    /// A rule about a field that is immutable once a server exists.
     fn fixed<const N: usize>(says: &'static str, stands: Value, changes: [Value; N]) -> Self {
         let changes = Vec::from(changes);
         Self {
@@ -68,12 +68,12 @@ impl Case {
     }
 }
 
-/// An Instance with this in its spec.
+/// An Instance with this field in its spec.
 pub fn spec(field: &str, value: &Value) -> Value {
     with("web", |spec| spec[field] = value.clone())
 }
 
-/// An Account with this in its spec.
+/// An Account with this field in its spec.
 pub fn account(field: &str, value: &Value) -> Value {
     let mut account = json!({
         "apiVersion": "cloudserver.dev/v1alpha1", "kind": "Account", "metadata": {"name": "web"},
@@ -83,7 +83,7 @@ pub fn account(field: &str, value: &Value) -> Value {
     account
 }
 
-/// All of them.
+/// All cases.
 pub fn cases() -> Vec<Case> {
     let all = [
         accounts(),

@@ -1,4 +1,4 @@
-//! Cases of the rules about the way to the service: TLS and the proxy of an Account.
+//! Cases of the rules about the connection to the service: TLS and the proxy of an Account.
 
 use super::table::{Case, account};
 use serde_json::{Value, json};

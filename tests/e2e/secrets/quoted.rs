@@ -1,4 +1,4 @@
-//! What the apiserver quotes of a Secret that it refuses stands in no log, however loud it is.
+//! The apiserver may quote a refused Secret, but no log contains the quotation, at any log level.
 
 use super::{CANARIES, OWN, writings};
 use crate::support::{Setup, World, eventually, instance};
@@ -6,8 +6,8 @@ use data_encoding::BASE64;
 use serde_json::json;
 use std::sync::LazyLock;
 
-/// Every line that `RUST_LOG` can ask for: each target of each package that is built, by name and by module where one was
-/// seen to quote, and the forms by span and by field.
+/// Every line that `RUST_LOG` can enable: each target of each package in the build, by name and by module where a quotation was
+/// observed, and the forms by span and by field.
 pub(super) fn everything() -> &'static str {
     static ALL: LazyLock<String> = LazyLock::new(|| {
         const MODULES: [&str; 9] = [
@@ -31,7 +31,7 @@ pub(super) fn everything() -> &'static str {
     &ALL
 }
 
-/// A policy that refuses copies of this namespace's tokens, and says what stands in them.
+/// A policy that refuses copies of this namespace's tokens, with a message that quotes their content.
 async fn refuse(world: &World) -> String {
     let name = format!("quotes-{}", world.namespace);
     let is_ours = format!(

@@ -1,4 +1,4 @@
-//! A service that is away, for long or now and then, while a fleet is at work; and the rush when it is back.
+//! A service that is unavailable, for long or repeatedly, during the work on a fleet; and the load when it returns.
 
 use super::refusal;
 use crate::support::{
@@ -10,10 +10,10 @@ use cloud_simulator::faults::{Act, Rule, When};
 use kube::ResourceExt;
 use std::time::{Duration, Instant};
 
-/// The Account's own limit: calls a second, and at once after a pause.
+/// The Account's own limit: calls per second, and at once after an idle period.
 const LIMIT: u32 = 20;
 
-/// Calls in a second that the limit allows after a pause, and one for the clock of the ledger.
+/// Calls in a second that the limit allows after an idle period, plus one for the resolution of the ledger's clock.
 const RUSH: usize = 2 * LIMIT as usize + 1;
 
 fn lose() -> Act {
@@ -22,7 +22,7 @@ fn lose() -> Act {
     }
 }
 
-/// Buys, changes and deletes a fleet, each with calls under way.
+/// Buys, changes and deletes Instances of a fleet, each with calls in progress.
 async fn at_work(world: &World, fleet: &[String], new: &[String]) {
     for (number, name) in fleet.iter().enumerate() {
         match number % 4 {
@@ -35,7 +35,7 @@ async fn at_work(world: &World, fleet: &[String], new: &[String]) {
     world.apply_all(new, instance).await;
 }
 
-/// All as asked for: one server for each, each verb done once.
+/// Asserts that all is as requested: one server for each, each verb done once.
 async fn all_is_done(world: &World, fleet: &[String], new: &[String]) {
     let (mut stays, mut goes) = (new.to_vec(), Vec::new());
     for (number, name) in fleet.iter().enumerate() {
@@ -55,7 +55,7 @@ async fn all_is_done(world: &World, fleet: &[String], new: &[String]) {
     );
 }
 
-/// Waits until these have done what was asked for.
+/// Waits until these have completed their requests.
 async fn done(world: &World, names: &[String]) {
     world
         .until_all(names, "have done what was asked for", |i| {
@@ -70,7 +70,7 @@ fn number_of(name: &str) -> usize {
     name.rsplit('-').next().unwrap().parse().unwrap()
 }
 
-/// The verb that was asked for last.
+/// The verb that was requested last.
 fn wanted(name: &str) -> Verb {
     match (name.starts_with("new"), number_of(name) % 4) {
         (true, _) => Verb::Create,
@@ -80,7 +80,7 @@ fn wanted(name: &str) -> Verb {
     }
 }
 
-/// What may not be done twice was not.
+/// Asserts that no operation was done twice that must not be.
 fn nothing_is_done_twice(world: &World, each: usize) {
     for verb in [Verb::Reinstall, Verb::Stop, Verb::Release] {
         assert_eq!(
@@ -92,7 +92,7 @@ fn nothing_is_done_twice(world: &World, each: usize) {
     }
 }
 
-/// Everything fails three times in ten, each time in another way.
+/// Three calls in ten fail, each time in another way.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_service_that_fails_now_and_then_wears_nobody_out() {
     let world = Setup::default().begin("brown-out").await;
@@ -109,7 +109,7 @@ async fn a_service_that_fails_now_and_then_wears_nobody_out() {
     let begun = Instant::now();
     let seq = world.sim.ledger().last_seq();
     at_work(&world, &fleet, &new).await;
-    // Each look that fails costs twenty seconds, so not all come through meanwhile: most do.
+    // Each failed read costs twenty seconds, so only most succeed meanwhile.
     eventually("most purchases and releases come through", async || {
         let all = world.all().await;
         let bought = new.iter().filter(|name| is_ready(&all[*name])).count();
@@ -136,7 +136,7 @@ async fn a_service_that_fails_now_and_then_wears_nobody_out() {
     world.finish().await;
 }
 
-/// An hour's outage is no different: pauses stop growing after twenty seconds.
+/// An outage of an hour would be no different: pauses stop growing after twenty seconds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "the service is away for a minute and a half"]
 async fn after_an_outage_with_a_fleet_at_work_nobody_storms_the_service() {
@@ -158,7 +158,7 @@ async fn after_an_outage_with_a_fleet_at_work_nobody_storms_the_service() {
     for act in [lose(), refusal(503, "Gateway.Unavailable")] {
         let rule = world.sim.fault(Rule::on("/*", act));
         let bought = world.sim.servers().len();
-        // Longer than the longest pause, twice.
+        // Twice the longest pause.
         stays(
             "nothing gets through",
             Duration::from_secs(45),

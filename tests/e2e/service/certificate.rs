@@ -1,5 +1,4 @@
-//! A certificate that is no good: over its time, before it, for another name. The authority is one that the operator
-//! trusts, so that nothing else is wrong with it.
+//! Invalid certificates: expired, not valid yet, for another name. Their authority is trusted, so that they have no other flaw.
 
 use super::id_of;
 use crate::support::{Setup, World, eventually, insist, instance, names, posts, quiet_all};
@@ -20,7 +19,7 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio_rustls::TlsAcceptor;
 
-/// What is wrong with a certificate, if anything.
+/// The flaw of a certificate, if any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flaw {
     None,
@@ -54,7 +53,7 @@ impl Authority {
         self.certify_to(flaw, None)
     }
 
-    /// A certificate of a service that takes those alone who have one of `clients`.
+    /// The certificate of a service that requires a client certificate of `clients`.
     pub(super) fn demanding(&self, clients: &Self) -> Certified {
         let mut roots = RootCertStore::empty();
         let pem = CertificateDer::from_pem_slice(clients.pem.as_bytes());
@@ -101,7 +100,7 @@ impl Authority {
 pub(super) struct Certified(Flaw, Arc<ServerConfig>);
 
 impl Certified {
-    /// A certificate and its key in files, as another program made them.
+    /// A certificate and its key from files that another program made.
     pub(super) fn read(certificate: &Path, key: &Path) -> Self {
         let certificate = CertificateDer::from_pem_file(certificate).unwrap();
         let key = PrivateKeyDer::from_pem_file(key).unwrap();
@@ -111,10 +110,10 @@ impl Certified {
     }
 }
 
-/// Each handshake: whether the caller took the certificate, which is before it says anything.
+/// Each handshake: whether the client accepted the certificate before it sent anything.
 type Handshakes = Arc<Mutex<Vec<(Flaw, bool)>>>;
 
-/// Does TLS before the service.
+/// Terminates TLS in front of the service.
 pub(super) struct Front {
     pub(super) endpoint: String,
     certified: watch::Sender<Certified>,
@@ -144,7 +143,7 @@ impl Front {
         }
     }
 
-    /// It has another certificate from now on, and is started anew for it: connections that are open end.
+    /// Replaces its certificate and restarts it: open connections end.
     pub(super) fn exchange(&self, certified: Certified) {
         self.certified.send_replace(certified);
     }
@@ -184,7 +183,7 @@ async fn listen(
             handshakes.lock().unwrap().push((flaw, near.is_ok()));
             let Ok(mut near) = near else { return };
             let mut far = TcpStream::connect(service).await.unwrap();
-            // An end of either kind is an end.
+            // An end of either side ends the connection.
             tokio::select! {
                 _ = copy_bidirectional(&mut near, &mut far) => {}
                 _ = certified.changed() => {}
@@ -193,7 +192,7 @@ async fn listen(
     }
 }
 
-/// Waits until the Account tells what is wrong.
+/// Waits until the Account reports these words.
 async fn told(world: &World, words: &str) {
     eventually(&format!("the Account tells: {words}"), async || {
         let account = insist("read it", async || world.accounts().get("default").await);
@@ -235,7 +234,7 @@ async fn a_certificate_that_is_no_good_gets_no_token_and_is_told() {
         told(&world, words).await;
         assert!(!strange.has_met(flaw, true), "somebody took it");
     }
-    // It expires while it is in use; nothing but the certificate is mended.
+    // It expires while it is in use; only the certificate is fixed.
     world.account("default", &front.endpoint).await;
     eventually("it is in use again", async || {
         let account = insist("read it", async || world.accounts().get("default").await);

@@ -1,4 +1,4 @@
-//! Where requests may not go: to this machine and its link, by whatever name or form, unless whoever runs the operator says so.
+//! Forbidden destinations: this machine and its link, by any name or notation, unless the operator's flags allow them.
 
 use crate::support::{Setup, World, eventually, insist, instance};
 use cloud_server_operator::api::Account;
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::net::TcpListener;
 use tokio::task::AbortHandle;
 
-/// Counts who connects, and says nothing.
+/// Counts connections, and sends nothing.
 pub(super) struct Silent {
     pub(super) port: u16,
     connections: Arc<AtomicUsize>,
@@ -49,7 +49,7 @@ impl Silent {
     }
 }
 
-/// Writes an Account with these fields besides endpoint and token.
+/// Writes an Account with these fields in addition to endpoint and token.
 pub(super) async fn apply_account(world: &World, name: &str, endpoint: &str, more: Value) {
     let mut spec = json!({
         "endpoint": endpoint,
@@ -78,7 +78,7 @@ pub(super) fn find<'a>(account: &'a Account, kind: &str) -> Option<&'a Condition
     conditions.iter().find(|condition| condition.type_ == kind)
 }
 
-/// Waits until Ready of an Account says this of the spec as it stands.
+/// Waits until Ready of an Account has this reason for the current spec.
 pub(super) async fn until_told(world: &World, name: &str, reason: &str) -> (Account, String) {
     eventually(&format!("Account {name} tells {reason}"), async || {
         let found = insist("read it", async || world.accounts().get(name).await);
@@ -166,7 +166,7 @@ async fn an_endpoint_or_proxy_on_this_machine_or_its_link_gets_no_connection() {
         let stalled = find(&account, "Stalled").unwrap();
         assert_eq!(stalled.status, "True", "{name}");
     }
-    // The simulator itself is on loopback: nothing is bought there, and the Instance says why.
+    // The simulator itself is on loopback: nothing is bought there, and the Instance shows the reason.
     world.apply(&instance("web")).await;
     let web = world.until_reason("web", "AddressRefused").await;
     assert!(web.status.unwrap().id.is_none());
@@ -175,7 +175,7 @@ async fn an_endpoint_or_proxy_on_this_machine_or_its_link_gets_no_connection() {
     world.finish().await;
 }
 
-/// Only its own fields say where an Account's requests go, and what goes in the clear is told as a warning.
+/// Only its own fields determine the destinations of an Account's requests. Unencrypted requests cause a warning.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn proxies_of_the_environment_are_not_used_and_plain_http_is_a_warning() {
     let silent = Silent::begin().await;

@@ -1,5 +1,5 @@
-//! An identifier that the service gave away again: the record names a server that is somebody else's now, and nothing is
-//! ever done to it. Where it is a server of the same account, only its name tells.
+//! An identifier that the service has assigned again: the record names a server of another owner, and the operator never acts
+//! on it. If the new server is in the same account, only its name shows the difference.
 
 use super::id_of;
 use crate::support::{
@@ -16,10 +16,10 @@ use std::time::Duration;
 
 const ANOTHER: &str = "another";
 const LIST: &str = "/instance/list";
-/// A listing this old still counts as a look at the server before its release (docs/decisions/0016-deletion.md).
+/// A listing up to this age still counts as an observation of the server before its release (docs/decisions/0016-deletion.md).
 const JUST_LISTED: Duration = Duration::from_secs(10);
 
-/// The server of an Instance is gone, and its identifier is that of another one.
+/// Releases the server of an Instance, and assigns its identifier to another server.
 fn recycle(world: &World, instance: &Instance, account: &str) -> String {
     let server = id_of(instance);
     console(
@@ -52,7 +52,7 @@ async fn a_server_that_has_the_identifier_of_ours_is_left_alone() {
     let ready = world.all_ready(&fleet).await;
     let before = posts(&world, 0).len();
 
-    // Deleted at once: the last listing still shows the server as ours, and is older than what a release is built on.
+    // Deleted at once: the last listing still shows the server as ours, but is too old for a release.
     let blind = world.sim.fault(Rule::on(
         LIST,
         Act::Error {
@@ -77,18 +77,18 @@ async fn a_server_that_has_the_identifier_of_ours_is_left_alone() {
     world.delete("web-0").await;
     world.until_reason("web-0", "BindingInvalid").await;
     world.sim.faults().remove(blind);
-    // Deleted while nobody watched: what comes first is the deletion, before any listing.
+    // Deleted while no operator runs: the first observation is the deletion, before any listing.
     world.kill();
     strangers.push(recycle(&world, &ready[1], DEFAULT_ACCOUNT));
     world.delete("web-1").await;
-    // One that stays, and one of another account.
+    // One that is not deleted, and one of another account.
     strangers.push(recycle(&world, &ready[2], DEFAULT_ACCOUNT));
     strangers.push(recycle(&world, &ready[3], ANOTHER));
     world.start().await;
     world.until_reason("web-2", "NameDiffers").await;
     let missing = world.until_reason("web-3", "ServerMissing").await;
     assert_eq!(condition(&missing, "Stalled").unwrap().status, "True");
-    // Whatever is asked for, it is not done to a stranger.
+    // No requested operation is done to a foreign server.
     let mut wanted = other_image("web-2");
     wanted["spec"]["powerState"] = json!("Stopped");
     wanted["spec"]["restart"] = json!({"token": "now"});
@@ -106,7 +106,7 @@ async fn a_server_that_has_the_identifier_of_ours_is_left_alone() {
             .map(|call| format!("{} {}", call.path, call.request))
             .collect::<Vec<_>>()
     };
-    // Two listings at the pace of running operations, of which the deletions are two.
+    // Two listings at the pace of running operations, which the deletions cause.
     stays(
         "nothing is done to a stranger",
         Duration::from_secs(12),
@@ -125,7 +125,7 @@ async fn a_server_that_has_the_identifier_of_ours_is_left_alone() {
     world.until_reason("web-2", "BindingInvalid").await;
     world.delete("web-3").await;
     world.gone("web-3").await;
-    // Somebody looked, and says that there is nothing to be released.
+    // A user checked, and states that there is nothing to be released.
     for name in ["web-0", "web-1", "web-2"] {
         let edit = format!("{BINDING}-");
         world.run(&["annotate", "instance", name, &edit], "").await;

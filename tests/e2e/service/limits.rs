@@ -1,4 +1,4 @@
-//! The service's own request limit, and what it does not sell.
+//! The service's own rate limit, and packages that are not for sale.
 
 use super::id_of;
 use crate::support::{
@@ -15,26 +15,26 @@ use kube::ResourceExt;
 use serde_json::json;
 use std::time::{Duration, Instant};
 
-/// The service begins with a limit that is ours as well.
+/// At first, the service's limit equals ours.
 const OURS: u32 = 20;
-/// And goes down to this, without telling anybody.
+/// Then it drops to this, without notice.
 const THEIRS: u32 = 4;
 const FLEET: usize = 24;
-/// What the service asks for when it tells a time.
+/// The pause that the service requests, if it names one.
 const PAUSE: u64 = 5;
-/// How much of that passes at most, in milliseconds, until a refusal is known and what was under way with it has come.
+/// The part of it that may pass until a refusal is known and concurrent requests have arrived, in milliseconds.
 const UNDER_WAY: u64 = 3_000;
-/// Nothing follows from a pause in which the machine itself stood still for longer.
+/// A pause in which the machine itself stalled for longer proves nothing.
 const STALL: Duration = Duration::from_millis(300);
 
-/// Named for the header.
+/// Named after the header.
 #[derive(Clone, Copy, Debug)]
 enum Told {
     WithRetryAfter,
     WithoutRetryAfter,
 }
 
-/// In any 20 seconds: the burst of ten, and what the other ten of a minute allow.
+/// In any 20 seconds: the burst of ten, and the share of the other ten per minute.
 const IN_TWENTY_SECONDS: usize = 14;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -114,8 +114,8 @@ async fn lowered(told: Told) {
         busiest(&calls, 1_000)
     );
     if retry_after.is_some() {
-        // After a refusal, and what was under way with it, nobody asks until the time is over. A create may come that had
-        // its leave before: its intent was written meanwhile.
+        // After a refusal, and the concurrent requests, no request is sent until the time is over. A create may arrive that had
+        // its permit before, since its intent was written meanwhile.
         for refusal in &refused {
             let at = refusal.at.as_millis();
             let (from, to) = (at + UNDER_WAY, at + PAUSE * 1_000 - 100);
@@ -136,7 +136,7 @@ async fn lowered(told: Told) {
             );
         }
     }
-    // In the long run most calls are taken.
+    // In the long run most calls are accepted.
     assert!(
         refused.len() * 3 <= calls.len(),
         "{} of {} refused",
@@ -150,7 +150,7 @@ async fn lowered(told: Told) {
     world.finish().await;
 }
 
-/// The attempt on record.
+/// The recorded attempt.
 async fn attempt(world: &World, name: &str) -> i64 {
     let now = world.get(name).await;
     let record = now.annotations().get(BINDING);
@@ -203,7 +203,7 @@ async fn what_the_quota_or_the_stock_leaves_no_room_for_is_told_and_asked_for_sl
         );
     }
     assert_eq!(world.sim.servers().len(), 4);
-    // The others are not held up, and deletion makes room.
+    // Other Instances are not delayed, and a deletion frees a slot.
     world.delete("fits-0").await;
     world.gone("fits-0").await;
     eventually("one takes its place", async || {
@@ -224,11 +224,11 @@ async fn what_the_quota_or_the_stock_leaves_no_room_for_is_told_and_asked_for_sl
     for (name, before) in fits.iter().zip(&ready).skip(1) {
         assert_eq!(id_of(&world.get(name).await), id_of(before));
     }
-    // Sold out is the same to those who want one, and nothing to those who have one.
+    // A sold-out region has the same effect on new Instances, and none on existing servers.
     let region = || catalogue::example().region.to_owned();
     console(&world, Console::SellOut { region: region() });
     world.apply(&instance("late")).await;
-    // A conflict: nothing says that it will last.
+    // A conflict: nothing shows that it will last.
     let told = world.until_reason("late", "ServiceBusy").await;
     assert!(outline(&told).contains("sold out"), "{}", outline(&told));
     let others = [&over[..], &fits[1..]].concat();

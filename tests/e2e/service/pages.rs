@@ -1,5 +1,5 @@
-//! A listing of more than one page that does not come as it is: pages left out, sent twice, counted wrong, changed between
-//! two requests; and a listing that all at once shows next to nothing.
+//! Listings of more than one page with faults: pages missing, doubled, miscounted, changed between two requests; and a listing
+//! that suddenly shows next to nothing.
 
 use super::id_of;
 use crate::support::{
@@ -15,14 +15,14 @@ use cloud_simulator::readings::ListOrder;
 use kube::ResourceExt;
 
 const LIST: &str = "/instance/list";
-/// More than a page holds (50): ours come after them.
+/// More than a page holds (50), so that our servers come after them.
 const STRANGERS: usize = 55;
 
 fn lost(when: When) -> Act {
     Act::Lose { when }
 }
 
-/// Waits until so many pages met a rule.
+/// Waits until this many pages matched a rule.
 async fn met(world: &World, rule: u64, pages: u64) {
     eventually("wrong listings were read", async || {
         match world.sim.faults().hits(rule) {
@@ -33,8 +33,8 @@ async fn met(world: &World, rule: u64, pages: u64) {
     .await;
 }
 
-/// Four of ours on the second page, behind strangers, and one more whose first create never came to anything and one
-/// whose first create was not answered: the listing alone tells them apart.
+/// Four of our servers on the second page, behind foreign ones; one Instance whose first create had no effect, and one whose
+/// first create was not answered: only the listing distinguishes the two.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pages_that_are_missing_doubled_or_miscounted_prove_nothing() {
     let oldest_first = Readings {
@@ -69,7 +69,7 @@ async fn pages_that_are_missing_doubled_or_miscounted_prove_nothing() {
         }
         world.sim.faults().remove(rule);
         world.all_ready(&[before, after]).await;
-        // One create that came to nothing, and its successor; one that was found.
+        // One create without effect, and its successor; and one that was found.
         let made = world.sim.servers().len() - STRANGERS - fleet.len();
         assert_eq!(made, 2 * (round + 1), "{name}: {}", world.ledger_text());
     }
@@ -88,7 +88,7 @@ async fn pages_that_are_missing_doubled_or_miscounted_prove_nothing() {
     world.finish().await;
 }
 
-/// Others buy and release all the time, so that rows move from page to page while they are read.
+/// Others buy and release all the time, so that rows move between pages while the list is read.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_list_that_moves_while_it_is_read_hides_no_server() {
     let world = Setup::default().begin("moving").await;
@@ -98,7 +98,7 @@ async fn a_list_that_moves_while_it_is_read_hides_no_server() {
     let ready = world.all_ready(&fleet).await;
     world.strangers(World::TOKEN, STRANGERS - 8);
     let example = catalogue::example();
-    // At every page that is asked for, a stranger comes and another one goes.
+    // With every requested page, a foreign server is added and another one removed.
     let mut moved = 0;
     let mut seen = world.sim.ledger().count(LIST);
     let rule = Rule::on("/instance/create", lost(When::AfterEffect)).times(2);
@@ -151,7 +151,7 @@ async fn a_list_that_moves_while_it_is_read_hides_no_server() {
     }
     let told = world.events("ServerMissing").await;
     assert!(told.is_empty(), "{told:#?}");
-    // The release may overtake a create.
+    // The release may arrive before a create.
     let mut called = posts(&world, 0);
     called.sort();
     assert_eq!(
@@ -163,8 +163,8 @@ async fn a_list_that_moves_while_it_is_read_hides_no_server() {
     world.finish().await;
 }
 
-/// Most known servers vanish from the listing at once, in three ways: until that is explained nothing is bought and
-/// nothing released, and nobody is told that a server is missing.
+/// Most known servers disappear from the listing at once, in three ways: until that is explained, nothing is bought and nothing
+/// released, and no server is reported as missing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn while_a_fleet_vanishes_from_the_listing_nothing_is_bought_or_released() {
     let world = Setup::default().begin("vanished-all").await;
@@ -184,11 +184,11 @@ async fn while_a_fleet_vanishes_from_the_listing_nothing_is_bought_or_released()
     ];
     let mut left: Vec<String> = fleet.clone();
     for (way, listing) in ways {
-        // Something in flight keeps the listing at its pace, and is over before it goes wrong.
+        // An operation in flight keeps the listing at its pace, and ends before the listing goes wrong.
         let first = format!("{way}-first");
         world.apply(&instance(&first)).await;
         world.ready(&first).await;
-        // One whose purchase was not answered: whether there is a server, only a listing tells.
+        // A purchase without an answer: only a listing shows whether there is a server.
         let rule = Rule::on("/instance/create", lost(When::BeforeEffect)).times(1);
         world.sim.fault(rule);
         let rule = world.sim.fault(Rule::on(LIST, Act::Listing(listing)));

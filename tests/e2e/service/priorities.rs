@@ -1,4 +1,4 @@
-//! Who goes first where the request limit leaves little room: told by the order of the service's own ledger.
+//! The priorities if the rate limit leaves little room, by the order in the service's ledger.
 
 use crate::support::{
     PATIENCE, Setup, World, eventually, insist, instance, names, posts, stopped, with,
@@ -12,7 +12,7 @@ const DETAIL: &str = "/instance/detail";
 const CREATE: &str = "/instance/create";
 const STOP: &str = "/instance/stop";
 
-/// Waits until the operator keeps the limits that stand in the Account.
+/// Waits until the Account's limits are in effect.
 async fn limited(world: &World) {
     eventually("the limits are in force", async || {
         let account = insist("read it", async || world.accounts().get("default").await);
@@ -33,7 +33,8 @@ async fn a_purchase_and_a_change_do_not_wait_until_a_whole_fleet_has_been_looked
     let all = [&fleet[..], &["changed".to_owned()]].concat();
     world.apply_all(&all, instance).await;
     world.all_ready(&all).await;
-    // One call at a time, two in a second, and the first look is not answered as long as we like: the others stand in line.
+    // One call at a time, two per second, and the first read is not answered until the test allows it: the others wait in the
+    // queue.
     world.limit("default", 2, 1, 1).await;
     limited(&world).await;
     let act = Act::Hold {
@@ -47,7 +48,8 @@ async fn a_purchase_and_a_change_do_not_wait_until_a_whole_fleet_has_been_looked
     hold.reached(PATIENCE).await.unwrap();
     world.apply(&instance("urgent")).await;
     world.apply(&stopped("changed")).await;
-    // The operator has met one that was applied later: it has met the urgent ones as well, which stand in line by now.
+    // The operator has reconciled an Instance that was applied later, so it has also reconciled the urgent ones, which now wait
+    // in the queue.
     let witness = with("witness", |spec| {
         spec["login"]["passwordSecretRef"]["name"] = json!("missing");
     });
@@ -80,8 +82,8 @@ async fn a_purchase_and_a_change_do_not_wait_until_a_whole_fleet_has_been_looked
         let at = calls.iter().position(|call| call.path == path).unwrap();
         let before = looks(&calls[..at]);
         println!("PRIORITIES: {before} of {all} looks went before {path}");
-        // In the order in which they came, all would have gone before. A few may pass on a machine that stood still, when
-        // the call gave up its place in the line and took another.
+        // In the order of arrival, all reads would have gone before. A few may pass on a stalled machine, when the call gave up
+        // its place in the queue and took another.
         assert!(
             before <= FLEET / 2,
             "{before} of {all} looks went before {path}:\n{}",
@@ -96,7 +98,7 @@ async fn a_change_of_a_server_does_not_wait_until_all_that_were_applied_before_a
     let world = Setup::default().begin("backlog").await;
     world.apply(&instance("changed")).await;
     world.ready("changed").await;
-    // Two calls in a second, one at a time, and the first of the purchases is not answered as long as we like.
+    // Two calls per second, one at a time, and the first purchase is not answered until the test allows it.
     world.limit("default", 2, 1, 1).await;
     limited(&world).await;
     let act = Act::Hold {
@@ -125,7 +127,7 @@ async fn a_change_of_a_server_does_not_wait_until_all_that_were_applied_before_a
         Ok(creates.count())
     })
     .await;
-    // In the order in which they came, all would have gone before. One permit in eight goes to who has waited longest.
+    // In the order of arrival, all would have gone before. One permit in eight goes to the request that has waited longest.
     assert!(before <= 8, "{before}:\n{}", world.ledger_text());
     println!("PRIORITIES: {before} of {FLEET} purchases went before {STOP}");
     world.limit("default", 500, 500, 50).await;

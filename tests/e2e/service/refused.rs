@@ -1,4 +1,4 @@
-//! Refusals that come and go: of the token, of the knowledge of a server.
+//! Temporary refusals: of the token, and false reports that a server does not exist.
 
 use super::{id_of, refusal};
 use crate::support::{
@@ -13,12 +13,12 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 use std::time::{Duration, Instant};
 
-/// How long the token is refused: longer than the pause between two tries of it (25 s), so that a try falls into it.
+/// How long the token is refused: longer than the pause between two attempts with it (25 s), so that one attempt falls into it.
 const REFUSED: Duration = Duration::from_secs(30);
-/// Calls in that time, of all Instances together: the tries of the token, the listing at a growing pause, and a query of
-/// what is being released. Each Instance for itself would need more.
+/// Calls in that time, of all Instances together: attempts with the token, the listing with a growing pause, and a query of the
+/// server that is being released. Separate attempts of each Instance would need more.
 const CALLS: usize = 14;
-/// What is in flight takes so long, and is over before the token is good again.
+/// Operations in flight take this long, and end before the token is valid again.
 const TASKS: u64 = 6_000;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -32,7 +32,7 @@ async fn refused(status: u16, code: &'static str) {
     let fleet = names("web", 8);
     world.apply_all(&fleet, instance).await;
     world.all_ready(&fleet).await;
-    // Three at work when it begins, and one that comes meanwhile.
+    // Three operations in flight when it begins, and a new Instance meanwhile.
     world.apply(&other_image("web-0")).await;
     world.apply(&stopped("web-1")).await;
     world.delete("web-2").await;
@@ -62,7 +62,7 @@ async fn refused(status: u16, code: &'static str) {
         }
     })
     .await;
-    // What comes after the window, because the last look at it was slow, is not of it.
+    // Calls after the window do not count, even if the last check was slow.
     let mut calls = world.calls_since(seq);
     calls.retain(|call| call.at < begun.plus(REFUSED));
     let paths: Vec<_> = calls.iter().map(|call| call.path.as_str()).collect();
@@ -78,7 +78,7 @@ async fn refused(status: u16, code: &'static str) {
             .all(|call| call.method != "POST" || call.path == "/instance/release"),
         "{paths:?}"
     );
-    // Each of the three in flight may be told of it once.
+    // Each of the three in flight may report it once.
     let told = once(world.writes_since(since).await).len();
     assert!(told <= 3, "{told} writes");
 
@@ -116,7 +116,7 @@ async fn refused(status: u16, code: &'static str) {
         world.ledger_text()
     );
 
-    // A token that is mended in its Secret is tried at once.
+    // A token that is fixed in its Secret is tried at once.
     world
         .sim
         .set_token("default", "another-canary-token")
@@ -142,7 +142,7 @@ async fn refused(status: u16, code: &'static str) {
     world.finish().await;
 }
 
-/// "No such instance" for half a minute, from a service whose listing goes on showing all of them.
+/// "No such instance" for half a minute, from a service whose listing still shows all of them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn details_that_know_no_server_for_a_while_forget_and_buy_nothing() {
     let world = Setup::default().begin("flapping").await;
@@ -150,7 +150,7 @@ async fn details_that_know_no_server_for_a_while_forget_and_buy_nothing() {
     world.apply_all(&fleet, instance).await;
     let ready = world.all_ready(&fleet).await;
     let ids: Vec<_> = ready.iter().map(id_of).collect();
-    // A release that never ends by itself: the server is there as long as the test wants it.
+    // A release that never ends: the server exists until the test ends it.
     let never = Rule::on("/instance/release", Act::Task(TaskScript::Never));
     world.sim.fault(never.times(1));
     let missing = refusal(404, "InvalidInstance.NotFound");
@@ -159,7 +159,7 @@ async fn details_that_know_no_server_for_a_while_forget_and_buy_nothing() {
     world.apply(&stopped("web-1")).await;
     world.delete("web-2").await;
     world.apply(&instance("new")).await;
-    // Half a minute: five listings at the pace of running operations, each of which leads to details.
+    // Half a minute: five listings at the pace of running operations, each of which causes reads of details.
     stays(
         "nothing is forgotten",
         Duration::from_secs(30),

@@ -1,5 +1,5 @@
-//! A token that is limited to regions (field note 24): the listing of another region is empty or refused, and the service may not
-//! know the servers there. No server looks gone because of that.
+//! A token that is limited to regions (field note 24): the listing of another region is empty or refused, and the service may
+//! deny the servers there. This must not make a server look gone.
 
 use crate::support::{Setup, World, condition, effects, instance, is_ready, reason, with};
 use cloud_simulator::Ledger;
@@ -59,7 +59,7 @@ async fn a_new_token_that_sees_other_regions_alone_makes_no_server_look_gone() {
     assert!(message.contains("may see the region"), "{message}");
     assert!(is_ready(&world.get("there").await));
 
-    // A deletion does not take the silence of that region for an answer.
+    // A deletion does not accept the empty answer of that region as proof.
     world.delete("here").await;
     world.until_reason("here", "ReleaseUnconfirmed").await;
     assert_eq!(world.sim.live_servers().len(), 2);

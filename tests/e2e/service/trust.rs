@@ -1,5 +1,4 @@
-//! Whom an Account trusts, who we say we are, and through what: CA bundles, client certificates, proxies, each changed while the
-//! operator runs.
+//! The connection settings of an Account: CA bundles, client certificates, proxies, each changed while the operator runs.
 
 use super::certificate::{Authority, Certified, Flaw, Front};
 use super::egress::{apply_account, until_told};
@@ -27,7 +26,7 @@ async fn config_map(world: &World, bundle: &str) {
     written.await.unwrap();
 }
 
-/// A Secret as cert-manager makes them.
+/// A Secret as cert-manager creates it.
 async fn tls_secret(world: &World, labels: Value, (certificate, key): &(String, String)) {
     let secret = json!({
         "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls",
