@@ -159,8 +159,8 @@ fn allow(account: &Account) -> Option<String> {
     let (name, namespace) = (account.name_any(), account.namespace().unwrap_or_default());
     (account.spec.imports == Imports::Denied).then(|| {
         format!(
-            "Account {name} does not let its Instances import servers: with imports: Allowed in its spec, whoever may create \
-             Instances in namespace {namespace} may take over every server of its token that no Instance has. To allow it: \
+            "Account {name} does not let its Instances import servers: with imports: Allowed in its spec, every user \
+             who may create Instances in namespace {namespace} may import every server of its token that no Instance has. To allow it: \
              kubectl patch accounts.cloudserver.dev {name} -n {namespace} --type=merge -p '{{\"spec\":{{\"imports\":\"Allowed\"}}}}'"
         )
     })
@@ -184,8 +184,8 @@ fn comments(
             .to_owned(),
     );
     lines.push(
-        "# The service tells neither package nor security group nor login of a server: that those which stand here are the \
-         server's own is believed."
+        "# The service reports neither package nor security group nor login of a server: check that these values are the \
+         server's own."
             .to_owned(),
     );
     if args.ssh_key.is_none() {
@@ -224,7 +224,7 @@ async fn find(
         return match places.fit(region, zone) {
             true => Ok(detail),
             false => Err(format!(
-                "server {text} is in {region}/{zone}, and --region and --zone say otherwise: leave them out, or name another server"
+                "server {text} is in {region}/{zone}, outside of --region and --zone: leave them out, or name another server"
             )),
         };
     }
@@ -297,7 +297,7 @@ impl Placed {
     fn of(detail: &Detail) -> Result<Self, String> {
         let lacking = |what: &str| {
             format!(
-                "the service does not tell the {what} of server {}: write the manifest by hand, as in docs/operations/import.md",
+                "the service does not report the {what} of server {}: write the manifest by hand, as in docs/operations/import.md",
                 detail.id
             )
         };

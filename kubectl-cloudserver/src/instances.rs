@@ -69,7 +69,7 @@ async fn show(args: &InstancesArgs) -> Result<String, String> {
     let owners = owners(&reached, &progress).await;
     if owners.is_none() && (args.owned || args.unowned) {
         return Err(
-            "nobody can say whose a server is without the cluster's Instances: name a cluster with --kubeconfig, --context or -n, \
+            "the owners of servers are unknown without the cluster's Instances: name a cluster with --kubeconfig, --context or -n, \
              or leave out --owned and --unowned"
                 .to_owned(),
         );
@@ -120,7 +120,7 @@ async fn show(args: &InstancesArgs) -> Result<String, String> {
 /// The Instances, as far as the user may list them; notes what is unknown.
 pub(super) async fn owners(reached: &Reached, progress: &Progress) -> Option<Owners> {
     let Some(cluster) = &reached.cluster else {
-        progress.note("no cluster is asked, so nobody knows whose a server is: name one with --kubeconfig, --context or -n");
+        progress.note("no cluster is asked, so the owners of servers are unknown: name one with --kubeconfig, --context or -n");
         return None;
     };
     match Owners::read(cluster).await {
@@ -133,7 +133,7 @@ pub(super) async fn owners(reached: &Reached, progress: &Progress) -> Option<Own
         }
         Err(error) => {
             progress.note(&format!(
-                "whose a server is is not known: {}",
+                "the owners of servers are unknown: {}",
                 cluster.told(&error)
             ));
             None

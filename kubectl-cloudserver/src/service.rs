@@ -131,7 +131,7 @@ impl Cluster {
                 "have yourself allowed to do that in this cluster".to_owned()
             }
             KubeError::Refused { .. } => "ask again".to_owned(),
-            KubeError::Malformed { .. } => "mend that name".to_owned(),
+            KubeError::Malformed { .. } => "fix that name".to_owned(),
             KubeError::Timeout { .. }
             | KubeError::NotActive { .. }
             | KubeError::Unwritable { .. }

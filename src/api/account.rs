@@ -167,7 +167,7 @@ fn is_default_missing_codes(codes: &Vec<String>) -> bool {
 
 /// The time zone of the service, as far as it is known (field note 27). An offset too far east only makes a warning appear
 /// early.
-pub fn default_utc_offset() -> String {
+fn default_utc_offset() -> String {
     "+08:00".to_owned()
 }
 

@@ -27,7 +27,7 @@ pub mod valid;
 
 pub use account::{
     Account, AccountSpec, CreateRate, Imports, KeyLoginPassword, PasswordSpecialCharacters,
-    RequestLimits, default_missing_codes, default_utc_offset,
+    RequestLimits, default_missing_codes,
 };
 pub use account_status::{
     AccountStatus, LimitUse, LimitsStatus, PlaceInventory, UnownedServer, WaitingInstance,

@@ -3,7 +3,8 @@
 
 mod enrol;
 
-pub use enrol::{enrol, enrol_as};
+pub use enrol::enrol;
+pub(crate) use enrol::enrol_as;
 
 use crate::cloud::{Doubt, Http};
 use crate::instance::facts::Facts;

@@ -70,7 +70,7 @@ fn sold(
             )),
             None => {
                 doubts.push(format!(
-                    "package {code} has other disks or traffic than server {id}: nobody can check whether it was bought with it"
+                    "package {code} has other disks or traffic than server {id}: whether it was bought with it cannot be checked"
                 ));
                 Ok(code.to_owned())
             }
@@ -78,8 +78,8 @@ fn sold(
         // A package that is no longer sold leaves the list; the server may be from that time.
         None if near.is_empty() || listed.unreadable > 0 => {
             doubts.push(format!(
-                "package {code} is not on sale in {region}/{zone}, and no package on sale looks like the server: nobody can \
-                 check whether it was bought with it"
+                "package {code} is not on sale in {region}/{zone}, and no package on sale looks like the server: whether it \
+                 was bought with it cannot be checked"
             ));
             Ok(code.to_owned())
         }
@@ -312,7 +312,7 @@ mod tests {
             assert_eq!(
                 doubts,
                 [
-                    "package small has other disks or traffic than server ecs-1: nobody can check whether it was bought with it"
+                    "package small has other disks or traffic than server ecs-1: whether it was bought with it cannot be checked"
                 ]
             );
         }

@@ -117,7 +117,7 @@ fn deletion(instance: &Instance, status: &InstanceStatus, now: Timestamp) -> Str
                 None => "a server that was bought for it".to_owned(),
             };
             format!(
-                "Nothing is released, since {why}: {server} stays at the service, where it goes on being billed, and the \
+                "Nothing is released, since {why}: {server} stays at the service, where it continues to be billed, and the \
                  Instance goes."
             )
         }

@@ -343,12 +343,12 @@ fn what_becomes_of_a_server_whose_instance_is_deleted_follows_from_its_policies(
         (
             json!({"deletionPolicy": "Retain"}),
             &releasing,
-            "Nothing is released, since spec.deletionPolicy is Retain: server ecs-1 stays at the service, where it goes on being billed, and the Instance goes.",
+            "Nothing is released, since spec.deletionPolicy is Retain: server ecs-1 stays at the service, where it continues to be billed, and the Instance goes.",
         ),
         (
             json!({"managementPolicy": "Observe"}),
             &asked,
-            "Nothing is released, since spec.managementPolicy is Observe: server ecs-1 stays at the service, where it goes on being billed, and the Instance goes. Wait for",
+            "Nothing is released, since spec.managementPolicy is Observe: server ecs-1 stays at the service, where it continues to be billed, and the Instance goes. Wait for",
         ),
         (
             json!({"deletionPolicy": "Retain", "pause": paused}),

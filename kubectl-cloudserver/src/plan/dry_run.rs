@@ -52,7 +52,7 @@ pub(super) async fn rehearse(
     let named = valid::object_name(name).map_err(|no_name| ("metadata.name", no_name));
     let placed = valid::namespace(namespace).map_err(|no_name| ("metadata.namespace", no_name));
     if let Err((field, no_name)) = named.and(placed) {
-        return DryRun::Refused(format!("{field}: {no_name}: mend it"));
+        return DryRun::Refused(format!("{field}: {no_name}: fix it"));
     }
     let kind = ApiResource::erase::<Instance>(&());
     let version = manifest.text("/apiVersion").unwrap_or_default();

@@ -155,7 +155,7 @@ impl Found {
             false => format!("it lists {near}"),
         };
         self.strange.push(format!(
-            "{field}: the service lists no {what} {id}{within}; {there}{hint}: mend {field}"
+            "{field}: the service lists no {what} {id}{within}; {there}{hint}: fix {field}"
         ));
         false
     }
@@ -184,7 +184,7 @@ mod tests {
         let mut found = Found::default();
         let near = Candidates::of([("ru-1".to_owned(), None)]);
         assert!(!found.judge(None, Choice::None(near), &region));
-        let told = "spec.region: the service lists no region ru-x; it lists ru-1 (one that is sold out may be missing): mend \
+        let told = "spec.region: the service lists no region ru-x; it lists ru-1 (one that is sold out may be missing): fix \
                     spec.region";
         assert_eq!(found.strange, [told]);
     }

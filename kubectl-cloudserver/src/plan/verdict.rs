@@ -170,7 +170,7 @@ pub(super) fn effects(foresight: &Foresight, changes: &[Change]) -> (Vec<Finding
         .collect();
     if let Some(first) = &preview.first {
         notes.push(match all.is_empty() {
-            true => format!("{first} goes on"),
+            true => format!("{first} continues"),
             false => format!("it begins after {first}"),
         });
     }

@@ -25,7 +25,7 @@ pub(super) fn whether_to_erase(edits: &[(Instance, Edit)]) -> Result<(), String>
     let disks = counted(erased.len(), "disk");
     if !stdin().is_terminal() {
         return Err(format!(
-            "{text}this ERASES {disks}: say --yes, since there is no terminal to ask at"
+            "{text}this ERASES {disks}: pass --yes, since there is no terminal to ask at"
         ));
     }
     text += &format!("This ERASES {disks}. Type {YES} to go on: ");
@@ -38,7 +38,7 @@ pub(super) fn whether_to_erase(edits: &[(Instance, Edit)]) -> Result<(), String>
     stdin().read_line(&mut answer).map_err(unasked)?;
     match answer.trim() == YES {
         true => Ok(()),
-        false => Err("nothing is erased: nothing was asked for".to_owned()),
+        false => Err("nothing is erased: no reinstall was requested".to_owned()),
     }
 }
 
@@ -61,8 +61,7 @@ fn line(live: &Instance) -> String {
         disk.unwrap_or_default(),
         id.unwrap_or_default(),
         address.unwrap_or_default(),
-        had.as_deref()
-            .unwrap_or("an image that the service does not tell"),
+        had.as_deref().unwrap_or("an unknown image"),
         wanted_image(live).unwrap_or_default(),
     )
 }

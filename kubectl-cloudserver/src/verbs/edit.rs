@@ -44,13 +44,13 @@ impl Wish {
     /// The message after the edit was accepted.
     pub(super) fn accepted(&self) -> &'static str {
         match self {
-            Self::Start => "start asked for",
-            Self::Stop => "stop asked for",
-            Self::Restart => "restart asked for",
-            Self::Reinstall => "reinstall asked for",
-            Self::Pause(_) => "pause asked for",
-            Self::Resume => "pause taken out",
-            Self::Reconcile => "reconcile asked for",
+            Self::Start => "start requested",
+            Self::Stop => "stop requested",
+            Self::Restart => "restart requested",
+            Self::Reinstall => "reinstall requested",
+            Self::Pause(_) => "pause requested",
+            Self::Resume => "pause removed",
+            Self::Reconcile => "reconcile requested",
         }
     }
 
@@ -137,7 +137,7 @@ fn reinstall(live: &Instance, token: &str) -> Edit {
     }
     let Some(image) = wanted_image(live) else {
         return refused(
-            "which image spec.image means is not known yet: wait until status.resolved.image tells",
+            "the image that spec.image selects is not known yet: wait until status.resolved.image names it",
         );
     };
     // The user confirmed the displayed image: if the spec has another one meanwhile, nothing is erased.

@@ -67,7 +67,7 @@ pub(super) fn standing(instance: Option<&Instance>, goal: &Goal) -> Standing {
     };
     let words = format!("{}: {}", ready.reason, ready.message);
     if !is_carried_out(status, &goal.aim) && ready.status == "True" {
-        return Standing::Waiting("what was asked for has not begun yet".to_owned());
+        return Standing::Waiting("the requested operation has not begun yet".to_owned());
     }
     let is_stalled = current(status, STALLED, goal).is_some_and(|told| told.status == "True");
     let is_paused = ready.reason == Reason::Paused.as_str();

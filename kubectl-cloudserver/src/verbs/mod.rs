@@ -34,7 +34,7 @@ use which::WhichArgs;
 pub(super) const EXIT_STATUS: &str = "\
 Exit status:
   0    done; without --wait: the edit is accepted
-  1    it could not be asked for, or nobody could say how far it is
+  1    the edit could not be made, or the state could not be read
   2    it failed: the Instance is Stalled, an operation failed, or it is gone
   3    the time of --timeout was over first
   130  Ctrl-C while waiting: the edit stays";
@@ -215,7 +215,8 @@ async fn carry_out(
         false => End::Done,
     };
     if end == End::Interrupted {
-        progress.note("what was asked for stands in the specs, and goes on; `wait` waits for it");
+        progress
+            .note("the edits stay in the specs, and the operator continues; `wait` waits for them");
     }
     // A rejected edit counts, and a failure during the wait counts more.
     Ok(status(end).max(u8::from(has_failed || progress.is_lost())))

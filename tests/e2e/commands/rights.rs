@@ -113,7 +113,7 @@ async fn who_may_not_read_is_told_what_and_what_would_help() {
     // The servers are shown, with a note that their owners are unknown.
     let unknown = [
         "cannot list resource \"instances\"",
-        "whose a server is is not known",
+        "the owners of servers are unknown",
         "allowed to",
     ];
     let told = user.until(&["instances"], "", 0, &unknown).await;

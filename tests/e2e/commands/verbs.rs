@@ -68,7 +68,7 @@ async fn each_verb_is_done_once_and_its_wait_ends_when_it_is() {
         &world,
         &["stop", "db", "web", "--wait"],
         0,
-        &["stop asked for"],
+        &["stop requested"],
     )
     .await;
     assert_eq!(posts(&world, seq), ["stop", "stop"]);
@@ -341,7 +341,7 @@ async fn who_ends_the_wait_leaves_the_edit_in_place_and_is_told_so() {
     for word in [
         "waited for no longer",
         "Stopping",
-        "stands in the specs",
+        "stay in the specs",
         "`wait`",
     ] {
         assert!(text.contains(word), "{word}: {text}");
@@ -444,7 +444,7 @@ async fn who_may_not_edit_or_watch_is_told_what_and_what_would_help() {
         .await;
     assert_eq!(world.get("web").await.spec, web.spec);
     allow(&world, &[(OURS, "instances", &["get", "patch"])]).await;
-    let words = ["stop asked for", &lacks("list"), "list and watch"];
+    let words = ["stop requested", &lacks("list"), "list and watch"];
     user.until(&["stop", "web", "--wait"], "", 1, &[words[1], words[2]])
         .await;
     eventually("the edit stands", async || {
