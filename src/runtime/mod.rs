@@ -4,6 +4,7 @@
 pub mod access;
 pub mod backoff;
 pub mod chance;
+pub mod compressed;
 pub mod events;
 pub mod guarded;
 pub mod health;
@@ -13,7 +14,6 @@ pub mod kubernetes;
 pub mod lease;
 pub mod metrics;
 pub mod obstacle;
-pub mod packed;
 pub mod queue;
 pub mod requests;
 pub mod rights;

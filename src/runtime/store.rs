@@ -1,10 +1,11 @@
 //! The objects of one kind as a watch shows them, kept small.
 //!
-//! Of ten thousand objects a few are reconciled at a time. So an object is kept as the compressed text of its JSON, and made into a
-//! value for each reconcile. What is asked of all objects at once stands beside the text: its [`Kept::Brief`].
+//! Few of ten thousand objects are reconciled at a time. So the store keeps an object as the compressed text of its JSON and makes a
+//! value of it for each reconcile. The properties that are needed of all objects at once are kept next to the text, in its
+//! [`Kept::Brief`].
 
+use super::compressed::Compressed;
 use super::guarded::Guarded;
-use super::packed::{Packed, Packer};
 use super::shown::{Shown, Watched};
 use super::watch::ObjectKey;
 use kube::api::ObjectMeta;
@@ -28,17 +29,17 @@ pub fn store<K: Kept>() -> (Store<K>, Writer<K>) {
     let writer = Writer {
         entries: entries.clone(),
         listing: HashMap::new(),
-        packer: Packer::default(),
     };
     (Store { entries }, writer)
 }
 
-/// Each for itself: a table has room for half as many again.
-type Entries<K> = HashMap<ObjectKey, Box<Entry<K>>>;
+/// An entry is an allocation of its own, since a table reserves room for half as many again. A new listing shares the entries of
+/// objects that did not change.
+type Entries<K> = HashMap<ObjectKey, Arc<Entry<K>>>;
 
 struct Entry<K: Kept> {
     brief: K::Brief,
-    text: Packed,
+    text: Compressed,
 }
 
 /// The objects of one kind; cheap to clone.
@@ -57,9 +58,9 @@ impl<K: Kept> Clone for Store<K> {
 impl<K: Kept> Store<K> {
     /// An object as the watch shows it now.
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<Guarded<K>>> {
-        let packed = self.read().get(key)?.text.clone();
-        // What cannot be opened is told of as what cannot be read: it is not gone.
-        let object = open(&packed).unwrap_or_else(|error| {
+        let entry = self.read().get(key)?.clone();
+        // An object whose text cannot be decompressed still exists: it is reported as one that does not decode.
+        let object = decode(&entry.text).unwrap_or_else(|error| {
             let metadata = ObjectMeta {
                 name: Some(key.name.clone()),
                 namespace: Some(key.namespace.clone()),
@@ -88,42 +89,35 @@ impl<K: Kept> Store<K> {
     }
 }
 
-fn open<K: Kept>(packed: &Packed) -> Result<Guarded<K>, Error> {
-    let text = String::from_utf8(packed.unpack()?).map_err(Error::other)?;
-    Ok(Guarded::read(&text)?)
+fn decode<K: Kept>(text: &Compressed) -> Result<Guarded<K>, Error> {
+    Ok(Guarded::read(&text.text()?)?)
 }
 
-/// Fills a store with what a watch tells.
+/// Fills a store with the events of a watch.
 pub struct Writer<K: Kept> {
     entries: Arc<RwLock<Entries<K>>>,
-    /// The listing that is being read: it takes the place of what is there when it is whole.
+    /// The listing that is being read. It replaces the entries when it is complete.
     listing: Entries<K>,
-    packer: Packer,
 }
 
 impl<K: Kept> Writer<K> {
-    /// Takes an event in, which is about the object of this key, if about one.
+    /// Stores an event, whose object has this key if the event is about an object.
     pub fn take(&mut self, event: &Event<Shown<K>>, key: &ObjectKey) {
         match event {
-            Event::Init => {
-                self.listing = HashMap::new();
-                self.packer.rush(true);
-            }
+            Event::Init => self.listing = HashMap::new(),
             Event::InitApply(shown) => {
-                let former = self.former(key);
-                let entry = self.entry(shown, former);
+                let entry = self.unchanged(key, shown);
+                let entry = entry.unwrap_or_else(|| Entry::of(shown));
                 self.listing.insert(key.clone(), entry);
             }
             Event::InitDone => {
-                self.packer.rush(false);
                 let mut listing = std::mem::take(&mut self.listing);
                 listing.shrink_to_fit();
                 // Dropped after the lock.
                 let _former = std::mem::replace(&mut *self.write(), listing);
             }
             Event::Apply(shown) => {
-                let entry = self.entry(shown, None);
-                self.write().insert(key.clone(), entry);
+                self.write().insert(key.clone(), Entry::of(shown));
             }
             Event::Delete(_) => {
                 self.write().remove(key);
@@ -131,7 +125,7 @@ impl<K: Kept> Writer<K> {
         }
     }
 
-    /// The same for tests, which have no key at hand.
+    /// The same for tests, which do not have the key.
     #[cfg(test)]
     pub fn hear(&mut self, event: &Event<K>)
     where
@@ -147,26 +141,26 @@ impl<K: Kept> Writer<K> {
         self.take(&event, &key);
     }
 
-    /// The packed text of an object as it was shown before: a listing shows most as they were.
-    fn former(&self, key: &ObjectKey) -> Option<Packed> {
+    /// The entry of an object, if that has the same text still. Most objects do when they are listed again.
+    fn unchanged(&self, key: &ObjectKey, shown: &Shown<K>) -> Option<Arc<Entry<K>>> {
         let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
-        Some(entries.get(key)?.text.clone())
-    }
-
-    fn entry(&mut self, shown: &Shown<K>, former: Option<Packed>) -> Box<Entry<K>> {
-        let text = shown.text.as_bytes();
-        let is_same = |former: &Packed| {
-            self.packer.would_keep(former, text.len())
-                && former.unpack().is_ok_and(|former| former == text)
-        };
-        let brief = K::brief(&shown.object);
-        let former = former.filter(is_same);
-        let text = former.unwrap_or_else(|| self.packer.pack(text));
-        Box::new(Entry { brief, text })
+        let entry = entries.get(key)?.clone();
+        drop(entries);
+        let is_same = entry.text.text().is_ok_and(|text| *text == *shown.text);
+        is_same.then_some(entry)
     }
 
     fn write(&self) -> RwLockWriteGuard<'_, Entries<K>> {
         self.entries.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K: Kept> Entry<K> {
+    fn of(shown: &Shown<K>) -> Arc<Self> {
+        Arc::new(Self {
+            brief: K::brief(&shown.object),
+            text: Compressed::of(&shown.text),
+        })
     }
 }
 

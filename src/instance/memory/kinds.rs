@@ -4,9 +4,9 @@ use crate::api::conditions::Reason;
 use crate::api::{Applied, OperationEnd, PurchaseRecord, SecretTemplate, Verb};
 use crate::cloud::{ServerId, TaskId, TaskState};
 use crate::inventory::Attention;
-use crate::runtime::packed::{Packed, Packer};
+use crate::runtime::compressed::Compressed;
 use jiff::Timestamp;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::Arc;
 use tokio::time::Instant;
 
 /// Digests of passwords, keyed with a random value of this process. They only show whether a changed Secret holds another
@@ -222,23 +222,19 @@ pub struct Wants {
 pub struct RecordText {
     /// The number of its attempt.
     pub attempt: u32,
-    text: Packed,
+    text: Compressed,
 }
 
 impl RecordText {
     pub fn of(record: &PurchaseRecord) -> Self {
-        static RECORDS: LazyLock<Mutex<Packer>> = LazyLock::new(Mutex::default);
-        let mut packer = RECORDS.lock().unwrap_or_else(PoisonError::into_inner);
-        let text = packer.pack(record.to_text().as_bytes());
         Self {
             attempt: record.attempt,
-            text,
+            text: Compressed::of(&record.to_text()),
         }
     }
 
     pub fn record(&self) -> Option<PurchaseRecord> {
-        let text = String::from_utf8(self.text.unpack().ok()?).ok()?;
-        PurchaseRecord::parse(&text).ok()
+        PurchaseRecord::parse(&self.text.text().ok()?).ok()
     }
 }
 

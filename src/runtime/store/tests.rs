@@ -68,27 +68,27 @@ fn it_shows_what_the_watch_told_and_a_listing_when_it_is_whole() {
     assert_eq!(keys(&store), ["b/web"]);
 }
 
-/// Of a relist most is as it was: it is neither packed again nor there twice while the listing is read.
+/// Most objects did not change when they are listed again: they are neither compressed again nor held twice meanwhile.
 #[test]
-fn what_a_listing_shows_as_it_was_is_kept_as_it_is() {
-    let (_store, mut writer) = store::<Endpoints>();
+fn a_listing_shares_the_entries_of_objects_that_did_not_change() {
+    let (store, mut writer) = store::<Endpoints>();
     let (web, db) = (object("a", "web", Some("1")), object("a", "db", Some("2")));
     let [of_web, of_db] = [&web, &db].map(ObjectKey::of);
     for object in [&web, &db] {
         writer.hear(&Event::Apply(object.clone()));
     }
-    let before = [&of_web, &of_db].map(|key| writer.former(key).unwrap());
+    let before = [&of_web, &of_db].map(|key| store.read()[key].clone());
     writer.hear(&Event::Init);
     writer.hear(&Event::InitApply(web));
     writer.hear(&Event::InitApply(object("a", "db", Some("3"))));
     writer.hear(&Event::InitDone);
-    let after = [&of_web, &of_db].map(|key| writer.former(key).unwrap());
-    assert!(after[0].is_shared_with(&before[0]));
-    assert!(!after[1].is_shared_with(&before[1]), "another text");
+    let after = [&of_web, &of_db].map(|key| store.read()[key].clone());
+    assert!(Arc::ptr_eq(&after[0], &before[0]));
+    assert!(!Arc::ptr_eq(&after[1], &before[1]), "another text");
 }
 
 #[test]
-fn what_cannot_be_read_or_opened_is_there_and_told_by_its_name() {
+fn an_object_that_does_not_decode_is_kept_as_an_error_with_its_name() {
     let (store, mut writer) = store::<Endpoints>();
     let key = ObjectKey::new("a", "odd");
     let odd = r#"{"metadata": {"name": "odd", "namespace": "a"}, "subsets": 7}"#;
@@ -96,12 +96,11 @@ fn what_cannot_be_read_or_opened_is_there_and_told_by_its_name() {
     let told = || store.get(&key).unwrap();
     assert!(told().0.as_ref().unwrap_err().error.contains("integer"));
     assert_eq!(ObjectKey::of(&*told()), key);
-    // A text that is none any more.
     let entry = Entry {
         brief: shared("a"),
-        text: writer.packer.pack(b"{"),
+        text: Compressed::of("{"),
     };
-    writer.write().insert(key.clone(), Box::new(entry));
+    writer.write().insert(key.clone(), Arc::new(entry));
     assert!(told().0.is_err());
     assert_eq!(ObjectKey::of(&*told()), key);
 }
