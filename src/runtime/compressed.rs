@@ -1,9 +1,15 @@
 //! Text kept compressed: a process holds one for each of ten thousand objects and reads few of them at a time.
 
-use flate2::Compression;
-use flate2::bufread::{DeflateDecoder, DeflateEncoder};
+use flate2::bufread::DeflateDecoder;
+use flate2::{Compress, Compression, FlushCompress};
 use std::fmt::{self, Debug, Formatter};
 use std::io::{Read, Result};
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+/// The state of the compressor takes a quarter of a megabyte. To allocate it for each of thousands of texts would take longer than to
+/// compress them.
+static COMPRESSOR: LazyLock<Mutex<Compress>> =
+    LazyLock::new(|| Mutex::new(Compress::new(Compression::default(), false)));
 
 /// A text as raw deflate data.
 #[derive(Clone)]
@@ -12,9 +18,12 @@ pub struct Compressed(Box<[u8]>);
 impl Compressed {
     /// Compresses a text.
     pub fn of(text: &str) -> Self {
-        let mut bytes = Vec::new();
-        // Reading from a slice cannot fail. Data that ends too early would be an error of `text`.
-        let _ = DeflateEncoder::new(text.as_bytes(), Compression::default()).read_to_end(&mut bytes);
+        let mut compressor = COMPRESSOR.lock().unwrap_or_else(PoisonError::into_inner);
+        compressor.reset();
+        // Data that does not shrink grows by a few bytes.
+        let mut bytes = Vec::with_capacity(text.len() + text.len() / 128 + 64);
+        // No error is known. Data that ended too early would be an error of `text`.
+        let _ = compressor.compress_vec(text.as_bytes(), &mut bytes, FlushCompress::Finish);
         Self(bytes.into())
     }
 
@@ -42,7 +51,14 @@ mod tests {
     #[test]
     fn a_text_comes_back_and_takes_less_room_where_it_repeats_itself() {
         let object = r#"{"name": "web-1", "labels": {"é": "\u{1F600}"}}"#;
-        for text in ["", "{}", object, &object.repeat(50)] {
+        let mut word = 1_u32;
+        let noise: String = (0..100_000)
+            .map(|_| {
+                word = word.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                char::from_u32(word % 0xD800).unwrap()
+            })
+            .collect();
+        for text in ["", "{}", object, &object.repeat(50), &noise] {
             let compressed = Compressed::of(text);
             assert_eq!(compressed.text().unwrap(), text);
         }

@@ -27,14 +27,15 @@ pub(super) const LISTING_STUCK_AFTER: Duration = Duration::from_secs(45);
 /// next; with something to spare.
 pub const WATCH_SILENCE_MAX: Duration = Duration::from_secs(90);
 
-/// A watch that failed waits this long the first time, and twice as long after each further failure.
+/// Wait after the first failure of a watch, and twice as long after each further one. Jitter adds up to as much again.
 pub(super) const WATCH_RETRY_FIRST: Duration = Duration::from_millis(500);
 
-/// Longest wait of a watch that failed: ten seconds with the jitter, so that it goes on soon after the apiserver is back.
-pub(super) const WATCH_RETRY_MAX: Duration = Duration::from_secs(8);
+/// Longest wait after a failure of a watch: less than ten seconds with the jitter, so that the watch soon works again once the
+/// apiserver does.
+pub(super) const WATCH_RETRY_MAX: Duration = Duration::from_millis(4_500);
 
-/// Failures of a watch that lie further back do not count. Success does not show otherwise: an idle watch that goes on says
-/// nothing, and a listing says that it begins before it fails.
+/// After this time without a failure the waits begin anew. Nothing else shows success: an idle watch yields no event, and a list may
+/// still fail after its first one.
 pub(super) const WATCH_FAILURE_FORGOTTEN: Duration = Duration::from_secs(30);
 
 /// Longest reconcile (design section 9): longer than the longest mutating call (60 s) with the steps around it.

@@ -1,36 +1,36 @@
-//! One watch: its own task, its own backoff, and notices that come only after the store shows what they speak of.
+//! One watch: a task of its own with a backoff of its own. It gives a notice of a change after the store shows the change.
 //!
-//! It begins with what there is: as a stream, which the apiserver has in memory, and if that comes to nothing, in pages, for which
-//! it mostly has to ask etcd, and decode (Kubernetes 1.31 and 1.33 have no streams unless they are told to).
+//! The initial list comes as a stream, which the apiserver answers from memory. Where it has no such streams (Kubernetes 1.31 and 1.33
+//! by default), or a stream ends early, the watch lists in pages. From then on the watch of `kube` follows the changes.
 //!
-//! Whatever happens to the connection, it is noticed, and the watch is tried again at most ten seconds later:
+//! Every failure of the connection is noticed, and a new watch starts at most ten seconds later:
 //!
 //! | what hangs | noticed after |
 //! |---|---|
 //! | opening a connection | 5 s |
 //! | a request without an answer | 15 s |
-//! | a stream that died without a word | 25 s |
-//! | a page of a listing that does not come to its end | 45 s |
-
-mod pacing;
+//! | a silent stream | 25 s |
+//! | a page of the initial list | 45 s |
 
 use super::shown::{Shown, Watched};
 use super::strings::shared;
 use super::{Heartbeat, Metrics, Shard, times};
 use crate::api::names::{SECRET_MARKER, SECRET_ROLE};
+use backon::ExponentialBuilder;
 use futures::{Stream, StreamExt};
 use kube::api::ObjectMeta;
-use kube::runtime::watcher::{self, Event, watcher};
+use kube::runtime::utils::ResetTimerBackoff;
+use kube::runtime::watcher::{self, Event, ExponentialBackoff, watcher};
 use kube::{Api, Resource};
-use pacing::Pacing;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Deref;
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::watch as signal;
 use tokio::task::JoinHandle;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 /// Which object. Cheap to clone: it stands in many maps, for each of ten thousand objects.
@@ -168,9 +168,9 @@ pub struct Subject<K: Watched> {
 
 /// Watches until cancelled.
 ///
-/// `keep` takes each event in, with key and UID of its object, before `told` is told of it, and that of a listing when it is whole:
-/// nobody looks an object up before it is there. Key and UID of an object are the same allocations from event to event. An error of
-/// this watch delays this watch only.
+/// `keep` receives each event with key and UID of its object. `told` receives the notice of an event afterwards, and the notices of an
+/// initial list when the list is complete, so that an object is in the store before anything looks it up. Key and UID of an object are
+/// the same allocations in all its events. An error of this watch delays this watch only.
 pub fn spawn<K>(
     subject: Subject<K>,
     keep: impl FnMut(&Event<Shown<K>>, &ObjectKey, &Arc<str>) + Send + 'static,
@@ -192,47 +192,64 @@ where
         heartbeat,
         told,
     };
-    let task = tokio::spawn(async move {
-        let mut pacing = Pacing::default();
-        let mut begin = Begin::Stream;
-        let follow = async {
-            loop {
-                let config = subject.config.clone().timeout(times::WATCH_TIMEOUT_SECONDS);
-                let config = match begin {
-                    Begin::Stream => config.streaming_lists(),
-                    Begin::Pages => config,
-                };
-                let stream = watcher(subject.api.clone(), config);
-                let next = follower.follow(stream, begin).await;
-                // Pages in the place of a stream are another request, and no repeat.
-                if (begin, next) != (Begin::Stream, Begin::Pages) {
-                    sleep(pacing.fail()).await;
-                }
-                begin = next;
+    let follow = async move {
+        let mut waits = waits();
+        let mut start = Start::Stream;
+        loop {
+            let config = subject.config.clone().timeout(times::WATCH_TIMEOUT_SECONDS);
+            let config = match start {
+                Start::Stream => config.streaming_lists(),
+                Start::Pages => config,
+            };
+            let events = watcher(subject.api.clone(), config);
+            start = follower.follow(events, start).await;
+            // A list in pages is another request and no repetition.
+            if start == Start::Stream {
+                sleep(waits.next().unwrap_or(times::WATCH_RETRY_MAX)).await;
             }
-        };
-        tokio::select! {
-            () = follow => {}
-            () = cancel.cancelled() => {}
         }
-    });
-    Watch { synced, task }
+    };
+    let task = async move {
+        cancel.run_until_cancelled(follow).await;
+    };
+    Watch {
+        synced,
+        task: tokio::spawn(task),
+    }
 }
 
-/// What `kube` says of an error whose body is no Status of an apiserver. It takes that for the message.
+/// The waits after failures, with jitter: at most ten seconds.
+fn waits() -> impl Iterator<Item = Duration> {
+    let waits = ExponentialBuilder::default()
+        .with_min_delay(times::WATCH_RETRY_FIRST)
+        .with_max_delay(times::WATCH_RETRY_MAX)
+        .with_jitter()
+        .without_max_times();
+    ResetTimerBackoff::<ExponentialBackoff>::new(waits.into(), times::WATCH_FAILURE_FORGOTTEN)
+}
+
+/// The message of `kube` about an error whose body is no Status of an apiserver: it takes the body for the message.
 const NO_STATUS: &str = "Failed to parse error data";
 
-/// How apiservers without streams of what there is refuse one. They are many, and that is no error.
-const NO_STREAMS: [u16; 2] = [400, 422];
+/// How apiservers without streaming lists refuse one. That is no error.
+const STREAM_NOT_SUPPORTED: [u16; 2] = [400, 422];
 
-/// How a watch begins with what there is.
+/// How a watch gets its initial list.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Begin {
+enum Start {
     Stream,
     Pages,
 }
 
-/// What goes on when a watch begins anew.
+/// How far a watch has come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Requested,
+    Listing,
+    Following,
+}
+
+/// The state that lasts from one watch to the next.
 struct Follower<S, F> {
     shard: Shard,
     keep: S,
@@ -244,82 +261,71 @@ struct Follower<S, F> {
 }
 
 impl<S, F: FnMut(Notice)> Follower<S, F> {
-    /// Follows a stream of events until a new one is needed, and says how that is to begin.
+    /// Follows a watch until it fails. Returns how the next one is to start: in pages only right after a stream that the apiserver
+    /// refused or did not complete.
+    ///
+    /// A watch does not resume after an error: the apiserver may refuse its version for ever, and after a restore of etcd that version
+    /// lies in the future.
     async fn follow<K>(
         &mut self,
         events: impl Stream<Item = watcher::Result<Event<K>>>,
-        begin: Begin,
-    ) -> Begin
+        start: Start,
+    ) -> Start
     where
         K: Resource<DynamicType = ()>,
         S: FnMut(&Event<K>, &ObjectKey, &Arc<str>),
     {
-        let kind = K::kind(&()).into_owned();
         let mut events = pin!(events);
-        let mut is_listing = true;
-        // Whatever comes of pages, a stream is tried after them.
-        let mut next = Begin::Stream;
-        loop {
-            let event = tokio::select! {
-                event = events.next() => event,
-                () = sleep(times::LISTING_STUCK_AFTER), if is_listing => {
-                    self.metrics.watch_error(&kind);
-                    tracing::warn!(kind, "a listing got stuck, beginning anew");
-                    return next;
-                }
+        let mut phase = Phase::Requested;
+        let (refusal, error) = loop {
+            let patience = match phase {
+                Phase::Requested | Phase::Listing => times::LISTING_STUCK_AFTER,
+                Phase::Following => Duration::MAX,
             };
+            let event = timeout(patience, events.next()).await;
             self.heartbeat.beat();
-            let Some(event) = event else {
-                return next;
-            };
             match event {
-                // The library begins anew by itself where a stream has ended before it had told all.
-                Ok(Event::Init) if next == Begin::Pages => {
-                    self.metrics.watch_error(&kind);
-                    tracing::warn!(
-                        kind,
-                        "a stream of what there is ended too soon, asking for pages"
-                    );
-                    return next;
+                // `kube` requests a stream again that ended early.
+                Ok(Some(Ok(Event::Init))) if phase == Phase::Listing => {
+                    break (None, "the initial list ended early".to_owned());
                 }
-                Ok(event) => {
-                    is_listing = match event {
-                        Event::Init | Event::InitApply(_) => true,
-                        Event::InitDone | Event::Apply(_) | Event::Delete(_) => false,
-                    };
-                    next = match (begin, is_listing) {
-                        (Begin::Stream, true) => Begin::Pages,
-                        (Begin::Pages, _) | (_, false) => Begin::Stream,
+                Ok(Some(Ok(event))) => {
+                    phase = match event {
+                        Event::Init | Event::InitApply(_) => Phase::Listing,
+                        Event::InitDone | Event::Apply(_) | Event::Delete(_) => Phase::Following,
                     };
                     self.take(&event);
                 }
-                // Not from the version that it had: a server may refuse it for ever, and after a restore of etcd it lies ahead,
-                // where nothing is told until the cluster has counted that far.
-                Err(error) => {
-                    let refusal = match &error {
-                        watcher::Error::WatchStartFailed(kube::Error::Api(status)) => {
-                            Some(status.code)
-                        }
-                        _ => None,
-                    };
-                    let refusal = refusal.filter(|_| begin == Begin::Stream && is_listing);
-                    if refusal.is_some_and(|code| NO_STREAMS.contains(&code)) {
-                        tracing::info!(kind, "no stream of what there is, asking for pages");
-                    } else {
-                        self.metrics.watch_error(&kind);
-                        tracing::warn!(kind, error = %brief(&error), "watch failed, beginning anew");
-                    }
-                    return refusal.map_or(next, |_| Begin::Pages);
-                }
+                Ok(Some(Err(error))) => break (refusal(&error), brief(&error)),
+                Ok(None) | Err(_) => break (None, "the initial list is stuck".to_owned()),
             }
+        };
+        let kind = K::kind(&());
+        let has_streamed = start == Start::Stream && phase != Phase::Following;
+        let next = if has_streamed && (phase == Phase::Listing || refusal.is_some()) {
+            Start::Pages
+        } else {
+            Start::Stream
+        };
+        if next == Start::Pages && refusal.is_some_and(|code| STREAM_NOT_SUPPORTED.contains(&code))
+        {
+            tracing::info!(
+                %kind,
+                "streaming list not supported by the apiserver, falling back to pagination"
+            );
+        } else {
+            self.metrics.watch_error(&kind);
+            tracing::warn!(%kind, error, "watch failed, starting a new one");
         }
+        next
     }
 
     fn take<K: Resource>(&mut self, event: &Event<K>)
     where
         S: FnMut(&Event<K>, &ObjectKey, &Arc<str>),
     {
-        if is_elsewhere(event, self.shard) {
+        let namespace = |(meta, _): (&ObjectMeta, _)| meta.namespace.as_deref().unwrap_or_default();
+        if object(event).map(namespace).is_some_and(|it| !self.shard.owns(it)) {
             return;
         }
         let about = self.known.identify(event);
@@ -333,17 +339,25 @@ impl<S, F: FnMut(Notice)> Follower<S, F> {
     }
 }
 
-fn is_elsewhere<K: Resource>(event: &Event<K>, shard: Shard) -> bool {
+/// The object of an event, and what the event says about it.
+fn object<K: Resource>(event: &Event<K>) -> Option<(&ObjectMeta, Change)> {
     match event {
-        Event::InitApply(object) | Event::Apply(object) | Event::Delete(object) => {
-            let namespace = object.meta().namespace.as_deref();
-            !shard.owns(namespace.unwrap_or_default())
-        }
-        Event::Init | Event::InitDone => false,
+        Event::InitApply(object) => Some((object.meta(), Change::Listed)),
+        Event::Apply(object) => Some((object.meta(), Change::Applied)),
+        Event::Delete(object) => Some((object.meta(), Change::Gone)),
+        Event::Init | Event::InitDone => None,
     }
 }
 
-/// Says what failed without the body of an answer that is none of an apiserver's, which could hold anything.
+/// The status code with which the apiserver refused to start a watch.
+fn refusal(error: &watcher::Error) -> Option<u16> {
+    match error {
+        watcher::Error::WatchStartFailed(kube::Error::Api(status)) => Some(status.code),
+        _ => None,
+    }
+}
+
+/// The message of an error, without the body of an answer that is not from an apiserver: such a body could contain anything.
 fn brief(error: &watcher::Error) -> String {
     use watcher::Error::{InitialListFailed, WatchError, WatchStartFailed};
     match error {
@@ -362,88 +376,65 @@ fn brief(error: &watcher::Error) -> String {
     }
 }
 
-/// The objects of the latest listing and of the events since, to tell what a new listing lacks.
+/// The objects that the watch has shown, to find those that a later list lacks.
 #[derive(Default)]
 struct Known {
-    current: HashMap<ObjectKey, Arc<str>>,
-    listing: Vec<Notice>,
-    /// What listings showed that did not come to their end, by UID.
-    interrupted: HashMap<Arc<str>, ObjectKey>,
+    /// UID of each object, and the number of the list that was the newest when a watch showed the object.
+    objects: HashMap<ObjectKey, (Arc<str>, u64)>,
+    /// Number of the newest initial list, complete or not.
+    list: u64,
+    /// Notices of that list, until it is complete.
+    held: Vec<Notice>,
 }
 
 impl Known {
-    /// The object of an event; nobody, where it is about none. Its key is the one that is known already, where
-    /// it is.
+    /// The object of an event; an empty one if the event is about none. Its key is the one that is known already, if it is.
     fn identify<K: Resource>(&self, event: &Event<K>) -> Notice {
-        let nobody = ObjectMeta::default();
-        let (meta, change) = match event {
-            Event::InitApply(object) => (object.meta(), Change::Listed),
-            Event::Apply(object) => (object.meta(), Change::Applied),
-            Event::Delete(object) => (object.meta(), Change::Gone),
-            Event::Init | Event::InitDone => (&nobody, Change::Gone),
-        };
+        let none = ObjectMeta::default();
+        let (meta, change) = object(event).unwrap_or((&none, Change::Gone));
         let mut notice = Notice::of(meta, change);
-        if let Some((key, _)) = self.current.get_key_value(&notice.key) {
+        if let Some((key, _)) = self.objects.get_key_value(&notice.key) {
             notice.key = key.clone();
         }
         notice
     }
 
-    fn take<K: Resource>(&mut self, event: &Event<K>, notice: Notice) -> Vec<Notice> {
+    /// The notices that an event gives rise to.
+    fn take<K>(&mut self, event: &Event<K>, notice: Notice) -> Vec<Notice> {
         match event {
             Event::Init => {
-                let shown = self.listing.drain(..);
-                self.interrupted
-                    .extend(shown.map(|notice| (notice.uid, notice.key)));
+                self.list += 1;
+                // The new list shows all others again.
+                self.held.retain(|notice| notice.change == Change::Gone);
                 Vec::new()
             }
             Event::InitApply(_) => {
-                self.listing.push(notice);
+                let notices = self.note(notice);
+                self.held.extend(notices);
                 Vec::new()
             }
-            Event::InitDone => self.swap(),
-            Event::Apply(_) => {
-                let (key, uid) = (notice.key.clone(), notice.uid.clone());
-                let former = self.current.insert(key, uid);
-                let former = namesake(former, &notice);
-                former.into_iter().chain([notice]).collect()
+            Event::InitDone => {
+                let is_gone = |_: &ObjectKey, (_, list): &mut (_, u64)| *list != self.list;
+                let gone = self.objects.extract_if(is_gone);
+                let gone = gone.map(|(key, (uid, _))| Notice::gone(key, uid));
+                gone.chain(self.held.drain(..)).collect()
             }
+            Event::Apply(_) => self.note(notice).collect(),
             Event::Delete(_) => {
-                self.current.remove(&notice.key);
+                self.objects.remove(&notice.key);
                 vec![notice]
             }
         }
     }
 
-    /// A listing is complete: what was known, or shown, and is not in it is gone.
-    fn swap(&mut self) -> Vec<Notice> {
-        let listing = std::mem::take(&mut self.listing);
-        let mut before = std::mem::take(&mut self.current);
-        let mut interrupted = std::mem::take(&mut self.interrupted);
-        interrupted.retain(|uid, key| before.get(key) != Some(uid));
-        for listed in &listing {
-            interrupted.remove(&listed.uid);
-        }
-        // First: the listing may show a namesake, and who hears of them goes by the name.
-        let interrupted = interrupted.into_iter();
-        let mut notices: Vec<_> = interrupted
-            .map(|(uid, key)| Notice::gone(key, uid))
-            .collect();
-        for listed in listing {
-            let former = before.remove(&listed.key);
-            notices.extend(namesake(former, &listed));
-            self.current.insert(listed.key.clone(), listed.uid.clone());
-            notices.push(listed);
-        }
-        notices.extend(before.into_iter().map(|(key, uid)| Notice::gone(key, uid)));
-        notices
+    /// Remembers an object. Another object that had its name is gone, which comes first: receivers go by the name.
+    fn note(&mut self, notice: Notice) -> impl Iterator<Item = Notice> + use<> {
+        let (key, uid) = (notice.key.clone(), notice.uid.clone());
+        let former = self.objects.insert(key, (uid, self.list));
+        let former = former.filter(|(uid, _)| *uid != notice.uid);
+        let gone = former.map(|(uid, _)| Notice::gone(notice.key.clone(), uid));
+        gone.into_iter().chain([notice])
     }
-}
-
-/// The object that had the name of another one before is gone.
-fn namesake(former: Option<Arc<str>>, now: &Notice) -> Option<Notice> {
-    let former = former.filter(|former| *former != now.uid)?;
-    Some(Notice::gone(now.key.clone(), former))
 }
 
 #[cfg(test)]

@@ -99,7 +99,7 @@ fn what_only_an_interrupted_listing_showed_is_gone_when_the_next_lacks_it() {
             ("went".into(), "went".into(), Change::Gone),
         ]
     );
-    assert!(known.interrupted.is_empty());
+    assert!(known.held.is_empty());
 }
 
 /// Who hears of it goes by the name.
@@ -391,6 +391,23 @@ async fn a_version_that_is_gone_means_a_new_listing_and_no_storm() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn waits_after_failures_grow_to_ten_seconds_and_begin_anew_after_a_while() {
+    let mut waits = waits();
+    let mut wait = async || {
+        let wait = waits.next().unwrap();
+        sleep(wait).await;
+        wait
+    };
+    assert!(wait().await <= Duration::from_secs(1));
+    for _ in 0..100 {
+        assert!(wait().await < Duration::from_secs(10));
+    }
+    assert!(wait().await >= times::WATCH_RETRY_MAX);
+    sleep(times::WATCH_FAILURE_FORGOTTEN).await;
+    assert!(wait().await <= Duration::from_secs(1));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_task_that_does_nothing_any_more_shows_no_life() {
     let (server, heartbeats) = (Server::new(Mood::Well), Heartbeats::default());
     let watch = server.watch(&heartbeats);
@@ -406,7 +423,7 @@ fn what_is_known_of_an_object_is_not_made_again() {
     let mut known = Known::default();
     told(&mut known, &[Event::Apply(object("a", "1"))]);
     let again = known.identify(&Event::InitApply(object("a", "1")));
-    let (key, uid) = known.current.get_key_value(&again.key).unwrap();
+    let (key, (uid, _)) = known.objects.get_key_value(&again.key).unwrap();
     assert!(Arc::ptr_eq(&key.0, &again.key.0) && Arc::ptr_eq(uid, &again.uid));
     let namesake = known.identify(&Event::Apply(object("a", "2")));
     assert_eq!(&*namesake.uid, "2");

@@ -141,7 +141,7 @@ async fn what_the_apiserver_fails_to_do_is_logged_once() {
     world.ready("web").await;
     world.links().kubernetes.set(Weather::Cut);
     eventually("it is logged", async || {
-        match world.logs().contains("watch failed, beginning anew") {
+        match world.logs().contains("watch failed, starting a new one") {
             true => Ok(()),
             false => Err("not yet".to_owned()),
         }

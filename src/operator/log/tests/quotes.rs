@@ -235,7 +235,7 @@ async fn the_kubernetes_client_repeats_no_line_of_ours_unless_asked_to() {
         let (filter, _) = super::super::filter::parsed(asked);
         let _guard = logs(filter, move || written.clone(), false).set_default();
         tracing::error!(target: "kube_client::client::builder", "failed with status 503");
-        tracing::warn!(target: "cloud_server_operator::runtime::watch", "watch failed, beginning anew");
+        tracing::warn!(target: "cloud_server_operator::runtime::watch", "watch failed, starting a new one");
         tracing::debug!(target: "cloud_server_operator::instance", "reconciled");
         tracing::error!(target: "hyper::proto", "told");
         assert_eq!(
