@@ -6,7 +6,6 @@ use cloud_server_operator::api::{Account, Instance, Marker};
 use cloud_server_operator::cloud::{Place, ServerId};
 use cloud_server_operator::inventory::Subject;
 use cloud_server_operator::runtime::KubeError;
-use cloud_server_operator::runtime::guarded::Guarded;
 use cloud_server_operator::runtime::kubernetes::call;
 use cloud_server_operator::runtime::watch::ObjectKey;
 use cloud_server_operator::session::Reservations;
@@ -14,6 +13,7 @@ use cloud_server_operator::wiring::enrol;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::ListParams;
+use kube::core::DeserializeGuard;
 use kube::{Api, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use std::collections::{BTreeSet, HashMap};
@@ -25,7 +25,7 @@ pub(super) struct Owners {
     pub(super) cluster: Option<String>,
     /// The only namespace whose Instances the user may list.
     pub(super) only: Option<String>,
-    objects: Vec<Guarded<Instance>>,
+    objects: Vec<DeserializeGuard<Instance>>,
     /// The endpoint of each Account.
     endpoints: HashMap<ObjectKey, String>,
     reservations: Reservations,
@@ -108,7 +108,7 @@ impl Owners {
     }
 
     /// Every Instance, also those that cannot be read.
-    pub(super) fn objects(&self) -> &[Guarded<Instance>] {
+    pub(super) fn objects(&self) -> &[DeserializeGuard<Instance>] {
         &self.objects
     }
 
@@ -153,7 +153,7 @@ impl Owners {
 async fn list<K>(
     cluster: &Cluster,
     what: &'static str,
-) -> Result<(Vec<Guarded<K>>, Option<String>), KubeError>
+) -> Result<(Vec<DeserializeGuard<K>>, Option<String>), KubeError>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
         + DeserializeOwned

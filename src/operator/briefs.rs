@@ -2,20 +2,17 @@
 //! values for it.
 
 use crate::api::conditions::{DRIFTED, READY, RECONCILING, Reason, STALLED};
-use crate::api::names::BINDING;
 use crate::api::{Account, Instance, Operation, Verb};
-use crate::runtime::guarded::Guarded;
 use crate::runtime::metrics::Standing;
 use crate::runtime::queue::{Flow, Priority};
-use crate::runtime::shown::Watched;
 use crate::runtime::store::Kept;
 use crate::runtime::strings::shared;
 use crate::{account, instance};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::Resource;
-use kube::api::{ObjectMeta, PartialObjectMeta};
+use kube::api::ObjectMeta;
+use kube::core::DeserializeGuard;
 
 /// No status yet, or words that this version does not know: a label is never what stands in an object.
 const UNKNOWN: &str = "Unknown";
@@ -53,22 +50,10 @@ impl AccountBrief {
     }
 }
 
-impl Watched for Instance {
-    const ANNOTATIONS: &'static [&'static str] = &[BINDING];
-}
-
-impl Watched for Account {
-    const ANNOTATIONS: &'static [&'static str] = &[];
-}
-
-impl Watched for PartialObjectMeta<Secret> {
-    const ANNOTATIONS: &'static [&'static str] = &[];
-}
-
 impl Kept for Instance {
     type Brief = InstanceBrief;
 
-    fn brief(object: &Guarded<Self>) -> InstanceBrief {
+    fn brief(object: &DeserializeGuard<Self>) -> InstanceBrief {
         let (flow, priority) = match &object.0 {
             Ok(instance) => instance::flow(instance),
             Err(unreadable) => (nobodys(&unreadable.metadata), Priority::Resync),
@@ -90,7 +75,7 @@ impl Kept for Instance {
 impl Kept for Account {
     type Brief = AccountBrief;
 
-    fn brief(object: &Guarded<Self>) -> AccountBrief {
+    fn brief(object: &DeserializeGuard<Self>) -> AccountBrief {
         let (flow, priority) = match &object.0 {
             Ok(account) => account::flow(account),
             Err(unreadable) => (nobodys(&unreadable.metadata), Priority::Resync),
@@ -113,7 +98,7 @@ fn nobodys(meta: &ObjectMeta) -> Flow {
     }
 }
 
-fn standing<K: Resource>(object: &Guarded<K>, conditions: &[Condition]) -> Standing {
+fn standing<K: Resource>(object: &DeserializeGuard<K>, conditions: &[Condition]) -> Standing {
     if object.0.is_err() {
         return Standing {
             state: "stalled",
@@ -145,7 +130,7 @@ fn holds(conditions: &[Condition], type_: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runtime::shown::Shown;
+    use crate::api::names::BINDING;
     use crate::runtime::store::store;
     use crate::runtime::watch::ObjectKey;
     use kube::runtime::watcher::Event;
@@ -174,7 +159,7 @@ mod tests {
                 "detail": {"ecsStatus": "STARTED", "bandwidth": 0.1, "share": 1.0e-7, "nested": {"a": [1, null, "é\u{1F600}"]}},
                 "operation": {
                     "verb": "Stop", "attempt": 2, "nonce": "n", "generation": 3, "accepted": true, "taskId": "t",
-                    "startedAt": "2026-11-21T15:34:43.5Z",
+                    "startedAt": "2026-11-21T15:34:43Z",
                 },
                 "history": [{
                     "verb": "Create", "attempt": 1, "outcome": "Succeeded", "succeeded": true,
@@ -188,9 +173,9 @@ mod tests {
     #[test]
     fn an_instance_is_the_same_when_it_is_taken_from_the_store() {
         let (store, mut writer) = store::<Instance>();
-        let shown: Shown<Instance> = serde_json::from_str(&instance().to_string()).unwrap();
+        let shown: DeserializeGuard<Instance> = serde_json::from_value(instance()).unwrap();
         let key = ObjectKey::of(&shown);
-        let read = shown.object.0.clone().unwrap();
+        let read = shown.0.clone().unwrap();
         writer.take(&Event::Apply(shown), &key);
         let kept = store.get(&key).unwrap();
         let kept = kept.0.as_ref().unwrap();
@@ -204,7 +189,7 @@ mod tests {
     fn what_cannot_be_read_is_of_no_account_and_told() {
         let mut unreadable = instance();
         unreadable["spec"] = json!(7);
-        let unreadable: Guarded<Instance> = serde_json::from_value(unreadable).unwrap();
+        let unreadable: DeserializeGuard<Instance> = serde_json::from_value(unreadable).unwrap();
         let brief = Instance::brief(&unreadable);
         assert_eq!(brief.standing.reason, "Undecodable");
         let (flow, priority) = brief.whose();

@@ -5,17 +5,17 @@ use super::changes::Changes;
 use super::referrers::Referrers;
 use super::undecodable;
 use super::wiring::{Parts, Stores};
+use crate::api::names::BINDING;
 use crate::api::{Account, Instance};
 use crate::runtime::Shard;
-use crate::runtime::guarded::Guarded;
 use crate::runtime::queue::{self, Requests, Rules};
-use crate::runtime::shown::Shown;
 use crate::runtime::store::{self, Writer};
 use crate::runtime::watch::{self, Change, Notice, Synced, Watch};
 use crate::runtime::{kubernetes, times, traces};
 use crate::{account, instance};
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::PartialObjectMeta;
+use kube::core::DeserializeGuard;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
@@ -158,9 +158,10 @@ fn watches(
     let (metrics, shard) = (&parts.metrics, parts.shard);
     let secret_watch = watch::spawn(
         watch::Subject {
-            api: api::<Shown<PartialObjectMeta<Secret>>>(&secret_client, namespace),
+            api: api::<PartialObjectMeta<Secret>>(&secret_client, namespace),
             config: pages().fields(SECRET_FIELDS),
             shard,
+            annotations: &[],
         },
         |_, _, _| {},
         metrics.clone(),
@@ -170,9 +171,10 @@ fn watches(
     );
     let account_watch = watch::spawn(
         watch::Subject {
-            api: api::<Shown<Account>>(&account_client, namespace),
+            api: api::<DeserializeGuard<Account>>(&account_client, namespace),
             config: pages(),
             shard: Shard::WHOLE,
+            annotations: &[],
         },
         {
             let (sessions, stores) = (parts.accounts.sessions.clone(), stores.clone());
@@ -195,9 +197,10 @@ fn watches(
     );
     let instance_watch = watch::spawn(
         watch::Subject {
-            api: api::<Shown<Instance>>(&instance_client, namespace),
+            api: api::<DeserializeGuard<Instance>>(&instance_client, namespace),
             config: pages(),
             shard: Shard::WHOLE,
+            annotations: &[BINDING],
         },
         {
             let reservations = parts.accounts.sessions.reservations().clone();
@@ -228,19 +231,22 @@ fn watches(
 }
 
 /// The object that an event shows.
-fn shown<K>(event: &Event<Shown<K>>) -> Option<&Guarded<K>> {
+fn shown<K>(event: &Event<K>) -> Option<&K> {
     match event {
-        Event::InitApply(shown) | Event::Apply(shown) => Some(&shown.object),
+        Event::InitApply(object) | Event::Apply(object) => Some(object),
         Event::Delete(_) | Event::Init | Event::InitDone => None,
     }
 }
 
-fn endpoint(account: &Guarded<Account>) -> Option<&str> {
+fn endpoint(account: &DeserializeGuard<Account>) -> Option<&str> {
     let account = account.0.as_ref().ok()?;
     Some(&account.spec.endpoint)
 }
 
-async fn account_turn(context: account::Context, object: Arc<Guarded<Account>>) -> Duration {
+async fn account_turn(
+    context: account::Context,
+    object: Arc<DeserializeGuard<Account>>,
+) -> Duration {
     let span = span::<Account>(&*object);
     let turn = async {
         match &object.0 {
@@ -255,7 +261,7 @@ async fn account_turn(context: account::Context, object: Arc<Guarded<Account>>) 
 
 async fn instance_turn(
     context: instance::context::Context,
-    object: Arc<Guarded<Instance>>,
+    object: Arc<DeserializeGuard<Instance>>,
 ) -> Duration {
     let span = span::<Instance>(&*object);
     let turn = async {

@@ -3,7 +3,6 @@
 use super::referrers::Referrers;
 use crate::api::{Account, Instance};
 use crate::instance::facts::Facts;
-use crate::runtime::guarded::Guarded;
 use crate::runtime::queue::{Priority, Trigger};
 use crate::runtime::store::Store;
 use crate::runtime::watch::ObjectKey;
@@ -12,6 +11,7 @@ use crate::session::SecretVersions;
 use crate::wiring::{Contexts, Objects, Process};
 use crate::{account, instance};
 use kube::Client;
+use kube::core::DeserializeGuard;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 use tokio_util::sync::CancellationToken;
@@ -127,7 +127,7 @@ impl Stores {
     }
 
     /// Remembers what an Instance refers to. Of one that cannot be read nothing is known but what one of its name referred to before.
-    pub(super) fn instance_refers(&self, key: &ObjectKey, object: &Guarded<Instance>) {
+    pub(super) fn instance_refers(&self, key: &ObjectKey, object: &DeserializeGuard<Instance>) {
         if let Ok(instance) = &object.0 {
             let accounts = instance::facts::accounts(instance);
             self.by_account.note(key, accounts);
@@ -144,7 +144,7 @@ impl Stores {
     }
 
     /// Remembers which Secrets an Account names.
-    pub(super) fn account_refers(&self, key: &ObjectKey, object: &Guarded<Account>) {
+    pub(super) fn account_refers(&self, key: &ObjectKey, object: &DeserializeGuard<Account>) {
         let secrets = object.0.as_ref().ok().map(account::secrets);
         let secrets = secrets.into_iter().flatten();
         self.accounts_by_secret.note(key, secrets);
@@ -173,12 +173,11 @@ impl Stores {
 mod tests {
     use super::*;
     use crate::runtime::queue;
-    use crate::runtime::shown::Shown;
     use crate::runtime::store;
     use kube::runtime::watcher::Event;
     use serde_json::json;
 
-    fn instance(uid: &str, account: &str) -> Shown<Instance> {
+    fn instance(uid: &str, account: &str) -> DeserializeGuard<Instance> {
         let object = json!({
             "apiVersion": "cloudserver.dev/v1alpha1", "kind": "Instance",
             "metadata": {"name": "web", "namespace": "team", "uid": uid},
@@ -187,7 +186,7 @@ mod tests {
                 "image": {"id": "i"}, "firewall": {"id": "f"}, "login": {"sshKey": {"id": "k"}},
             },
         });
-        serde_json::from_str(&object.to_string()).unwrap()
+        serde_json::from_value(object).unwrap()
     }
 
     /// An object is kept before it is told that the former one of its name is gone.
@@ -209,8 +208,8 @@ mod tests {
             let account = ObjectKey::new("team", account);
             stores.by_account.of(&account).contains(&key)
         };
-        let mut keep = |shown: Shown<Instance>| {
-            stores.instance_refers(&key, &shown.object);
+        let mut keep = |shown: DeserializeGuard<Instance>| {
+            stores.instance_refers(&key, &shown);
             writer.take(&Event::Apply(shown), &key);
         };
         keep(instance("1", "first"));

@@ -3,7 +3,6 @@
 
 pub mod schedule;
 
-use super::guarded::Guarded;
 use super::store::{Kept, Store};
 use super::watch::ObjectKey;
 use super::{Heartbeat, Metrics, times};
@@ -11,6 +10,7 @@ use futures::StreamExt;
 use futures::channel::mpsc;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
+use kube::core::DeserializeGuard;
 use schedule::Schedule;
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -110,7 +110,7 @@ pub async fn run<K, F>(
     reconcile: F,
 ) where
     K: Kept,
-    F: Fn(Arc<Guarded<K>>) -> BoxFuture<'static, Duration> + Send + Sync + 'static,
+    F: Fn(Arc<DeserializeGuard<K>>) -> BoxFuture<'static, Duration> + Send + Sync + 'static,
 {
     let kind = K::kind(&()).into_owned();
     let mut schedule = Schedule::new(rules.places);

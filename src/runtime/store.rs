@@ -5,25 +5,26 @@
 //! [`Kept::Brief`].
 
 use super::compressed::Compressed;
-use super::guarded::Guarded;
-use super::shown::{Shown, Watched};
 use super::watch::ObjectKey;
+use kube::Resource;
 use kube::api::ObjectMeta;
+use kube::core::DeserializeGuard;
 use kube::core::error_boundary::InvalidObject;
 use kube::runtime::watcher::Event;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::collections::HashMap;
-use std::io::Error;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// An object that a store can keep.
-pub trait Kept: Watched {
-    /// What is asked of all objects at once.
+pub trait Kept: Resource<DynamicType = ()> + Serialize + DeserializeOwned + Clone {
+    /// The properties that are needed of all objects at once.
     type Brief: Send + Sync + 'static;
 
-    fn brief(object: &Guarded<Self>) -> Self::Brief;
+    fn brief(object: &DeserializeGuard<Self>) -> Self::Brief;
 }
 
-/// A store that is empty, and what fills it.
+/// An empty store, and its writer.
 pub fn store<K: Kept>() -> (Store<K>, Writer<K>) {
     let entries = Arc::new(RwLock::new(HashMap::new()));
     let writer = Writer {
@@ -39,7 +40,8 @@ type Entries<K> = HashMap<ObjectKey, Arc<Entry<K>>>;
 
 struct Entry<K: Kept> {
     brief: K::Brief,
-    text: Compressed,
+    /// The JSON of the object, unless that did not decode.
+    text: Result<Compressed, Box<InvalidObject>>,
 }
 
 /// The objects of one kind; cheap to clone.
@@ -57,30 +59,24 @@ impl<K: Kept> Clone for Store<K> {
 
 impl<K: Kept> Store<K> {
     /// An object as the watch shows it now.
-    pub fn get(&self, key: &ObjectKey) -> Option<Arc<Guarded<K>>> {
+    pub fn get(&self, key: &ObjectKey) -> Option<Arc<DeserializeGuard<K>>> {
         let entry = self.read().get(key)?.clone();
-        // An object whose text cannot be decompressed still exists: it is reported as one that does not decode.
-        let object = decode(&entry.text).unwrap_or_else(|error| {
-            let metadata = ObjectMeta {
-                name: Some(key.name.clone()),
-                namespace: Some(key.namespace.clone()),
-                ..ObjectMeta::default()
-            };
-            let error = error.to_string();
-            Guarded(Err(InvalidObject { error, metadata }))
-        });
-        Some(Arc::new(object))
+        let object = match &entry.text {
+            Ok(text) => decode(text).map_err(|error| invalid(key, error)),
+            Err(invalid) => Err(InvalidObject::clone(invalid)),
+        };
+        Some(Arc::new(DeserializeGuard(object)))
     }
 
-    /// What its brief says.
-    pub fn brief<T>(&self, key: &ObjectKey, look: impl FnOnce(&K::Brief) -> T) -> Option<T> {
-        self.read().get(key).map(|entry| look(&entry.brief))
+    /// Reads the brief of an object.
+    pub fn brief<T>(&self, key: &ObjectKey, read: impl FnOnce(&K::Brief) -> T) -> Option<T> {
+        self.read().get(key).map(|entry| read(&entry.brief))
     }
 
-    /// Looks at the brief of every object.
-    pub fn for_each(&self, mut look: impl FnMut(&ObjectKey, &K::Brief)) {
+    /// Reads the brief of every object.
+    pub fn for_each(&self, mut read: impl FnMut(&ObjectKey, &K::Brief)) {
         for (key, entry) in self.read().iter() {
-            look(key, &entry.brief);
+            read(key, &entry.brief);
         }
     }
 
@@ -89,8 +85,21 @@ impl<K: Kept> Store<K> {
     }
 }
 
-fn decode<K: Kept>(text: &Compressed) -> Result<Guarded<K>, Error> {
-    Ok(Guarded::read(&text.text()?)?)
+fn decode<K: Kept>(text: &Compressed) -> Result<K, serde_json::Error> {
+    serde_json::from_str(&text.text().map_err(serde_json::Error::io)?)
+}
+
+/// The error of an object whose own JSON cannot be read again: the object still exists.
+fn invalid(key: &ObjectKey, error: serde_json::Error) -> InvalidObject {
+    let metadata = ObjectMeta {
+        name: Some(key.name.clone()),
+        namespace: Some(key.namespace.clone()),
+        ..ObjectMeta::default()
+    };
+    InvalidObject {
+        error: error.to_string(),
+        metadata,
+    }
 }
 
 /// Fills a store with the events of a watch.
@@ -102,12 +111,11 @@ pub struct Writer<K: Kept> {
 
 impl<K: Kept> Writer<K> {
     /// Stores an event, whose object has this key if the event is about an object.
-    pub fn take(&mut self, event: &Event<Shown<K>>, key: &ObjectKey) {
+    pub fn take(&mut self, event: &Event<DeserializeGuard<K>>, key: &ObjectKey) {
         match event {
             Event::Init => self.listing = HashMap::new(),
-            Event::InitApply(shown) => {
-                let entry = self.unchanged(key, shown);
-                let entry = entry.unwrap_or_else(|| Entry::of(shown));
+            Event::InitApply(object) => {
+                let entry = Entry::of(object, self.read().get(key));
                 self.listing.insert(key.clone(), entry);
             }
             Event::InitDone => {
@@ -116,8 +124,9 @@ impl<K: Kept> Writer<K> {
                 // Dropped after the lock.
                 let _former = std::mem::replace(&mut *self.write(), listing);
             }
-            Event::Apply(shown) => {
-                self.write().insert(key.clone(), Entry::of(shown));
+            Event::Apply(object) => {
+                let entry = Entry::of(object, None);
+                self.write().insert(key.clone(), entry);
             }
             Event::Delete(_) => {
                 self.write().remove(key);
@@ -127,27 +136,30 @@ impl<K: Kept> Writer<K> {
 
     /// The same for tests, which do not have the key.
     #[cfg(test)]
-    pub fn hear(&mut self, event: &Event<K>)
-    where
-        K: serde::Serialize,
-    {
+    pub fn hear(&mut self, event: Event<K>) {
+        let object = |object: K| (ObjectKey::of(&object), DeserializeGuard(Ok(object)));
+        let none = ObjectKey::new("", "");
         let (key, event) = match event {
-            Event::Init => (ObjectKey::new("", ""), Event::Init),
-            Event::InitDone => (ObjectKey::new("", ""), Event::InitDone),
-            Event::InitApply(it) => (ObjectKey::of(it), Event::InitApply(Shown::of(it))),
-            Event::Apply(it) => (ObjectKey::of(it), Event::Apply(Shown::of(it))),
-            Event::Delete(it) => (ObjectKey::of(it), Event::Delete(Shown::of(it))),
+            Event::Init => (none, Event::Init),
+            Event::InitDone => (none, Event::InitDone),
+            Event::InitApply(it) => {
+                let (key, it) = object(it);
+                (key, Event::InitApply(it))
+            }
+            Event::Apply(it) => {
+                let (key, it) = object(it);
+                (key, Event::Apply(it))
+            }
+            Event::Delete(it) => {
+                let (key, it) = object(it);
+                (key, Event::Delete(it))
+            }
         };
         self.take(&event, &key);
     }
 
-    /// The entry of an object, if that has the same text still. Most objects do when they are listed again.
-    fn unchanged(&self, key: &ObjectKey, shown: &Shown<K>) -> Option<Arc<Entry<K>>> {
-        let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
-        let entry = entries.get(key)?.clone();
-        drop(entries);
-        let is_same = entry.text.text().is_ok_and(|text| *text == *shown.text);
-        is_same.then_some(entry)
+    fn read(&self) -> RwLockReadGuard<'_, Entries<K>> {
+        self.entries.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn write(&self) -> RwLockWriteGuard<'_, Entries<K>> {
@@ -156,10 +168,23 @@ impl<K: Kept> Writer<K> {
 }
 
 impl<K: Kept> Entry<K> {
-    fn of(shown: &Shown<K>) -> Arc<Self> {
+    /// The entry of an object: the former one if the object did not change, as is the case of most that are listed again.
+    fn of(object: &DeserializeGuard<K>, former: Option<&Arc<Self>>) -> Arc<Self> {
+        let json = match &object.0 {
+            Ok(object) => serde_json::to_string(object)
+                .map_err(|error| Box::new(invalid(&ObjectKey::of(object), error))),
+            Err(invalid) => Err(Box::new(invalid.clone())),
+        };
+        let is_same = |former: &&Arc<Self>| match (&json, &former.text) {
+            (Ok(json), Ok(text)) => text.text().is_ok_and(|text| text == *json),
+            _ => false,
+        };
+        if let Some(former) = former.filter(is_same) {
+            return former.clone();
+        }
         Arc::new(Self {
-            brief: K::brief(&shown.object),
-            text: Compressed::of(&shown.text),
+            brief: K::brief(object),
+            text: json.map(|json| Compressed::of(&json)),
         })
     }
 }

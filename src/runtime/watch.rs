@@ -12,17 +12,19 @@
 //! | a silent stream | 25 s |
 //! | a page of the initial list | 45 s |
 
-use super::shown::{Shown, Watched};
 use super::strings::shared;
 use super::{Heartbeat, Metrics, Shard, times};
 use crate::api::names::{SECRET_MARKER, SECRET_ROLE};
 use backon::ExponentialBuilder;
 use futures::{Stream, StreamExt};
 use kube::api::ObjectMeta;
+use kube::runtime::WatchStreamExt;
 use kube::runtime::utils::ResetTimerBackoff;
 use kube::runtime::watcher::{self, Event, ExponentialBackoff, watcher};
 use kube::{Api, Resource};
+use serde::de::DeserializeOwned;
 use std::collections::HashMap;
+use std::fmt::Debug;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Deref;
 use std::pin::pin;
@@ -33,14 +35,14 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-/// Which object. Cheap to clone: it stands in many maps, for each of ten thousand objects.
+/// Namespace and name of an object. Cheap to clone: many maps have one for each of ten thousand objects.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectKey(Arc<Named>);
 
-/// What an [`ObjectKey`] says.
+/// The content of an [`ObjectKey`].
 #[derive(Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Named {
-    /// Namespace; empty for an object of the cluster.
+    /// Namespace; empty for a cluster-scoped object.
     pub namespace: String,
     pub name: String,
 }
@@ -74,18 +76,18 @@ impl Deref for ObjectKey {
     }
 }
 
-/// What became of an object.
+/// How an object changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// It was there when a listing was read: it may be older than this process.
+    /// An initial list showed it: it may be older than this process.
     Listed,
-    /// It appeared or changed while we watched.
+    /// It was created or changed while the watch ran.
     Applied,
-    /// It is gone, also when that was noticed only by the next listing, or by a namesake with another UID.
+    /// It is gone. An event showed that, the next initial list, or another object of the same name.
     Gone,
 }
 
-/// A change, told after the store shows it.
+/// A change, which the store shows already.
 #[derive(Clone, Debug)]
 pub struct Notice {
     pub key: ObjectKey,
@@ -94,16 +96,16 @@ pub struct Notice {
     pub version: String,
     /// Its generation, unless it is gone.
     pub generation: Option<i64>,
-    /// What people write of it, as a digest: spec, labels, and that it is deleted.
+    /// A digest of the parts that users change: spec, labels, and whether it is being deleted.
     pub written: u64,
     /// Whether it is a Secret that an older version of the operator wrote, without the label [`SECRET_MARKER`].
     pub lacks_marker: bool,
-    /// What became of it.
+    /// How it changed.
     pub change: Change,
 }
 
 impl Notice {
-    /// What became of the object with this metadata.
+    /// The notice about the object with this metadata.
     pub fn of(meta: &ObjectMeta, change: Change) -> Self {
         let (key, uid) = (
             ObjectKey::of_meta(meta),
@@ -146,41 +148,43 @@ impl Notice {
     }
 }
 
-/// Whether the first listing is in the store.
+/// Whether the first initial list is in the store.
 pub type Synced = signal::Receiver<bool>;
 
 #[derive(Debug)]
 pub struct Watch {
-    /// Becomes true with the first complete listing.
+    /// Becomes true with the first complete list.
     pub synced: Synced,
     /// Ends when the watch is cancelled.
     pub task: JoinHandle<()>,
 }
 
-/// What a watch is about.
-pub struct Subject<K: Watched> {
-    /// The objects. Its client is to be one of [`super::kubernetes::watching`].
-    pub api: Api<Shown<K>>,
+/// The objects of a watch.
+pub struct Subject<K> {
+    /// Its client is to be one of [`super::kubernetes::watching`].
+    pub api: Api<K>,
     pub config: watcher::Config,
-    /// Those of other namespaces are passed over.
+    /// Objects of other namespaces are ignored.
     pub shard: Shard,
+    /// The annotations that are read. Others, up to 256 KiB of an object, are removed before `keep` receives it.
+    pub annotations: &'static [&'static str],
 }
 
 /// Watches until cancelled.
 ///
-/// `keep` receives each event with key and UID of its object. `told` receives the notice of an event afterwards, and the notices of an
+/// `keep` receives each event with key and UID of its object. `notify` receives the notice of an event afterwards, and the notices of an
 /// initial list when the list is complete, so that an object is in the store before anything looks it up. Key and UID of an object are
 /// the same allocations in all its events. An error of this watch delays this watch only.
 pub fn spawn<K>(
     subject: Subject<K>,
-    keep: impl FnMut(&Event<Shown<K>>, &ObjectKey, &Arc<str>) + Send + 'static,
+    keep: impl FnMut(&Event<K>, &ObjectKey, &Arc<str>) + Send + 'static,
     metrics: Metrics,
     heartbeat: Heartbeat,
-    told: impl FnMut(Notice) + Send + 'static,
+    notify: impl FnMut(Notice) + Send + 'static,
     cancel: CancellationToken,
 ) -> Watch
 where
-    K: Watched,
+    K: Resource<DynamicType = ()> + DeserializeOwned + Clone + Debug + Send + 'static,
 {
     let (is_synced, synced) = signal::channel(false);
     let mut follower = Follower {
@@ -190,7 +194,7 @@ where
         is_synced,
         metrics,
         heartbeat,
-        told,
+        notify,
     };
     let follow = async move {
         let mut waits = waits();
@@ -201,7 +205,8 @@ where
                 Start::Stream => config.streaming_lists(),
                 Start::Pages => config,
             };
-            let events = watcher(subject.api.clone(), config);
+            let prune = |object: &mut K| prune(object.meta_mut(), subject.annotations);
+            let events = watcher(subject.api.clone(), config).modify(prune);
             start = follower.follow(events, start).await;
             // A list in pages is another request and no repetition.
             if start == Start::Stream {
@@ -215,6 +220,14 @@ where
     Watch {
         synced,
         task: tokio::spawn(task),
+    }
+}
+
+/// Removes the metadata that the operator does not read.
+fn prune(meta: &mut ObjectMeta, annotations: &[&str]) {
+    meta.managed_fields = None;
+    if let Some(all) = &mut meta.annotations {
+        all.retain(|name, _| annotations.contains(&&**name));
     }
 }
 
@@ -257,7 +270,7 @@ struct Follower<S, F> {
     is_synced: signal::Sender<bool>,
     metrics: Metrics,
     heartbeat: Heartbeat,
-    told: F,
+    notify: F,
 }
 
 impl<S, F: FnMut(Notice)> Follower<S, F> {
@@ -324,14 +337,15 @@ impl<S, F: FnMut(Notice)> Follower<S, F> {
     where
         S: FnMut(&Event<K>, &ObjectKey, &Arc<str>),
     {
-        let namespace = |(meta, _): (&ObjectMeta, _)| meta.namespace.as_deref().unwrap_or_default();
-        if object(event).map(namespace).is_some_and(|it| !self.shard.owns(it)) {
+        let meta = object(event).map(|(meta, _)| meta);
+        let namespace = meta.map(|meta| meta.namespace.as_deref().unwrap_or_default());
+        if namespace.is_some_and(|namespace| !self.shard.owns(namespace)) {
             return;
         }
         let about = self.known.identify(event);
         (self.keep)(event, &about.key, &about.uid);
         for notice in self.known.take(event, about) {
-            (self.told)(notice);
+            (self.notify)(notice);
         }
         if matches!(event, Event::InitDone) {
             self.is_synced.send_replace(true);

@@ -2,13 +2,13 @@
 
 use crate::api::Instance;
 use crate::inventory::Subject;
-use crate::runtime::guarded::Guarded;
 use crate::runtime::watch::ObjectKey;
 use crate::session::Reservations;
 use kube::Resource;
+use kube::core::DeserializeGuard;
 
 /// Enters an object in the reservations, as the operator does.
-pub fn enrol(reservations: &Reservations, object: &Guarded<Instance>) {
+pub fn enrol(reservations: &Reservations, object: &DeserializeGuard<Instance>) {
     let meta = object.meta();
     let subject = meta.uid.as_deref().unwrap_or_default().into();
     enrol_as(reservations, (ObjectKey::of_meta(meta), subject), object);
@@ -18,7 +18,7 @@ pub fn enrol(reservations: &Reservations, object: &Guarded<Instance>) {
 pub fn enrol_as(
     reservations: &Reservations,
     named: (ObjectKey, Subject),
-    object: &Guarded<Instance>,
+    object: &DeserializeGuard<Instance>,
 ) {
     let (account, id) = match &object.0 {
         Ok(instance) => (

@@ -3,8 +3,8 @@
 use crate::lists;
 use crate::service::Cluster;
 use cloud_server_operator::api::{Account, Instance};
-use cloud_server_operator::runtime::guarded::Guarded;
 use kube::api::{Api, ListParams};
+use kube::core::DeserializeGuard;
 use kube::core::NamespaceResourceScope;
 use kube::{Resource, ResourceExt};
 use serde::de::DeserializeOwned;
@@ -58,7 +58,7 @@ where
         + Clone
         + Debug,
 {
-    let api: Api<Guarded<K>> = match all_namespaces {
+    let api: Api<DeserializeGuard<K>> = match all_namespaces {
         true => Api::all(cluster.client.clone()),
         false => Api::namespaced(cluster.client.clone(), &cluster.namespace),
     };

@@ -15,7 +15,6 @@ use cloud_server_operator::instance::plan::preview::Unknown;
 use cloud_server_operator::instance::{self, facts, predict};
 use cloud_server_operator::inventory::Settings as ListingSettings;
 use cloud_server_operator::runtime::events::Events;
-use cloud_server_operator::runtime::guarded::Guarded;
 use cloud_server_operator::runtime::kubernetes::{call, writes_within};
 use cloud_server_operator::runtime::watch::ObjectKey;
 use cloud_server_operator::runtime::{KubeError, Metrics, Rights, Shard, Term};
@@ -24,6 +23,7 @@ use cloud_server_operator::session::{
 };
 use cloud_server_operator::wiring::enrol;
 use k8s_openapi::api::core::v1::Secret;
+use kube::core::DeserializeGuard;
 use kube::{Api, ResourceExt};
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicU64;
@@ -164,7 +164,7 @@ impl Stage {
             }
         }
         for taken in all {
-            enrol(&reservations, &Guarded(Ok(taken.object.clone())));
+            enrol(&reservations, &DeserializeGuard(Ok(taken.object.clone())));
             let uid = taken.object.uid().unwrap_or_default();
             self.reconciles.push(reservations.reconcile(&uid));
         }

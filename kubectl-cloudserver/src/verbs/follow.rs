@@ -4,9 +4,9 @@ use super::goal::{Goal, Standing, standing};
 use crate::progress::Progress;
 use crate::service::Cluster;
 use cloud_server_operator::api::{Instance, counted};
-use cloud_server_operator::runtime::guarded::Guarded;
 use cloud_server_operator::runtime::times::WATCH_TIMEOUT_SECONDS;
 use futures::{Stream, StreamExt};
+use kube::core::DeserializeGuard;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, ResourceExt};
@@ -48,7 +48,8 @@ pub(super) async fn follow(
     timeout: Duration,
     progress: &Progress,
 ) -> Result<End, String> {
-    let api: Api<Guarded<Instance>> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
+    let api: Api<DeserializeGuard<Instance>> =
+        Api::namespaced(cluster.client.clone(), &cluster.namespace);
     let mut waiting = Waiting {
         cluster,
         progress,
@@ -75,7 +76,7 @@ pub(super) async fn follow(
 impl Waiting<'_> {
     async fn until_none_is_left(
         &mut self,
-        events: impl Stream<Item = watcher::Result<Event<Guarded<Instance>>>>,
+        events: impl Stream<Item = watcher::Result<Event<DeserializeGuard<Instance>>>>,
     ) -> Result<End, String> {
         let mut events = pin!(events);
         let mut listed = BTreeSet::new();
@@ -94,7 +95,7 @@ impl Waiting<'_> {
         })
     }
 
-    fn meet(&mut self, event: Event<Guarded<Instance>>, listed: &mut BTreeSet<String>) {
+    fn meet(&mut self, event: Event<DeserializeGuard<Instance>>, listed: &mut BTreeSet<String>) {
         match event {
             Event::Init => listed.clear(),
             Event::InitApply(object) => {
@@ -111,7 +112,7 @@ impl Waiting<'_> {
         }
     }
 
-    fn look(&mut self, object: &Guarded<Instance>) {
+    fn look(&mut self, object: &DeserializeGuard<Instance>) {
         let name = object.name_any();
         match &object.0 {
             Ok(instance) => self.judge(&name, Some(instance)),

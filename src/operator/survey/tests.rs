@@ -1,10 +1,10 @@
 use super::*;
 use crate::api::Instance;
-use crate::runtime::guarded::Guarded;
 use crate::runtime::store::Kept;
+use kube::core::DeserializeGuard;
 use serde_json::{Value, json};
 
-fn instance(status: &Value) -> Guarded<Instance> {
+fn instance(status: &Value) -> DeserializeGuard<Instance> {
     serde_json::from_value(json!({
         "apiVersion": "cloudserver.dev/v1alpha1", "kind": "Instance",
         "metadata": {"name": "web", "namespace": "team"},
@@ -24,7 +24,7 @@ fn condition(type_: &str, status: &str, reason: &str) -> Value {
     })
 }
 
-fn counted(instances: &[Guarded<Instance>]) -> Fleet {
+fn counted(instances: &[DeserializeGuard<Instance>]) -> Fleet {
     let mut fleet = Fleet::default();
     let now = "2026-11-21T15:10:00Z".parse().unwrap();
     for instance in instances {
@@ -54,7 +54,7 @@ fn instances_are_counted_by_state_and_reason_whatever_stands_in_them() {
             &json!({"conditions": [condition("Ready", "False", &words)]}),
         ));
     }
-    let unreadable: Guarded<Instance> = serde_json::from_value(json!({
+    let unreadable: DeserializeGuard<Instance> = serde_json::from_value(json!({
         "apiVersion": "cloudserver.dev/v1alpha1", "kind": "Instance",
         "metadata": {"name": "new", "namespace": "team"}, "spec": 7,
     }))

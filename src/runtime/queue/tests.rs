@@ -25,7 +25,7 @@ fn object(name: &str) -> ConfigMap {
 impl Kept for ConfigMap {
     type Brief = Flow;
 
-    fn brief(object: &Guarded<Self>) -> Flow {
+    fn brief(object: &DeserializeGuard<Self>) -> Flow {
         Flow {
             namespace: shared(object.meta().namespace.as_deref().unwrap_or_default()),
             account: shared(""),
@@ -47,24 +47,25 @@ fn rules(places: usize) -> Rules<Flow> {
 async fn a_turn_that_panics_or_never_ends_stays_the_matter_of_its_object() {
     let (store, mut writer) = store::<ConfigMap>();
     let names = ["endless", "healthy", "poisoned"];
-    writer.hear(&Event::Init);
+    writer.hear(Event::Init);
     for name in names {
-        writer.hear(&Event::InitApply(object(name)));
+        writer.hear(Event::InitApply(object(name)));
     }
-    writer.hear(&Event::InitDone);
+    writer.hear(Event::InitDone);
     let reconciles = Arc::new(Mutex::new(BTreeMap::<String, u32>::new()));
     let counted = reconciles.clone();
-    let reconcile = move |object: Arc<Guarded<ConfigMap>>| -> BoxFuture<'static, Duration> {
-        let name = object.meta().name.clone().unwrap_or_default();
-        *counted.lock().unwrap().entry(name.clone()).or_default() += 1;
-        Box::pin(async move {
-            match name.as_str() {
-                "poisoned" => panic!("a defect"),
-                "endless" => std::future::pending().await,
-                _ => Duration::from_secs(10),
-            }
-        })
-    };
+    let reconcile =
+        move |object: Arc<DeserializeGuard<ConfigMap>>| -> BoxFuture<'static, Duration> {
+            let name = object.meta().name.clone().unwrap_or_default();
+            *counted.lock().unwrap().entry(name.clone()).or_default() += 1;
+            Box::pin(async move {
+                match name.as_str() {
+                    "poisoned" => panic!("a defect"),
+                    "endless" => std::future::pending().await,
+                    _ => Duration::from_secs(10),
+                }
+            })
+        };
     let (trigger, requests) = channel();
     trigger.open();
     let cancel = CancellationToken::new();
@@ -99,7 +100,7 @@ async fn a_turn_that_panics_or_never_ends_stays_the_matter_of_its_object() {
 async fn it_shows_life_while_it_runs_whatever_its_turns_do_and_not_when_nobody_polls_it() {
     let (store, mut writer) = store::<ConfigMap>();
     for event in [Event::Init, Event::InitApply(object("a")), Event::InitDone] {
-        writer.hear(&event);
+        writer.hear(event);
     }
     let heartbeats = Heartbeats::default();
     let (trigger, requests) = channel();

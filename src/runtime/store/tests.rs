@@ -1,16 +1,11 @@
 use super::*;
 use crate::runtime::strings::shared;
 use k8s_openapi::api::core::v1::Endpoints;
-use kube::Resource;
-
-impl Watched for Endpoints {
-    const ANNOTATIONS: &'static [&'static str] = &[];
-}
 
 impl Kept for Endpoints {
     type Brief = Arc<str>;
 
-    fn brief(object: &Guarded<Self>) -> Arc<str> {
+    fn brief(object: &DeserializeGuard<Self>) -> Arc<str> {
         shared(object.meta().namespace.as_deref().unwrap_or_default())
     }
 }
@@ -46,25 +41,25 @@ fn keys(store: &Store<Endpoints>) -> Vec<String> {
 fn it_shows_what_the_watch_told_and_a_listing_when_it_is_whole() {
     let (store, mut writer) = store::<Endpoints>();
     let web = object("a", "web", Some("1"));
-    writer.hear(&Event::Init);
-    writer.hear(&Event::InitApply(web.clone()));
-    writer.hear(&Event::InitApply(object("a", "db", None)));
+    writer.hear(Event::Init);
+    writer.hear(Event::InitApply(web.clone()));
+    writer.hear(Event::InitApply(object("a", "db", None)));
     assert_eq!(keys(&store), [""; 0], "half a listing");
-    writer.hear(&Event::InitDone);
+    writer.hear(Event::InitDone);
     assert_eq!(keys(&store), ["a/db", "a/web"]);
     let key = ObjectKey::of(&web);
     assert_eq!(kept(&store, &key), Some(web));
     let edited = object("a", "web", Some("2"));
-    writer.hear(&Event::Apply(edited.clone()));
+    writer.hear(Event::Apply(edited.clone()));
     assert_eq!(kept(&store, &key), Some(edited.clone()));
     assert_eq!(store.brief(&key, ToString::to_string).as_deref(), Some("a"));
-    writer.hear(&Event::Delete(edited));
+    writer.hear(Event::Delete(edited));
     assert!(store.get(&key).is_none() && store.brief(&key, |_| ()).is_none());
     // A further listing takes the place of all.
-    writer.hear(&Event::Init);
-    writer.hear(&Event::InitApply(object("b", "web", Some("3"))));
+    writer.hear(Event::Init);
+    writer.hear(Event::InitApply(object("b", "web", Some("3"))));
     assert_eq!(keys(&store), ["a/db"]);
-    writer.hear(&Event::InitDone);
+    writer.hear(Event::InitDone);
     assert_eq!(keys(&store), ["b/web"]);
 }
 
@@ -75,13 +70,13 @@ fn a_listing_shares_the_entries_of_objects_that_did_not_change() {
     let (web, db) = (object("a", "web", Some("1")), object("a", "db", Some("2")));
     let [of_web, of_db] = [&web, &db].map(ObjectKey::of);
     for object in [&web, &db] {
-        writer.hear(&Event::Apply(object.clone()));
+        writer.hear(Event::Apply(object.clone()));
     }
     let before = [&of_web, &of_db].map(|key| store.read()[key].clone());
-    writer.hear(&Event::Init);
-    writer.hear(&Event::InitApply(web));
-    writer.hear(&Event::InitApply(object("a", "db", Some("3"))));
-    writer.hear(&Event::InitDone);
+    writer.hear(Event::Init);
+    writer.hear(Event::InitApply(web));
+    writer.hear(Event::InitApply(object("a", "db", Some("3"))));
+    writer.hear(Event::InitDone);
     let after = [&of_web, &of_db].map(|key| store.read()[key].clone());
     assert!(Arc::ptr_eq(&after[0], &before[0]));
     assert!(!Arc::ptr_eq(&after[1], &before[1]), "another text");
@@ -98,7 +93,7 @@ fn an_object_that_does_not_decode_is_kept_as_an_error_with_its_name() {
     assert_eq!(ObjectKey::of(&*told()), key);
     let entry = Entry {
         brief: shared("a"),
-        text: Compressed::of("{"),
+        text: Ok(Compressed::of("{")),
     };
     writer.write().insert(key.clone(), Arc::new(entry));
     assert!(told().0.is_err());

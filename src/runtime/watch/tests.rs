@@ -217,6 +217,7 @@ impl Server {
             api: Api::default_namespaced(client),
             config: watcher::Config::default(),
             shard: Shard::WHOLE,
+            annotations: &[],
         };
         let cancel = CancellationToken::new();
         spawn(
