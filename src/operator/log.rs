@@ -1,5 +1,5 @@
-//! The log, which never makes anybody wait: lines go to a thread of their own, and those that find its queue full are
-//! dropped and counted.
+//! The log. A thread of its own writes the lines, so that no task waits for their reader. A line that finds the queue of the thread
+//! full is dropped and counted.
 
 use crate::api::is_hidden;
 use crate::runtime::traces;
@@ -9,6 +9,7 @@ use std::os::fd::AsFd;
 use std::panic::PanicHookInfo;
 use std::path::PathBuf;
 use tracing::{Level, Metadata, Subscriber};
+use tracing_appender::non_blocking::{NonBlocking, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::filter::{FilterExt, filter_fn};
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
@@ -18,30 +19,34 @@ use tracing_subscriber::{EnvFilter, Layer, Registry, registry};
 
 mod collector;
 mod filter;
-mod non_blocking;
 
 use collector::Collector;
-use non_blocking::{Guard, NonBlocking, non_blocking};
 
-/// The log of the process, and where its traces go. Dropping it writes what waits, for a second at most.
+/// Lines that may wait for their reader: more than a burst brings, and about 4 MiB.
+const WAITING_LINES: usize = 8_192;
+
+/// The log of the process, and the exporter of its traces. Dropping it writes the waiting lines, for about a second at most.
 pub(super) struct Log {
     // First: the runtime that it needs is there yet.
     collector: Option<Collector>,
     writer: NonBlocking,
-    _guard: Guard,
+    _guard: WorkerGuard,
 }
 
 impl Log {
-    /// People read lines, machines read JSON. What is logged, `RUST_LOG` says, or this file as long as there is something in it,
-    /// but for what [`is_shown`] keeps back. Inside of a runtime.
+    /// Starts the log: lines on a terminal, JSON elsewhere. This file selects the lines, or `RUST_LOG` while the file is missing or
+    /// empty; [`is_shown`] holds some back in any case. Requires a runtime.
     ///
     /// # Errors
-    /// Standard error is closed, the system gives no thread, or the collector of traces cannot be used.
+    /// Standard error is closed, or the collector of traces cannot be used.
     pub(super) fn begin(filter_file: Option<PathBuf>) -> Result<Self, String> {
         let no_log = |error: std::io::Error| format!("no log: {error}");
-        // A file of its own: whoever holds the lock of the standard library's would be waited for.
+        // A file of its own, since the standard library locks its handle and the thread would wait for the holder of the lock.
         let stderr = std::io::stderr().as_fd().try_clone_to_owned();
-        let (writer, guard) = non_blocking(File::from(stderr.map_err(no_log)?)).map_err(no_log)?;
+        let (writer, guard) = NonBlockingBuilder::default()
+            .buffered_lines_limit(WAITING_LINES)
+            .thread_name("log")
+            .finish(File::from(stderr.map_err(no_log)?));
         let collector = Collector::of_environment()?;
         let asked = filter_file
             .as_deref()
@@ -53,12 +58,12 @@ impl Log {
         tracing::trace!("lines of our own are logged at every level");
         if let Some(why) = unread {
             let default = filter::DEFAULT;
-            tracing::warn!(%why, "the log filter cannot be read, so it counts as {default}: mend it");
+            tracing::warn!(%why, "the log filter cannot be read, using {default} instead: fix it");
         }
         if let Some(file) = filter_file {
             tokio::spawn(filter::follow(file, handle));
         }
-        tell_of_panics();
+        log_panics();
         Ok(Self {
             collector,
             writer,
@@ -66,28 +71,28 @@ impl Log {
         })
     }
 
-    /// Sends the last spans, as long as there is a runtime.
+    /// Sends the last spans, which needs the runtime.
     pub(super) fn end_traces(&mut self) {
         self.collector = None;
     }
 
-    /// A line for people, whatever the filter.
+    /// Writes a line regardless of the filter.
     pub(super) fn say(&self, line: &str) {
-        // Dropping it is the writer's own decision; there is nobody to tell.
+        // The writer never fails: it drops and counts the line.
         let _ = self
             .writer
             .clone()
             .write_all(format!("{line}\n").as_bytes());
     }
 
-    /// Tells how many lines were dropped so far.
+    /// Counts the lines that were dropped.
     pub(super) fn dropped(&self) -> impl Fn() -> u64 + Send + Sync + use<> {
-        let writer = self.writer.clone();
-        move || writer.dropped()
+        let counter = self.writer.error_counter();
+        move || counter.dropped_lines() as u64
     }
 }
 
-/// What writes the lines that the users' filter and [`is_shown`] both let pass, and hands the spans to the collector.
+/// Writes the lines that pass both the users' filter and [`is_shown`], and passes the spans to the collector.
 fn subscriber<W>(
     filter: reload::Layer<EnvFilter, Registry>,
     writer: W,
@@ -113,8 +118,8 @@ where
     Box::new(registry().with(lines).with(spans))
 }
 
-/// Takes out of each line what is not seen and what steers a terminal, as out of every other text for people. Hence no colours:
-/// those of a quoted text could not be told from the line's own.
+/// Removes invisible and control characters from each line, as from every other text for people. So lines have no colours either: those
+/// of a quoted text could not be distinguished from the line's own.
 struct Shown<W>(W);
 
 impl<'a, W: MakeWriter<'a>> MakeWriter<'a> for Shown<W> {
@@ -143,11 +148,10 @@ impl<W: Write> Write for Shown<W> {
     }
 }
 
-/// Of the libraries only errors are shown, whatever the users' filter asks for: below that, some of them quote what came and
-/// went. The Kubernetes client logs whole bodies, Secrets among them (`kube_client::client`, WARN to TRACE), and the watches what
-/// it told them; h2 logs what a service says when it closes a connection, which may be the token; reqwest bytes, rustls
-/// handshakes. Which line of which version does, nobody can keep a list of, so the rule knows our own lines alone. Spans are for
-/// the collector.
+/// Libraries log errors only, regardless of the users' filter: below that level some of them quote requests and answers. The Kubernetes
+/// client logs whole bodies, Secrets among them (`kube_client::client`, WARN to TRACE), and the watches log their events; h2 logs the
+/// message with which a service closes a connection, which may be the token; reqwest logs bytes and rustls handshakes. A list of such
+/// lines would differ between versions, so the rule knows only our own lines. Spans are for the collector.
 fn is_shown(line: &Metadata<'_>) -> bool {
     const OURS: &str = env!("CARGO_CRATE_NAME");
     let rest = line.target().strip_prefix(OURS);
@@ -155,18 +159,18 @@ fn is_shown(line: &Metadata<'_>) -> bool {
     (is_ours && line.target() != traces::TARGET) || *line.level() == Level::ERROR
 }
 
-/// The default hook writes to standard error itself, and waits for its reader.
-fn tell_of_panics() {
+/// Logs panics. The default hook would write to standard error itself, and wait for its reader.
+fn log_panics() {
     std::panic::set_hook(Box::new(|panic| {
         let backtrace = std::backtrace::Backtrace::capture();
-        tracing::error!(%backtrace, "{}", told(panic));
+        tracing::error!(%backtrace, "{}", describe(panic));
     }));
 }
 
-/// Where a panic happened, and its words if they are those of the source. Words that were put together at run time hold
-/// values, be it the text that was cut in the middle of a character or an error that was unwrapped: nobody knows whether one
-/// of them is a token or a password, and the place and the backtrace tell where they come from.
-fn told(panic: &PanicHookInfo<'_>) -> String {
+/// The place of a panic, and its message if that is a constant. A message that was formatted at run time holds values, for example a text
+/// that was cut in the middle of a character, or an unwrapped error. Any of them may be a token or a password, and the place and the
+/// backtrace show where they come from.
+fn describe(panic: &PanicHookInfo<'_>) -> String {
     let words = panic.payload().downcast_ref::<&'static str>();
     let words = words.unwrap_or(&"its words hold values and are not logged");
     match panic.location() {

@@ -62,7 +62,7 @@ pub(super) async fn follow<S: Subscriber>(file: PathBuf, handle: Handle<EnvFilte
                 "the log filter was changed, as its file says"
             ),
             Some(why) => {
-                tracing::error!(%why, "the log filter cannot be read, so it counts as {DEFAULT}: mend it");
+                tracing::error!(%why, "the log filter cannot be read, using {DEFAULT} instead: fix it");
             }
         }
         stands = asked;

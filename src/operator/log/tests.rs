@@ -1,4 +1,4 @@
-use super::told;
+use super::describe;
 use std::cell::RefCell;
 use std::sync::Once;
 
@@ -24,7 +24,7 @@ fn logged(panics: impl FnOnce() + std::panic::UnwindSafe) -> String {
                 let lines = lines.as_mut()?;
                 lines.push(format!(
                     "{} {}",
-                    told(panic),
+                    describe(panic),
                     std::backtrace::Backtrace::force_capture()
                 ));
                 Some(())
