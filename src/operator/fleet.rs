@@ -32,8 +32,8 @@ const SECRET_FIELDS: &str = "type!=helm.sh/release.v1,type!=kubernetes.io/servic
                              type!=cloudserver.dev/token-copy,type!=cloudserver.dev/credential-key";
 /// Reconciles of Accounts at the same time. Most of them wait for the answer of a service, and cost no more than that.
 const ACCOUNT_TURNS: usize = 256;
-/// Objects in a page of a list. One may have 256 KiB of annotations, and a Secret is listed with them.
-const PAGE: u32 = 50;
+/// Objects in a page of a list. A page is decoded as a whole before annotations are removed, and those of one object may take 6 MB.
+const PAGE: u32 = 10;
 
 /// The watches and queues of one scope.
 pub(super) struct Fleet {
@@ -376,7 +376,7 @@ fn told_of_instance(parts: &Parts, stores: &Stores) -> impl FnMut(Notice) + Send
     }
 }
 
-/// Where what there is has to be read in pages, they are of so many, since each is in memory as a whole.
+/// The size of pages, for an apiserver that does not stream the initial list.
 fn pages() -> watcher::Config {
     watcher::Config::default().page_size(PAGE)
 }

@@ -353,7 +353,7 @@ impl<S, F: FnMut(Notice)> Follower<S, F> {
     }
 }
 
-/// The object of an event, and what the event says about it.
+/// The object of an event, and how it changed.
 fn object<K: Resource>(event: &Event<K>) -> Option<(&ObjectMeta, Change)> {
     match event {
         Event::InitApply(object) => Some((object.meta(), Change::Listed)),
