@@ -1,4 +1,4 @@
-//! Connections that are no good: silent, half open, to a name or a certificate that is not the service's, redirected.
+//! //! Connections that cannot be used: silent or half open ones, a wrong host name, a foreign certificate, a redirect.
 
 use super::id_of;
 use crate::support::{
@@ -16,11 +16,12 @@ use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
 use tokio::task::AbortHandle;
 
-/// Some calls are taken and never answered, some are answered byte by byte: the others are not held up.
+/// /// The service accepts some calls without ever answering, and answers others byte by byte: the remaining calls are not
+/// delayed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_without_an_answer_hold_up_nobody_else() {
     let world = Setup::default().begin("unanswered").await;
-    // The default: five of eight places are taken by calls that hang.
+    // // With the default limits, calls that hang occupy five of eight places.
     world.limit("default", 100, 100, 8).await;
     let old = names("old", 4);
     world.apply_all(&old, instance).await;
@@ -68,7 +69,7 @@ async fn calls_without_an_answer_hold_up_nobody_else() {
     );
     for name in &stuck {
         let held = world.get(name).await;
-        // Given up after a minute; on a machine that stood still that may be over.
+        // // The operator gives up after a minute; a machine that stood still may have passed that already.
         let is_over = hung.elapsed() > Duration::from_secs(55);
         assert!(
             is_over || held.status.as_ref().is_none_or(|s| s.id.is_none()),
@@ -93,8 +94,9 @@ async fn calls_without_an_answer_hold_up_nobody_else() {
     world.finish().await;
 }
 
-/// Connections whose far end is gone without a word (a firewall that was restarted), then a wire that is silent for
-/// half a minute: what waits is given up in its time, and nothing is done twice.
+/// /// The far end of the connections is lost without notice (a firewall was restarted), then a wire is silent for half a
+/// minute:
+/// pending calls are given up in time, and nothing is done twice.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn half_open_connections_and_a_silent_wire_are_got_over() {
     let world = Setup::default().links().begin("half-open").await;
@@ -102,7 +104,7 @@ async fn half_open_connections_and_a_silent_wire_are_got_over() {
     world.apply_all(&fleet, instance).await;
     world.all_ready(&fleet).await;
     let wire = &world.links().service;
-    // While reads are under way, on connections that are kept open.
+    // // This happens while reads are under way on connections that are kept open.
     world.apply_all(&fleet[..3], stopped).await;
     let new = names("new", 3);
     world.apply_all(&new, instance).await;
@@ -129,7 +131,7 @@ async fn half_open_connections_and_a_silent_wire_are_got_over() {
     let late = names("late", 3);
     world.apply_all(&late, instance).await;
     let before = posts(&world, 0).len();
-    // Longer than a read waits.
+    // // The window is longer than the timeout of a read.
     stays(
         "nothing gets through",
         Duration::from_secs(35),
@@ -156,7 +158,7 @@ async fn half_open_connections_and_a_silent_wire_are_got_over() {
     world.finish().await;
 }
 
-/// A server that keeps what it is sent, and redirects it if it knows where to.
+/// /// A server that keeps every request, and answers with a redirect if it has a target for it.
 struct Listener {
     address: String,
     heard: Arc<Mutex<Vec<String>>>,
@@ -216,7 +218,7 @@ async fn hear(State(ear): State<Ear>, request: Request) -> Response {
     }
 }
 
-/// The Account's message, once it says that the service cannot be reached there.
+/// /// Waits until the Account reports that the service is unreachable there; returns the message.
 async fn unreachable(world: &World, endpoint: &str) -> String {
     eventually("the Account tells", async || {
         let account = insist("read it", async || world.accounts().get("default").await)
@@ -255,14 +257,14 @@ async fn a_redirect_or_a_strange_certificate_gets_no_token() {
         .await;
         unreachable(&world, &front.address).await;
     }
-    // The apiserver's certificate is of an authority that the operator trusts for Kubernetes only.
+    // // An authority that the operator trusts only for Kubernetes signed the apiserver's certificate.
     let tls = world.cluster_url().to_owned();
     world.account("default", &tls).await;
     let message = unreachable(&world, &tls).await;
     assert!(message.contains("certificate"), "{message}");
     world.apply(&instance("new")).await;
     world.until_reason("new", "ServiceUnreachable").await;
-    // As long as two looks at an Account that cannot be used.
+    // // The window lasts for two checks of an Account that cannot be used.
     stays(
         "nobody hears the token",
         Duration::from_secs(10),

@@ -1,5 +1,6 @@
-//! Objects that are made and deleted on a machine where an answer may be lost: what was done at the first try is found done at
-//! the next.
+//! //! Creates and deletes objects on a machine where an answer may be lost: if the first try took effect, the next try notices
+//! and
+//! succeeds.
 
 use super::wait::insist;
 use k8s_openapi::serde::Serialize;
@@ -8,7 +9,7 @@ use kube::api::{Api, DeleteParams, PostParams};
 use kube::{Resource, ResourceExt};
 use std::fmt::Debug;
 
-/// Makes an object, and gives it as it stands. One that was there before is a failure.
+/// /// Creates an object and returns the stored version. An object that existed before is a failure.
 pub async fn create<K>(api: &Api<K>, object: &K) -> K
 where
     K: Resource + Clone + Debug + Serialize + DeserializeOwned,
@@ -28,7 +29,7 @@ where
     made.await.unwrap()
 }
 
-/// Deletes an object, and does not wait until it is gone. One that was not there is a failure.
+/// /// Deletes an object without waiting until it is gone. An object that did not exist is a failure.
 pub async fn delete<K>(api: &Api<K>, name: &str)
 where
     K: Clone + Debug + DeserializeOwned,

@@ -1,4 +1,4 @@
-//! A change and what comes of it: calls, effects, writes, the operations that ended.
+//! //! A change and its consequences: calls, effects, writes, finished operations.
 
 use super::objects::{abnormal, instance, is_ready, outline};
 use super::wait::{eventually, stays};
@@ -12,22 +12,22 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Longer than a listing at the pace of running operations (5 s), and longer than the settling time (2 s).
+/// /// Longer than a listing at the pace of running operations (5 s), and longer than the settling time (2 s).
 const QUIET: Duration = Duration::from_secs(8);
 
-/// Where the world stands before a change: what comes later is of that change.
+/// /// The state of the world before a change: later entries belong to the change.
 #[derive(Clone, Copy, Debug)]
 pub struct Mark {
-    /// The ledger's last number.
+    /// /// The last sequence number in the ledger.
     pub seq: u64,
-    /// Then: the last lines of the audit log may come later than what they tell of shows.
+    /// /// The time of the mark: the last lines of the audit log may appear later than the effects of their requests.
     pub at: Timestamp,
-    /// The newest attempt that has ended.
+    /// /// The newest attempt that had ended.
     attempt: i64,
 }
 
 impl Default for Mark {
-    /// The beginning.
+    /// /// The start of the world.
     fn default() -> Self {
         Self {
             seq: 0,
@@ -37,7 +37,7 @@ impl Default for Mark {
     }
 }
 
-/// Marks where the world stands.
+/// /// Records the current state of the world.
 pub async fn mark(world: &World, name: &str) -> Mark {
     let status = world.get(name).await.status;
     Mark {
@@ -49,7 +49,7 @@ pub async fn mark(world: &World, name: &str) -> Mark {
     }
 }
 
-/// The operator's writes of an Instance since, told.
+/// /// The operator's writes to an Instance since then, as text.
 pub async fn written(world: &World, name: &str, since: &Mark) -> Vec<String> {
     written_since(world, Some(name), since.at).await
 }
@@ -67,11 +67,12 @@ async fn written_since(world: &World, name: Option<&str>, since: Timestamp) -> V
         .collect()
 }
 
-/// How long the operator waits for the answer to a write.
+/// /// How long the operator waits for the answer to a write.
 const DEADLINE: SignedDuration = SignedDuration::from_secs(15);
 
-/// The writes in the order in which they came, without those that were made again because the answer came too late to be heard:
-/// it is the apiserver that stood still.
+/// /// The writes in the order in which they arrived, without the repeated ones whose first answer came too late: in those
+/// cases
+/// the apiserver stood still.
 pub fn once(mut writes: Vec<Entry>) -> Vec<Entry> {
     writes.sort_by_key(|write| write.received_at);
     let same = |a: &Entry, b: &Entry| {
@@ -86,7 +87,7 @@ pub fn once(mut writes: Vec<Entry>) -> Vec<Entry> {
     new.into_iter().map(|nth| writes[nth].clone()).collect()
 }
 
-/// Paths of the calls that were made to change something since, refused or not.
+/// /// Paths of the calls since then that were meant to change something, refused or not.
 pub fn posts(world: &World, since: u64) -> Vec<String> {
     let ledger = world.sim.ledger();
     let entries = ledger.since(since).into_iter();
@@ -96,7 +97,7 @@ pub fn posts(world: &World, since: u64) -> Vec<String> {
         .collect()
 }
 
-/// Names of the effects since.
+/// /// Names of the effects since then.
 pub fn effects(world: &World, since: u64) -> Vec<String> {
     let ledger = world.sim.ledger();
     let entries = ledger.since(since).into_iter();
@@ -109,7 +110,7 @@ pub fn effects(world: &World, since: u64) -> Vec<String> {
         .collect()
 }
 
-/// The operations that ended after the mark, in their order.
+/// /// The operations that ended after the mark, in order.
 pub fn ended(instance: &Instance, mark: &Mark) -> Vec<HistoryEntry> {
     let status = instance.status.as_ref().unwrap();
     let newer = status
@@ -121,7 +122,7 @@ pub fn ended(instance: &Instance, mark: &Mark) -> Vec<HistoryEntry> {
     newer
 }
 
-/// Waits until the operations that began after the mark have ended well and the Instance is ready.
+/// /// Waits until the operations that began after the mark have succeeded and the Instance is ready.
 pub async fn done(world: &World, name: &str, mark: &Mark, verbs: &[Verb]) -> Instance {
     let what = format!("{verbs:?} done");
     let instance = world
@@ -137,8 +138,9 @@ pub async fn done(world: &World, name: &str, mark: &Mark, verbs: &[Verb]) -> Ins
     instance
 }
 
-/// Waits until the history tells of an attempt that failed with these words. It goes on telling when the next attempt has
-/// begun or succeeded, unlike the reason of Ready, which a writer or a reader that is late may miss.
+/// /// Waits until the history contains an attempt that failed with these words. The entry remains after the next attempt has
+/// begun
+/// or succeeded, unlike the reason of Ready, which a late writer or reader may miss.
 pub async fn failed(world: &World, name: &str, words: &str) -> Instance {
     let what = format!("a failed attempt is told: {words}");
     let tells = |entry: &HistoryEntry| {
@@ -152,7 +154,7 @@ pub async fn failed(world: &World, name: &str, words: &str) -> Instance {
     world.until(name, &what, holds).await
 }
 
-/// Ready, nothing in flight, one server.
+/// /// Asserts that the Instance is Ready with nothing in flight; returns its one server.
 pub fn at_rest(world: &World, instance: &Instance) -> ServerInfo {
     let status = instance.status.as_ref().unwrap();
     assert!(is_ready(instance), "{}", outline(instance));
@@ -166,12 +168,12 @@ pub fn at_rest(world: &World, instance: &Instance) -> ServerInfo {
     world.only_server(instance)
 }
 
-/// Nothing is called, and nothing of the Instance written, for a while.
+/// /// Asserts that for a while nothing is called, and nothing of the Instance is written.
 pub async fn quiet(world: &World, name: &str) {
     stays_quiet(world, Some(name)).await;
 }
 
-/// The same of all Instances.
+/// /// The same for all Instances.
 pub async fn quiet_all(world: &World) {
     stays_quiet(world, None).await;
 }
@@ -204,7 +206,7 @@ async fn stays_quiet(world: &World, name: Option<&str>) {
     }
 }
 
-/// Where the service takes a verb.
+/// /// The service's path for a verb.
 pub fn path_of(verb: Verb) -> &'static str {
     match verb {
         Verb::Create => "/instance/create",
@@ -217,7 +219,7 @@ pub fn path_of(verb: Verb) -> &'static str {
     }
 }
 
-/// How often the service took a verb, and how often it was carried out: of one server, or of all.
+/// /// How many calls of a verb the service accepted, and how many it carried out: for one server, or for all.
 pub fn counts(world: &World, verb: Verb, server: Option<&str>) -> (usize, usize) {
     let ledger = world.sim.ledger();
     let (mut accepted, mut completed) = (0, 0);
@@ -244,29 +246,32 @@ pub fn counts(world: &World, verb: Verb, server: Option<&str>) -> (usize, usize)
     (accepted, completed)
 }
 
-/// The login Secret holds another password.
+/// /// Puts another password into the login Secret.
 pub async fn new_password(world: &World) {
     world.secret("login", "password", World::NEW_PASSWORD).await;
 }
 
-/// The password that a server's login has.
+/// /// The password of a server's login.
 pub fn password_of(world: &World, id: &str) -> Option<String> {
     world.sim.world(|w| w.password_of(id))
 }
 
-/// Acts behind the operator's back.
+/// /// Acts at the provider's console, unknown to the operator.
 pub fn console(world: &World, action: Console) {
     world.sim.world(|w| w.console(action)).unwrap();
 }
 
-/// The task of the next call of this verb ends when the test says so ([`end_task`]): what is told while it runs does not depend
+/// /// The task of the next call of this verb ends when the test ends it ([`end_task`]): the reports while it runs do not
+/// depend
 /// on how soon the operator asks.
 pub fn endless(world: &World, verb: Verb) {
     let never = Act::Task(TaskScript::Never);
     world.sim.fault(Rule::on(path_of(verb), never).times(1));
 }
 
-/// The task on the Instance's server ends well, as soon as one runs: what is told before its call tells of none.
+/// /// Waits until a task runs on the Instance's server, and lets it succeed: a report from before the operator's call contains
+/// no
+/// task.
 pub async fn end_task(world: &World, instance: &Instance) {
     let server = eventually("a task runs on its server", async || {
         let server = world.only_server(instance);
@@ -279,8 +284,8 @@ pub async fn end_task(world: &World, instance: &Instance) {
     console(world, Console::EndTask { server });
 }
 
-/// An Instance whose create never ends: it keeps the listing at the pace of running operations (5 s), where a test need not
-/// wait for the pace of a quiet fleet. Gives its server, whose task can be ended at the console.
+/// /// Makes an Instance whose create never ends: it keeps the listing at the pace of running operations (5 s), so that a test
+/// does not wait for the pace of an idle fleet. Returns its server, whose task can be ended at the console.
 pub async fn busy(world: &World) -> String {
     let never = Act::Task(TaskScript::Never);
     let rule = Rule::on(path_of(Verb::Create), never).containing("\"busy-");

@@ -1,4 +1,4 @@
-//! What must hold at the end of every test, whatever it was about.
+//! //! Invariants that hold at the end of every test, regardless of its subject.
 
 use super::cluster::Shared;
 use super::wait::insist;
@@ -16,23 +16,24 @@ use kube::{Resource, ResourceExt};
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
-/// The marker in the names of an Instance's servers.
+/// /// The marker in the names of an Instance's servers.
 pub fn marker_of(instance: &Instance) -> String {
     Marker::of_uid(&instance.uid().unwrap()).to_string()
 }
 
-/// The calls of create that came to the service, refused or not.
+/// /// The number of create calls that reached the service, refused or not.
 pub fn create_calls(sim: &Simulator) -> u64 {
     sim.ledger().count("/instance/create")
 }
 
 impl World {
-    /// At no instant were there two servers with one marker (S1). Ground truth: when each server came and went.
+    /// /// At no time did two servers with one marker exist (S1). The ground truth is when each server appeared and
+    /// disappeared.
     pub fn assert_never_two(&self) {
         self.assert_never_two_but(&[]);
     }
 
-    /// The same, but for markers of which the service made two.
+    /// /// The same, except for markers for which the service itself made two servers.
     pub fn assert_never_two_but(&self, but: &[Marker]) {
         let mut lives: BTreeMap<Marker, Vec<_>> = BTreeMap::new();
         for server in self.sim.servers() {
@@ -57,7 +58,7 @@ impl World {
         }
     }
 
-    /// Nobody was told that a server is missing, unless somebody released one at the console.
+    /// /// No Instance reported a missing server, unless the test released a server at the console.
     pub async fn assert_no_false_alarm(&self) {
         let ledger = self.sim.ledger();
         if ledger
@@ -73,7 +74,7 @@ impl World {
         }
     }
 
-    /// No secret stands anywhere but in its Secret (S7).
+    /// /// No secret is stored or logged anywhere except in its Secret (S7).
     pub async fn assert_no_secret_told(&self) {
         let mut pages = vec![("log".to_owned(), self.logs())];
         if let Some(metrics) = self.last_metrics().await {
@@ -94,7 +95,7 @@ impl World {
         }
     }
 
-    /// The operator's successful and failed writes in this namespace: Events, Leases and the Account's status apart.
+    /// /// The operator's successful and failed writes in this namespace, without Events, Leases and the Account's status.
     pub async fn writes(&self) -> Vec<audit::Entry> {
         let mut entries = self.audit_log().await;
         entries.retain(|entry| {
@@ -107,22 +108,23 @@ impl World {
         entries
     }
 
-    /// Those of [`World::writes`] that came since. The line of a request is written after its answer, so a count of lines may
-    /// miss what was answered already: a window begins at a time, not at a count.
+    /// /// The entries of [`World::writes`] since then. The apiserver writes the line of a request after its answer, so a count
+    /// of lines
+    /// may miss requests that are answered already: a window begins at a time, not at a count.
     pub async fn writes_since(&self, since: Timestamp) -> Vec<audit::Entry> {
         let mut entries = self.writes().await;
         entries.retain(|entry| entry.received_at >= since);
         entries
     }
 
-    /// Those of [`World::all_writes`] that came since; see [`World::writes_since`].
+    /// /// The entries of [`World::all_writes`] since then; see [`World::writes_since`].
     pub async fn all_writes_since(&self, since: Timestamp) -> Vec<audit::Entry> {
         let mut entries = self.all_writes().await;
         entries.retain(|entry| entry.received_at >= since);
         entries
     }
 
-    /// All writes of the operator in this namespace, whatever they are on.
+    /// /// All writes of the operator in this namespace, to any kind of object.
     pub async fn all_writes(&self) -> Vec<audit::Entry> {
         let mut entries = self.audit_log().await;
         entries.retain(|entry| {
@@ -134,7 +136,7 @@ impl World {
         entries
     }
 
-    /// What others than the operator wrote of an Instance, and was taken.
+    /// /// The successful writes to an Instance by clients other than the operator.
     pub async fn others_writes(&self, name: &str) -> Vec<audit::Entry> {
         let mut entries = self.audit_log().await;
         entries.retain(|entry| {
@@ -147,7 +149,7 @@ impl World {
         entries
     }
 
-    /// The lines of the audit log about this namespace, as they are.
+    /// /// The unparsed lines of the audit log about this namespace.
     pub async fn audit_text(&self) -> String {
         let path = self.shared.cluster.audit_log_path();
         let all = tokio::fs::read_to_string(path).await.unwrap();
@@ -155,7 +157,8 @@ impl World {
         lines.map(|line| format!("{line}\n")).collect()
     }
 
-    /// What the log tells of this namespace. That of all tests is long: read where nobody waits.
+    /// /// The entries of the audit log about this namespace. The log of all tests is long: it is read on a thread that blocks
+    /// no task.
     pub async fn audit_log(&self) -> Vec<audit::Entry> {
         let path = self.shared.cluster.audit_log_path().to_owned();
         let namespace = self.namespace.clone();
@@ -163,7 +166,7 @@ impl World {
         read.await.unwrap().unwrap()
     }
 
-    /// The service's ledger without queries, for messages.
+    /// /// The service's ledger without queries, for messages.
     pub fn ledger_text(&self) -> String {
         let ledger = self.sim.ledger();
         let lines = ledger
@@ -173,12 +176,12 @@ impl World {
     }
 }
 
-/// Whether it only tries what the operator must be refused: nothing is stored by it.
+/// /// Whether the request only checks that the apiserver refuses it: it stores nothing.
 fn is_trial(entry: &audit::Entry) -> bool {
     entry.resource == "secrets" && entry.verb == "create" && entry.is_dry_run()
 }
 
-/// All objects of a kind, each by its name and as it stands.
+/// /// All objects of a kind as text, each with its name.
 async fn texts<K>(api: &Api<K>) -> Vec<(String, String)>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + Serialize + DeserializeOwned,

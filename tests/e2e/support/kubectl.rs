@@ -1,4 +1,4 @@
-//! kubectl, as a user at a terminal has it.
+//! //! Runs kubectl as a user does in a terminal.
 
 use super::cluster::{Shared, kubectl_of};
 use super::wait::{PATIENCE, eventually};
@@ -7,8 +7,9 @@ use serde_json::Value;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// What kubectl says where the control plane cannot answer for now: it starts, or its store is slow. A refusal by a schema or
-/// a policy says none of it.
+/// /// Words of kubectl's messages while the control plane cannot answer for now, since it is starting or its store is slow.
+/// The
+/// refusals of a schema or a policy contain none of them.
 const FOR_NOW: [&str; 9] = [
     "etcdserver:",
     "(re)initializing",
@@ -20,20 +21,20 @@ const FOR_NOW: [&str; 9] = [
     "Timeout",
     "TooManyRequests",
 ];
-/// Between two tries of what cannot be answered for now.
+/// /// The pause between two tries while the control plane cannot answer.
 const PAUSE: Duration = Duration::from_millis(500);
 
 impl World {
-    /// Runs kubectl, which has to succeed.
+    /// /// Runs kubectl, which must succeed.
     pub async fn run(&self, arguments: &[&str], input: &str) {
         let (done, text) = self.kubectl(arguments, input).await;
         assert!(done, "{arguments:?}: {text}");
     }
 
-    /// Applies any text, as a user at kubectl does.
-    ///
-    /// # Errors
-    /// What kubectl says about a refusal.
+    /// /// Applies a manifest, as a user of kubectl does.
+    /// ///
+    /// /// # Errors
+    /// /// kubectl's message about a refusal.
     pub async fn kubectl_apply(&self, manifest: &Value) -> Result<(), String> {
         let arguments = ["apply", "--server-side", "--field-manager=user"];
         let arguments = [&arguments[..], &["--force-conflicts", "-f", "-"]].concat();
@@ -43,7 +44,7 @@ impl World {
         }
     }
 
-    /// The status of an Instance is lost.
+    /// /// Erases the status of an Instance.
     pub async fn wipe_status(&self, name: &str) {
         let patch = r#"[{"op":"replace","path":"/status","value":{"observedGeneration":-1}}]"#;
         let arguments = ["patch", "instance", name, "--subresource=status"];
@@ -54,7 +55,8 @@ impl World {
         .await;
     }
 
-    /// Runs kubectl in this namespace, as an administrator; again, while the control plane cannot answer for now.
+    /// /// Runs kubectl in this namespace, as an administrator; repeats the command while the control plane cannot answer for
+    /// now.
     pub async fn kubectl(&self, arguments: &[&str], input: &str) -> (bool, String) {
         let all = [&["-n", self.namespace.as_str()], arguments].concat();
         let begun = Instant::now();
@@ -62,7 +64,7 @@ impl World {
         loop {
             let output = kubectl_of(&self.shared.cluster, &all, input).await;
             let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
-            // A deletion whose answer was lost may have been done.
+            // // A deletion whose answer was lost may have taken effect.
             let is_gone = is_repeated && arguments[0] == "delete" && text.contains("(NotFound)");
             let done = output.status.success() || is_gone;
             let passes = FOR_NOW.iter().any(|words| text.contains(words));
@@ -74,12 +76,12 @@ impl World {
         }
     }
 
-    /// Waits until the apiserver refuses this to the operator: it learns by and by of a right that was taken away.
+    /// /// Waits until the apiserver denies this to the operator: the apiserver learns of a withdrawn right with a delay.
     pub async fn until_forbidden(&self, verb: &str, resource: &str) {
         let asked = ["auth", "can-i", verb, resource, "--as", Shared::USER];
         eventually(&format!("no right to {verb} {resource}"), async || {
             match self.kubectl(&asked, "").await {
-                // Any other failure says nothing of rights.
+                // // Any other failure is not an answer about rights.
                 (false, answer) if answer.trim_start().starts_with("no") => Ok(()),
                 (_, answer) => Err(answer),
             }
