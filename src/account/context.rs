@@ -24,7 +24,6 @@ pub struct Context {
     pub term: Term,
     /// Permissions that the operator has and should not have.
     pub rights: Rights,
-    /// Memory of each Account.
     pub memories: Memories,
     pub wake_instances: Arc<dyn Fn(&ObjectKey) + Send + Sync>,
 }
@@ -53,16 +52,12 @@ pub struct Memory {
     pub began: Option<Instant>,
     /// Since when the Account has been usable without interruption.
     pub usable_since: Option<Instant>,
-    /// The last write of status.
     pub written: Option<Written>,
-    /// Failures in a row.
     pub backoff: Backoff,
 }
 
-/// A write of status.
 #[derive(Clone, Debug)]
 pub struct Written {
-    /// When it was written.
     pub at: Instant,
     pub status: Box<AccountStatus>,
     /// The readiness that its conditions were made from.

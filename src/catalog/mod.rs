@@ -39,7 +39,6 @@ struct Inner {
 pub type Looked<T> = Result<Arc<Listing<T>>, Unread>;
 
 impl Catalog {
-    /// An empty catalog.
     pub fn new(client: Client) -> Self {
         let inner = Inner {
             client,

@@ -19,7 +19,6 @@ pub struct Listing<T> {
     pub steady: bool,
     /// All rows could be parsed.
     pub readable: bool,
-    /// How many calls it took.
     pub pages: u32,
     /// When the last page had arrived.
     pub read: Instant,
@@ -43,7 +42,6 @@ pub fn doubt(steady: bool, readable: bool) -> Option<&'static str> {
     }
 }
 
-/// Why a list could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unread {
     /// The cause, in words for users.

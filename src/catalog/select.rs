@@ -13,11 +13,9 @@ const NAME: usize = 48;
 /// The result of a selector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// Exactly this row.
     One(String),
     /// No row; these are the closest.
     None(Candidates),
-    /// Several rows.
     Many(Candidates),
 }
 
@@ -36,7 +34,6 @@ pub struct Candidates {
 }
 
 impl Candidates {
-    /// The first of these.
     pub fn of(all: impl IntoIterator<Item = (String, Option<String>)>) -> Self {
         let mut all = all.into_iter();
         let say = |(id, name): (String, Option<String>)| match name {

@@ -16,12 +16,10 @@ pub struct Unlike {
 }
 
 impl Unlike {
-    /// The server's figure.
     pub fn has(&self) -> String {
         self.words(self.has)
     }
 
-    /// The expected figure.
     pub fn wanted(&self) -> String {
         self.words(self.wanted)
     }

@@ -24,11 +24,9 @@ pub type Latest = Arc<dyn Fn(&ObjectKey) -> Option<Facts> + Send + Sync>;
 #[derive(Clone)]
 pub struct Context {
     pub client: Client,
-    /// The account sessions of all Accounts.
     pub sessions: Sessions,
     pub secrets: SecretVersions,
     pub settings: Settings,
-    /// The memory of each Instance.
     pub memories: Memories,
     pub events: Events,
     pub metrics: Metrics,

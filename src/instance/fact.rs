@@ -9,11 +9,9 @@ pub enum Fact<T> {
     /// It was not read.
     #[default]
     NotAsked,
-    /// It exists.
     Known(T),
     /// The service accepted the token and answered that it does not exist.
     Absent,
-    /// The read failed.
     Unknown(String),
 }
 

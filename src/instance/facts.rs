@@ -18,7 +18,6 @@ use std::sync::Arc;
 pub enum Record {
     /// It is missing, or the record of another object (in a copied manifest).
     None,
-    /// The record of this object.
     Speaks(Box<PurchaseRecord>),
     /// It is not a valid record: a user edited it.
     Invalid(String),
@@ -27,7 +26,6 @@ pub enum Record {
 /// One version of an Instance.
 #[derive(Clone, Debug)]
 pub struct Facts {
-    /// Namespace and name.
     pub key: ObjectKey,
     pub uid: String,
     /// The version that the reconcile is based on. Every write of the record is conditional on it.
@@ -36,7 +34,6 @@ pub struct Facts {
     pub deleting: bool,
     pub finalizers: Vec<String>,
     pub annotation: Option<String>,
-    /// The annotation's meaning.
     pub record: Record,
     /// The marker of its servers: the one on record, which a restored object keeps, or else the one of its UID.
     pub marker: Marker,
@@ -54,7 +51,6 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Parses an object.
     pub fn of(cluster: &str, instance: &Instance) -> Self {
         let key = ObjectKey::of(instance);
         let uid = instance.uid().unwrap_or_default();
@@ -124,7 +120,6 @@ impl Facts {
         }
     }
 
-    /// The recorded server.
     pub fn id(&self) -> Option<ServerId> {
         self.purchase()
             .and_then(|record| record.id.as_deref())

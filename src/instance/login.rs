@@ -7,9 +7,7 @@ use crate::cloud::Login;
 /// The result of reading the login.
 #[derive(Clone, Debug)]
 pub enum LoginFact {
-    /// It was not read.
     NotAsked,
-    /// It can be used.
     Ready(Credentials),
     /// The Secret that the operator should create does not exist.
     Missing,
@@ -17,14 +15,12 @@ pub enum LoginFact {
     Unowned(String),
     /// It cannot be used.
     Problem(Readiness),
-    /// Its Secret could not be read.
     Unread(String),
 }
 
 /// A login in the form that the service accepts.
 #[derive(Clone, Debug)]
 pub struct Credentials {
-    /// Key or password.
     pub login: Login,
     /// The Secret and its version (see [`named_version`]), with a password.
     pub secret: Option<String>,

@@ -72,7 +72,6 @@ impl Memory {
         }
     }
 
-    /// The watch showed this resourceVersion.
     fn shown(&mut self, version: u64, now: Instant) {
         self.told.newest = Some(Newest::with(self.told.newest, version, true, now));
     }
@@ -103,7 +102,6 @@ impl Memory {
         }
     }
 
-    /// The newest known version.
     pub fn newest(&self) -> Option<u64> {
         self.told.newest.map(Newest::version)
     }

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 #[derive(Debug)]
 pub enum Outcome {
-    /// There was nothing to do.
     Rested,
     /// The service accepted the call; the receipt may or may not be on record.
     Accepted {
@@ -34,7 +33,6 @@ pub enum Outcome {
     },
     /// The service refused the call, or it was never sent: it had no effect.
     Refused {
-        /// The service's message.
         message: String,
         reason: Reason,
         /// How long the service asks to wait.
@@ -42,7 +40,6 @@ pub enum Outcome {
     },
     /// The call may have taken effect.
     Unknown(String),
-    /// The record was written.
     Written,
     /// A release: accepted, refused or unknown, or the service does not know the server.
     Released {

@@ -114,7 +114,6 @@ impl Schedule {
 pub struct Sight {
     /// When it was listed.
     pub at: Instant,
-    /// The digest.
     pub digest: u64,
 }
 

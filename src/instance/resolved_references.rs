@@ -124,12 +124,10 @@ pub type Answer = Result<ResolvedReference, Readiness>;
 /// The results of this reconcile's look-ups.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
-    /// The extent of the look-ups.
     pub scope: Scope,
     pub region: Option<Answer>,
     pub zone: Option<Answer>,
     pub package: Option<Answer>,
-    /// The security group.
     pub firewall: Option<Answer>,
     pub image: Option<Answer>,
     pub key: Option<Answer>,
@@ -137,7 +135,6 @@ pub struct Found {
     pub on_sale: Fact<Package>,
 }
 
-/// Which references are looked up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
     #[default]

@@ -13,7 +13,6 @@ use crate::cloud::ServerId;
 pub struct BreakerOpen {
     /// Servers that vanished and are not accounted for yet.
     pub missing: usize,
-    /// Servers that were known when they vanished.
     pub known: usize,
 }
 

@@ -11,7 +11,6 @@ use super::{Shared, Subject, pass};
 use crate::cloud::Client;
 use crate::runtime::chance;
 
-/// Runs until cancelled.
 pub(super) async fn run(
     shared: Arc<Shared>,
     client: Client,

@@ -43,7 +43,6 @@ pub type Subject = Arc<str>;
 pub struct Subscription {
     /// The places where its server is or may be.
     pub places: Vec<Place>,
-    /// The server on record.
     pub id: Option<ServerId>,
     /// The marker that its servers bear in their names.
     pub marker: Marker,
@@ -282,7 +281,6 @@ impl Inventory {
         self.shared.lock().calm(subject);
     }
 
-    /// Ends a subject's subscription.
     pub fn leave(&self, subject: &Subject) {
         self.shared.lock().leave(subject);
         self.shared.changed.notify_one();
@@ -345,7 +343,6 @@ impl Inventory {
         self.shared.lock().followed
     }
 
-    /// Counts of every watched place.
     pub fn counts(&self) -> Counts {
         summary::counts(self.listed())
     }

@@ -167,7 +167,6 @@ impl Assembly {
         PassError::Repeats { page: self.number }
     }
 
-    /// Adds the requested page.
     pub(super) fn add(&mut self, page: Page<Arc<Row>>) -> Result<Progress, PassError> {
         self.number += 1;
         if page.unreadable > 0 {

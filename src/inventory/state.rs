@@ -138,7 +138,6 @@ impl State {
         self.subscribe(subject, calm);
     }
 
-    /// Adds a subject to a place.
     fn join(
         &mut self,
         subject: &Subject,
@@ -277,7 +276,6 @@ impl State {
             .for_each(|watched| watched.running = false);
     }
 
-    /// The priority of a place's next page.
     pub(super) fn priority(&self, place: &Place) -> CallPriority {
         match self.places.get(place) {
             Some(watched) if watched.is_waited_for() => CallPriority::Operation,

@@ -104,7 +104,6 @@ pub struct MadeFrom {
     pub secret: String,
     /// UID and resourceVersion of each object that `spec.tls` names.
     pub tls: String,
-    /// UID of the Account.
     pub account: String,
 }
 

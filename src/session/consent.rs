@@ -127,7 +127,6 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// The reason for a condition.
     pub fn reason(&self) -> Reason {
         match self {
             Self::Unlabelled { .. } => Reason::SecretNotConsented,
@@ -182,7 +181,6 @@ pub async fn read_token(
     Ok((token, content.version()))
 }
 
-/// Checks that the Secret consents.
 fn check(
     content: &Content,
     namespace: &str,

@@ -1,12 +1,12 @@
-//! How long the tasks of a service take, learnt by verb, so that the end of the next one is asked for when it comes.
+//! The durations of a service's tasks, learnt for each verb, so that a query can be made when the next task is expected to end.
 
 use crate::api::Verb;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// An end is expected where what is known of it is this narrow, as a part of the duration; a wider guess is no better than the
-/// regular queries.
+/// An end is expected if the known range is this narrow, as a part of the duration. With a wider range the regular queries are as
+/// good.
 const CLOSE: f64 = 0.15;
 
 /// Tasks of a verb take longer than `more_than` and at most `at_most`.
@@ -16,20 +16,20 @@ struct Bounds {
     at_most: Duration,
 }
 
-/// The learnt durations of one service.
+/// The learnt durations at one service.
 #[derive(Debug, Default)]
 pub struct Durations(Mutex<HashMap<Verb, Bounds>>);
 
 impl Durations {
-    /// When a task of this verb is expected to be done, after it was accepted. None where too little is known.
+    /// The expected time from the acceptance of a task with this verb to its end; None if too little is known.
     pub fn expected(&self, verb: Verb) -> Option<Duration> {
         let known = self.lock().get(&verb).copied()?;
         let width = known.at_most.saturating_sub(known.more_than);
         (width <= known.at_most.mul_f64(CLOSE)).then_some(known.at_most)
     }
 
-    /// A task was found done so long after it was accepted, and running at the query before, if there was one. What the tasks
-    /// before it tell is kept where it agrees: durations that vary begin anew.
+    /// A task was found done this long after it was accepted; `running_at` is the query before, which found it running. The range
+    /// learnt from earlier tasks is narrowed if it overlaps, or else replaced, since the duration has changed.
     pub fn was_done(&self, verb: Verb, running_at: Option<Duration>, after: Duration) {
         let newest = Bounds {
             more_than: running_at.unwrap_or_default(),

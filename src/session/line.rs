@@ -183,7 +183,6 @@ impl State {
         }
     }
 
-    /// Removes the subject from the line.
     fn forget(&mut self, subject: &Subject) {
         if let Some((priority, number)) = self.waiting.remove(subject) {
             let waiting = &mut self.queues[priority as usize];

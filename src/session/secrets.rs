@@ -99,7 +99,6 @@ fn version(uid: &str, resource_version: &str) -> String {
 /// Why a Secret yields no value.
 #[derive(Debug, Error)]
 pub enum SecretProblem {
-    /// There is no such Secret.
     #[error("Secret {0} does not exist")]
     NoSecret(String),
     /// No Secret can have this name. It comes from an object that is older than the schema's rule, or from a manifest.
@@ -114,7 +113,6 @@ pub enum SecretProblem {
     /// The value under the key is not text.
     #[error("key {key} of Secret {secret} is not UTF-8 text")]
     NotText { secret: String, key: String },
-    /// The Secret could not be read.
     #[error("Secret {secret} could not be read: {source}")]
     Unread { secret: String, source: KubeError },
 }
@@ -125,7 +123,6 @@ pub struct Content {
     pub uid: String,
     pub resource_version: String,
     pub kind: String,
-    /// The objects that own it.
     pub owners: Vec<OwnerReference>,
     pub labels: BTreeMap<String, String>,
     pub annotations: BTreeMap<String, String>,
@@ -162,7 +159,6 @@ impl Content {
         owners.find(|owner| owner.controller == Some(true))
     }
 
-    /// UID and resourceVersion.
     pub fn version(&self) -> String {
         version(&self.uid, &self.resource_version)
     }

@@ -13,7 +13,6 @@ use serde_json::{Map, Value, json};
 /// A Secret that the operator writes for an Instance, as the spec names it.
 #[derive(Clone, Debug)]
 pub(in crate::instance) struct Managed<'a> {
-    /// Name of the Secret.
     pub(in crate::instance) name: String,
     /// Value of the label [`SECRET_ROLE`].
     role: &'static str,
@@ -118,7 +117,6 @@ impl<'a> Managed<'a> {
         }
     }
 
-    /// The labels of the Secret.
     pub(super) fn labels(&self, facts: &Facts) -> Map<String, Value> {
         let ours = [
             (MANAGED_BY, MANAGER),
@@ -131,7 +129,6 @@ impl<'a> Managed<'a> {
         asked.chain(ours).collect()
     }
 
-    /// Annotations from the spec.
     pub(super) fn annotations(&self) -> Map<String, Value> {
         let asked = self.template.iter().flat_map(|all| &all.annotations);
         asked

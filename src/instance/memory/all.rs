@@ -96,7 +96,6 @@ impl Memories {
         };
     }
 
-    /// The doubts so far.
     pub fn doubts(&self) -> Doubts {
         self.lock().doubts
     }

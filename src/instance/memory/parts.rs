@@ -20,7 +20,6 @@ use tokio::time::Instant;
 pub struct Origin {
     /// The object appeared while this process was the leader, so no earlier process can have bought anything for it.
     pub born_here: bool,
-    /// When this process first saw it.
     pub first_seen: Instant,
     /// Since when it has had no record of ours.
     pub recordless_since: Option<Instant>,
@@ -104,7 +103,6 @@ pub struct Observations {
 /// When the object is due again. Owned by `next` and `subscription`.
 #[derive(Clone, Debug, Default)]
 pub struct Pacing {
-    /// Failures in a row.
     pub backoff: Backoff,
     /// No mutating call before this instant.
     pub not_before: Option<Instant>,

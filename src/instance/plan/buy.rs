@@ -20,7 +20,6 @@ use crate::inventory::Absence;
 use crate::session::Reservation;
 use tokio::time::Instant;
 
-/// Nothing is recorded for this object.
 pub(super) fn begin(observed: &Observation, session: &SessionFacts) -> Plan {
     if let Some(plan) = first_what_is_ours(observed, session, None) {
         return plan;

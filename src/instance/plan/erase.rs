@@ -10,7 +10,6 @@ use serde_json::{Map, Value};
 /// The decision about a reinstall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reinstall {
-    /// Nothing asks for one.
     No,
     /// It is requested and may begin.
     Due,

@@ -21,7 +21,6 @@ use crate::instance::{observation, times};
 use open::{End, Open};
 use std::time::Duration;
 
-/// Follows an operation on the recorded server.
 pub(super) fn follow(
     observed: &Observation,
     session: &SessionFacts,

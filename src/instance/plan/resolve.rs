@@ -84,7 +84,6 @@ pub(super) fn trouble(observed: &Observation) -> Option<Readiness> {
         .cloned()
 }
 
-/// When to resolve again.
 pub(super) fn again(observed: &Observation) -> Option<Duration> {
     trouble(observed).map(|readiness| pace(&readiness))
 }

@@ -160,7 +160,6 @@ fn running(observed: &Observation, record: &PurchaseRecord, id: &ServerId, note:
         .in_flight_while_readable(observed)
 }
 
-/// The create succeeded.
 fn done(observed: &Observation, record: &PurchaseRecord, id: &ServerId, detail: &Detail) -> Plan {
     let create = of_purchase(record);
     if let Some(plan) = secret::settle_first(observed, &create, id) {

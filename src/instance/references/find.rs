@@ -17,7 +17,6 @@ use crate::instance::resolved_references::{Answer, Scope, region_from, zone_from
 use crate::session::AccountSession;
 use tokio::time::Instant;
 
-/// Resolves the server's place.
 pub async fn place(observed: &mut Observation, session: &AccountSession, context: &Context) {
     let look = Look::new(observed, session, context);
     let spec = &look.observed.facts.spec;
@@ -120,7 +119,6 @@ struct Look<'a> {
 
 /// The thing to look up, in words for messages.
 struct Wanted<'a> {
-    /// The field of the spec.
     field: &'static str,
     /// The field that takes its identifier, if that is another one.
     exact: Option<&'static str>,

@@ -95,7 +95,6 @@ impl Open<'_> {
                 && observed.has_not_looked_for(times::POWER_CUT_RECHECK))
     }
 
-    /// The newest cut within this attempt.
     fn cut(&self) -> Option<&Auxiliary> {
         let auxiliary = self.observed.memory.calls.auxiliary.as_deref();
         auxiliary.filter(|auxiliary| auxiliary.verb == Verb::Stop)

@@ -11,7 +11,6 @@ pub(super) struct Open<'a> {
     pub(super) id: &'a ServerId,
 }
 
-/// How an operation ended.
 pub(super) enum End {
     Well,
     /// Nothing shows that it succeeded, and nothing destructive may follow. It counts as done, except for its password, which is
