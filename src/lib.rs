@@ -1,7 +1,8 @@
 //! Cloud servers as Kubernetes objects: exactly one server for each Instance, whatever crashes, and no human needed.
 //!
 //! Imports between the modules go one way: `api` ← `runtime` ← `cloud` ← `inventory` ← `catalog` ← `session` ← `instance`,
-//! `account` ← `wiring` ← `operator`. `program` stands on `runtime`. A test holds them to it.
+//! `account` ← `wiring` ← `operator`. `program` imports `runtime`. A test checks this. The commands of users are the crate
+//! `kubectl-cloudserver`, which uses this one.
 
 pub mod account;
 pub mod api;

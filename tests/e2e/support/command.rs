@@ -17,7 +17,7 @@ pub async fn run(command: &mut Command, input: &str) -> Output {
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
-    // // A command that exits before it has read all its input has already printed the reason.
+    // A program that exits before it has read all its input has already printed the reason.
     match stdin.write_all(input.as_bytes()).await {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
         written => written.unwrap(),
