@@ -23,7 +23,7 @@ async fn shared(name: &str, each: usize) -> (World, Vec<Vec<String>>) {
     (world, namespaces)
 }
 
-/// /// Runs `act` in each of these namespaces.
+/// Runs `act` in each of these namespaces.
 async fn in_each(world: &mut World, namespaces: &[String], act: impl AsyncFn(&World)) {
     let home = world.namespace.clone();
     for namespace in namespaces {
@@ -223,7 +223,7 @@ async fn a_server_of_another_shard_is_neither_taken_over_nor_unowned() {
             outline(&web)
         );
     }
-    // // Both Accounts list both servers, and neither reports one of them as unowned.
+    // Both Accounts list both servers, and neither reports one of them as unowned.
     for namespace in &namespaces {
         world.enter(namespace);
         eventually("the Account lists both servers as owned", async || {

@@ -40,7 +40,7 @@ async fn tls_secret(world: &World, labels: Value, (certificate, key): &(String, 
     written.await.unwrap();
 }
 
-/// /// Runs the command that lists servers of the Account; returns whether it succeeded, and its output.
+/// Runs the command that lists servers of the Account; returns whether it succeeded, and its output.
 async fn command(world: &World) -> (bool, String) {
     let mut command = Command::new(PLUGIN);
     command.args(["instances", "-n", &world.namespace, "--kubeconfig"]);
@@ -73,7 +73,7 @@ async fn a_ca_bundle_is_trusted_and_its_change_needs_no_restart() {
     let (is_answered, told) = command(&world).await;
     assert!(is_answered, "{told}");
 
-    // // Bundle and certificate change together, as in a rotation without an overlap.
+    // Bundle and certificate change together, as in a rotation without an overlap.
     config_map(&world, &second.pem).await;
     front.exchange(second.certify(Flaw::None));
     world.apply(&instance("web-2")).await;
@@ -94,8 +94,7 @@ async fn a_ca_bundle_is_trusted_and_its_change_needs_no_restart() {
     world.finish().await;
 }
 
-/// /// The bundle holds two self-signed certificates in one file, joined without a line break, and the service presents the
-/// second.
+/// The bundle holds two self-signed certificates in one file, joined without a line break, and the service presents the second.
 /// Then the second one is removed from the file, and the condition names the remedy.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_certificate_that_openssl_signed_by_itself_is_trusted_from_a_joined_bundle() {
@@ -170,7 +169,7 @@ async fn a_client_certificate_is_shown_if_its_secret_consents() {
     let (is_answered, told) = command(&world).await;
     assert!(is_answered, "{told}");
 
-    // // From here on the service trusts only clients of another authority; the operator's certificate is renewed accordingly.
+    // From here on the service trusts only clients of another authority; the operator's certificate is renewed accordingly.
     let next = Authority::new();
     front.exchange(theirs.demanding(&next));
     tls_secret(&world, consents, &next.client()).await;
@@ -182,7 +181,7 @@ async fn a_client_certificate_is_shown_if_its_secret_consents() {
     world.finish().await;
 }
 
-/// /// The service refuses every caller without the client certificate. The Account, its Secrets and its ConfigMap are deleted
+/// The service refuses every caller without the client certificate. The Account, its Secrets and its ConfigMap are deleted
 /// first, so that only the operator's copy of the certificate lets it release the servers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_namespace_whose_service_wants_a_client_certificate_goes_with_its_servers() {
@@ -237,7 +236,7 @@ async fn a_namespace_whose_service_wants_a_client_certificate_goes_with_its_serv
     world.finish().await;
 }
 
-/// /// An HTTP proxy that opens tunnels, and keeps every byte that it receives unencrypted.
+/// An HTTP proxy that opens tunnels, and keeps every byte that it receives unencrypted.
 struct Tunnels {
     url: String,
     asked: Arc<Mutex<Vec<String>>>,
@@ -314,7 +313,7 @@ async fn through_the_accounts_proxy_every_call_is_a_tunnel_that_it_cannot_read()
     world.finish().await;
 }
 
-/// /// The manifest, with the parts that each user fills in: the service, the proxy, the authority, a certificate and its key.
+/// The manifest, with the parts that each user fills in: the service, the proxy, the authority, a certificate and its key.
 fn example(world: &World, (front, tunnels): (&Front, &Tunnels), pem: [&str; 3]) -> String {
     let text = include_str!("../../../examples/account-tls.yaml");
     let text = text
@@ -360,7 +359,7 @@ async fn the_example_with_an_authority_a_client_certificate_and_a_proxy_buys_and
     assert_eq!(world.sim.servers().len(), 1, "{}", world.ledger_text());
     assert_eq!(world.sim.live_servers(), []);
 
-    // // Both Secrets are bound to their endpoint.
+    // Both Secrets are bound to their endpoint.
     let elsewhere = Front::begin(&world, theirs.demanding(&ours)).await;
     let other = json!({"spec": {"endpoint": elsewhere.endpoint}}).to_string();
     let patch = ["patch", "account", "default", "--type=merge", "-p", &other];

@@ -1,4 +1,4 @@
-//! //! Connections that cannot be used: silent or half open ones, a wrong host name, a foreign certificate, a redirect.
+//! Connections that cannot be used: silent or half open ones, a wrong host name, a foreign certificate, a redirect.
 
 use super::id_of;
 use crate::support::{
@@ -16,12 +16,11 @@ use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
 use tokio::task::AbortHandle;
 
-/// /// The service accepts some calls without ever answering, and answers others byte by byte: the remaining calls are not
-/// delayed.
+/// The service accepts some calls without ever answering, and answers others byte by byte: the remaining calls are not delayed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_without_an_answer_hold_up_nobody_else() {
     let world = Setup::default().begin("unanswered").await;
-    // // With the default limits, calls that hang occupy five of eight places.
+    // With the default limits, calls that hang occupy five of eight places.
     world.limit("default", 100, 100, 8).await;
     let old = names("old", 4);
     world.apply_all(&old, instance).await;
@@ -69,7 +68,7 @@ async fn calls_without_an_answer_hold_up_nobody_else() {
     );
     for name in &stuck {
         let held = world.get(name).await;
-        // // The operator gives up after a minute; a machine that stood still may have passed that already.
+        // The operator gives up after a minute; a machine that stood still may have passed that already.
         let is_over = hung.elapsed() > Duration::from_secs(55);
         assert!(
             is_over || held.status.as_ref().is_none_or(|s| s.id.is_none()),
@@ -94,8 +93,7 @@ async fn calls_without_an_answer_hold_up_nobody_else() {
     world.finish().await;
 }
 
-/// /// The far end of the connections is lost without notice (a firewall was restarted), then a wire is silent for half a
-/// minute:
+/// The far end of the connections is lost without notice (a firewall was restarted), then a wire is silent for half a minute:
 /// pending calls are given up in time, and nothing is done twice.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn half_open_connections_and_a_silent_wire_are_got_over() {
@@ -104,7 +102,7 @@ async fn half_open_connections_and_a_silent_wire_are_got_over() {
     world.apply_all(&fleet, instance).await;
     world.all_ready(&fleet).await;
     let wire = &world.links().service;
-    // // This happens while reads are under way on connections that are kept open.
+    // This happens while reads are under way on connections that are kept open.
     world.apply_all(&fleet[..3], stopped).await;
     let new = names("new", 3);
     world.apply_all(&new, instance).await;
@@ -131,7 +129,7 @@ async fn half_open_connections_and_a_silent_wire_are_got_over() {
     let late = names("late", 3);
     world.apply_all(&late, instance).await;
     let before = posts(&world, 0).len();
-    // // The window is longer than the timeout of a read.
+    // The window is longer than the timeout of a read.
     stays(
         "nothing gets through",
         Duration::from_secs(35),
@@ -158,7 +156,7 @@ async fn half_open_connections_and_a_silent_wire_are_got_over() {
     world.finish().await;
 }
 
-/// /// A server that keeps every request, and answers with a redirect if it has a target for it.
+/// A server that keeps every request, and answers with a redirect if it has a target for it.
 struct Listener {
     address: String,
     heard: Arc<Mutex<Vec<String>>>,
@@ -218,7 +216,7 @@ async fn hear(State(ear): State<Ear>, request: Request) -> Response {
     }
 }
 
-/// /// Waits until the Account reports that the service is unreachable there; returns the message.
+/// Waits until the Account reports that the service is unreachable there; returns the message.
 async fn unreachable(world: &World, endpoint: &str) -> String {
     eventually("the Account tells", async || {
         let account = insist("read it", async || world.accounts().get("default").await)
@@ -257,14 +255,14 @@ async fn a_redirect_or_a_strange_certificate_gets_no_token() {
         .await;
         unreachable(&world, &front.address).await;
     }
-    // // An authority that the operator trusts only for Kubernetes signed the apiserver's certificate.
+    // An authority that the operator trusts only for Kubernetes signed the apiserver's certificate.
     let tls = world.cluster_url().to_owned();
     world.account("default", &tls).await;
     let message = unreachable(&world, &tls).await;
     assert!(message.contains("certificate"), "{message}");
     world.apply(&instance("new")).await;
     world.until_reason("new", "ServiceUnreachable").await;
-    // // The window lasts for two checks of an Account that cannot be used.
+    // The window lasts for two checks of an Account that cannot be used.
     stays(
         "nobody hears the token",
         Duration::from_secs(10),

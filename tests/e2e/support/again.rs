@@ -1,5 +1,4 @@
-//! //! Creates and deletes objects on a machine where an answer may be lost: if the first try took effect, the next try notices
-//! and
+//! Creates and deletes objects on a machine where an answer may be lost: if the first try took effect, the next try notices and
 //! succeeds.
 
 use super::wait::insist;
@@ -9,7 +8,7 @@ use kube::api::{Api, DeleteParams, PostParams};
 use kube::{Resource, ResourceExt};
 use std::fmt::Debug;
 
-/// /// Creates an object and returns the stored version. An object that existed before is a failure.
+/// Creates an object and returns the stored version. An object that existed before is a failure.
 pub async fn create<K>(api: &Api<K>, object: &K) -> K
 where
     K: Resource + Clone + Debug + Serialize + DeserializeOwned,
@@ -29,7 +28,7 @@ where
     made.await.unwrap()
 }
 
-/// /// Deletes an object without waiting until it is gone. An object that did not exist is a failure.
+/// Deletes an object without waiting until it is gone. An object that did not exist is a failure.
 pub async fn delete<K>(api: &Api<K>, name: &str)
 where
     K: Clone + Debug + DeserializeOwned,

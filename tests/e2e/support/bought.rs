@@ -1,4 +1,4 @@
-//! //! Buys a fleet and waits until it is idle.
+//! Buys a fleet and waits until it is idle.
 
 use super::{Setup, World, eventually, instance, once, quiet_all};
 use futures::{StreamExt, stream};
@@ -7,19 +7,19 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// /// The number of objects that are applied at the same time.
+/// The number of objects that are applied at the same time.
 const APPLIED_AT_ONCE: usize = 16;
-/// /// Beginning of the lines of the metric that counts Instances.
+/// Beginning of the lines of the metric that counts Instances.
 const INSTANCES: &str = "cloud_server_operator_instances{";
-/// /// Beginnings of the lines of metrics that count reconciles: finished ones, and those that run or wait.
+/// Beginnings of the lines of metrics that count reconciles: finished ones, and those that run or wait.
 const RECONCILED: &str = "controller_runtime_reconcile_total{";
 const BUSY: [&str; 2] = ["controller_runtime_active_workers{", "workqueue_depth{"];
 const ALLOCATED: &str = "cloud_server_operator_allocated_bytes ";
-/// /// Watches, a probe, and occasional calls.
+/// Watches, a probe, and occasional calls.
 const SOCKETS_AT_REST: usize = 16;
 const OF_INSTANCES: &str = "controller=\"instance\"";
 
-/// /// The executable to measure: the one in the variable OPERATOR, which is a release build, otherwise the tests' own.
+/// The executable to measure: the one in the variable OPERATOR, which is a release build, otherwise the tests' own.
 pub fn setup() -> Setup {
     let setup = Setup::default();
     match std::env::var("OPERATOR") {
@@ -28,7 +28,7 @@ pub fn setup() -> Setup {
     }
 }
 
-/// /// An Instance with a Secret of its own.
+/// An Instance with a Secret of its own.
 pub fn with_login(name: &str) -> Value {
     let mut manifest = instance(name);
     manifest["spec"]["login"]["passwordSecretRef"]["name"] = json!(login(name));
@@ -39,7 +39,7 @@ fn login(name: &str) -> String {
     format!("{name}-login")
 }
 
-/// /// Buys a server for each of these Instances, each with a Secret of its own, and waits until all of them are Ready.
+/// Buys a server for each of these Instances, each with a Secret of its own, and waits until all of them are Ready.
 pub async fn buy(world: &mut World, names: &[String]) {
     let applied = stream::iter(names);
     let world_read = &*world;
@@ -54,14 +54,14 @@ pub async fn buy(world: &mut World, names: &[String]) {
     all_ready(world, names.len()).await;
 }
 
-/// /// Waits until this many Instances are Ready. The operator's metrics count them, so that no list of thousands is read
+/// Waits until this many Instances are Ready. The operator's metrics count them, so that no list of thousands is read
 /// repeatedly.
 pub async fn all_ready(world: &mut World, count: usize) {
     let operator = world.operator();
     let what = format!("{count} Instances are Ready");
     let mut last = 0;
     loop {
-        // // A fleet may take longer than any single wait: the wait is repeated while the count grows.
+        // A fleet may take longer than any single wait: the wait is repeated while the count grows.
         let ready = eventually(&what, async || {
             let (_, text) = operator.metrics().await;
             let ready = ready(&text);
@@ -79,12 +79,12 @@ pub async fn all_ready(world: &mut World, count: usize) {
     }
 }
 
-/// /// Whether the naive controller is measured, which counts no reconciles and keeps no history.
+/// Whether the naive controller is measured, which counts no reconciles and keeps no history.
 pub fn is_naive() -> bool {
     std::env::var("WHO").is_ok_and(|who| who == "naive")
 }
 
-/// /// From here on the Account allows this many requests per second. The naive controller knows no limits, and reports nothing
+/// From here on the Account allows this many requests per second. The naive controller knows no limits, and reports nothing
 /// about Accounts.
 pub async fn allow(world: &World, per_second: u32) {
     world.limit("default", per_second, per_second, 50).await;
@@ -93,7 +93,7 @@ pub async fn allow(world: &World, per_second: u32) {
     }
 }
 
-/// /// Waits until each Instance has been reconciled since the process started, and no reconcile runs or waits for a worker.
+/// Waits until each Instance has been reconciled since the process started, and no reconcile runs or waits for a worker.
 pub async fn reconciled(world: &mut World, count: usize) {
     let operator = world.operator();
     eventually("each Instance was reconciled, and none is", async || {
@@ -112,7 +112,7 @@ pub async fn reconciled(world: &mut World, count: usize) {
     .await;
 }
 
-/// /// Returns the number of writes since `at`, and the calls since `seq` by path.
+/// Returns the number of writes since `at`, and the calls since `seq` by path.
 pub async fn spent(world: &World, at: Timestamp, seq: u64) -> (usize, BTreeMap<String, usize>) {
     let writes = once(world.writes_since(at).await).len();
     let mut calls = BTreeMap::new();
@@ -122,16 +122,14 @@ pub async fn spent(world: &World, at: Timestamp, seq: u64) -> (usize, BTreeMap<S
     (writes, calls)
 }
 
-/// /// The number of calls of all paths.
+/// The number of calls of all paths.
 pub fn total(calls: &BTreeMap<String, usize>) -> usize {
     calls.values().sum()
 }
 
-/// /// Waits until the fleet is Ready, each Instance has been reconciled since the process started, no reconcile runs or waits
-/// for a
-/// worker, no call or write has changed anything for a while, and the connections of the busy time are closed. The naive
-/// controller
-/// polls each server all the time, so its connections stay open.
+/// Waits until the fleet is Ready, each Instance has been reconciled since the process started, no reconcile runs or waits for
+/// a worker, no call or write has changed anything for a while, and the connections of the busy time are closed. The naive
+/// controller polls each server all the time, so its connections stay open.
 pub async fn at_rest(world: &mut World, count: usize) {
     all_ready(world, count).await;
     reconciled(world, count).await;
@@ -141,7 +139,7 @@ pub async fn at_rest(world: &mut World, count: usize) {
     }
 }
 
-/// /// Waits until the connections of a busy time are closed.
+/// Waits until the connections of a busy time are closed.
 pub async fn idle(process: u32) {
     eventually("idle connections are closed", async || {
         match sockets(process) {
@@ -159,14 +157,14 @@ fn sockets(process: u32) -> usize {
         .count()
 }
 
-/// /// How many Instances are Ready, according to the metrics of an operator.
+/// How many Instances are Ready, according to the metrics of an operator.
 pub fn ready(metrics: &str) -> usize {
     sum(metrics, |line| {
         line.starts_with(INSTANCES) && line.contains("state=\"ready\"")
     })
 }
 
-/// /// Bytes that an operator has allocated, according to its metrics.
+/// Bytes that an operator has allocated, according to its metrics.
 pub fn allocated(metrics: &str) -> usize {
     sum(metrics, |line| line.starts_with(ALLOCATED))
 }

@@ -1,4 +1,4 @@
-//! //! A change and its consequences: calls, effects, writes, finished operations.
+//! A change and its consequences: calls, effects, writes, finished operations.
 
 use super::objects::{abnormal, instance, is_ready, outline};
 use super::wait::{eventually, stays};
@@ -12,22 +12,22 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// /// Longer than a listing at the pace of running operations (5 s), and longer than the settling time (2 s).
+/// Longer than a listing at the pace of running operations (5 s), and longer than the settling time (2 s).
 const QUIET: Duration = Duration::from_secs(8);
 
-/// /// The state of the world before a change: later entries belong to the change.
+/// The state of the world before a change: later entries belong to the change.
 #[derive(Clone, Copy, Debug)]
 pub struct Mark {
-    /// /// The last sequence number in the ledger.
+    /// The last sequence number in the ledger.
     pub seq: u64,
-    /// /// The time of the mark: the last lines of the audit log may appear later than the effects of their requests.
+    /// The time of the mark: the last lines of the audit log may appear later than the effects of their requests.
     pub at: Timestamp,
-    /// /// The newest attempt that had ended.
+    /// The newest attempt that had ended.
     attempt: i64,
 }
 
 impl Default for Mark {
-    /// /// The start of the world.
+    /// The start of the world.
     fn default() -> Self {
         Self {
             seq: 0,
@@ -37,7 +37,7 @@ impl Default for Mark {
     }
 }
 
-/// /// Records the current state of the world.
+/// Records the current state of the world.
 pub async fn mark(world: &World, name: &str) -> Mark {
     let status = world.get(name).await.status;
     Mark {
@@ -49,7 +49,7 @@ pub async fn mark(world: &World, name: &str) -> Mark {
     }
 }
 
-/// /// The operator's writes to an Instance since then, as text.
+/// The operator's writes to an Instance since then, as text.
 pub async fn written(world: &World, name: &str, since: &Mark) -> Vec<String> {
     written_since(world, Some(name), since.at).await
 }
@@ -67,11 +67,10 @@ async fn written_since(world: &World, name: Option<&str>, since: Timestamp) -> V
         .collect()
 }
 
-/// /// How long the operator waits for the answer to a write.
+/// How long the operator waits for the answer to a write.
 const DEADLINE: SignedDuration = SignedDuration::from_secs(15);
 
-/// /// The writes in the order in which they arrived, without the repeated ones whose first answer came too late: in those
-/// cases
+/// The writes in the order in which they arrived, without the repeated ones whose first answer came too late: in those cases
 /// the apiserver stood still.
 pub fn once(mut writes: Vec<Entry>) -> Vec<Entry> {
     writes.sort_by_key(|write| write.received_at);
@@ -87,7 +86,7 @@ pub fn once(mut writes: Vec<Entry>) -> Vec<Entry> {
     new.into_iter().map(|nth| writes[nth].clone()).collect()
 }
 
-/// /// Paths of the calls since then that were meant to change something, refused or not.
+/// Paths of the calls since then that were meant to change something, refused or not.
 pub fn posts(world: &World, since: u64) -> Vec<String> {
     let ledger = world.sim.ledger();
     let entries = ledger.since(since).into_iter();
@@ -97,7 +96,7 @@ pub fn posts(world: &World, since: u64) -> Vec<String> {
         .collect()
 }
 
-/// /// Names of the effects since then.
+/// Names of the effects since then.
 pub fn effects(world: &World, since: u64) -> Vec<String> {
     let ledger = world.sim.ledger();
     let entries = ledger.since(since).into_iter();
@@ -110,7 +109,7 @@ pub fn effects(world: &World, since: u64) -> Vec<String> {
         .collect()
 }
 
-/// /// The operations that ended after the mark, in order.
+/// The operations that ended after the mark, in order.
 pub fn ended(instance: &Instance, mark: &Mark) -> Vec<HistoryEntry> {
     let status = instance.status.as_ref().unwrap();
     let newer = status
@@ -122,7 +121,7 @@ pub fn ended(instance: &Instance, mark: &Mark) -> Vec<HistoryEntry> {
     newer
 }
 
-/// /// Waits until the operations that began after the mark have succeeded and the Instance is ready.
+/// Waits until the operations that began after the mark have succeeded and the Instance is ready.
 pub async fn done(world: &World, name: &str, mark: &Mark, verbs: &[Verb]) -> Instance {
     let what = format!("{verbs:?} done");
     let instance = world
@@ -138,8 +137,7 @@ pub async fn done(world: &World, name: &str, mark: &Mark, verbs: &[Verb]) -> Ins
     instance
 }
 
-/// /// Waits until the history contains an attempt that failed with these words. The entry remains after the next attempt has
-/// begun
+/// Waits until the history contains an attempt that failed with these words. The entry remains after the next attempt has begun
 /// or succeeded, unlike the reason of Ready, which a late writer or reader may miss.
 pub async fn failed(world: &World, name: &str, words: &str) -> Instance {
     let what = format!("a failed attempt is told: {words}");
@@ -154,7 +152,7 @@ pub async fn failed(world: &World, name: &str, words: &str) -> Instance {
     world.until(name, &what, holds).await
 }
 
-/// /// Asserts that the Instance is Ready with nothing in flight; returns its one server.
+/// Asserts that the Instance is Ready with nothing in flight; returns its one server.
 pub fn at_rest(world: &World, instance: &Instance) -> ServerInfo {
     let status = instance.status.as_ref().unwrap();
     assert!(is_ready(instance), "{}", outline(instance));
@@ -168,12 +166,12 @@ pub fn at_rest(world: &World, instance: &Instance) -> ServerInfo {
     world.only_server(instance)
 }
 
-/// /// Asserts that for a while nothing is called, and nothing of the Instance is written.
+/// Asserts that for a while nothing is called, and nothing of the Instance is written.
 pub async fn quiet(world: &World, name: &str) {
     stays_quiet(world, Some(name)).await;
 }
 
-/// /// The same for all Instances.
+/// The same for all Instances.
 pub async fn quiet_all(world: &World) {
     stays_quiet(world, None).await;
 }
@@ -206,7 +204,7 @@ async fn stays_quiet(world: &World, name: Option<&str>) {
     }
 }
 
-/// /// The service's path for a verb.
+/// The service's path for a verb.
 pub fn path_of(verb: Verb) -> &'static str {
     match verb {
         Verb::Create => "/instance/create",
@@ -219,7 +217,7 @@ pub fn path_of(verb: Verb) -> &'static str {
     }
 }
 
-/// /// How many calls of a verb the service accepted, and how many it carried out: for one server, or for all.
+/// How many calls of a verb the service accepted, and how many it carried out: for one server, or for all.
 pub fn counts(world: &World, verb: Verb, server: Option<&str>) -> (usize, usize) {
     let ledger = world.sim.ledger();
     let (mut accepted, mut completed) = (0, 0);
@@ -246,31 +244,29 @@ pub fn counts(world: &World, verb: Verb, server: Option<&str>) -> (usize, usize)
     (accepted, completed)
 }
 
-/// /// Puts another password into the login Secret.
+/// Puts another password into the login Secret.
 pub async fn new_password(world: &World) {
     world.secret("login", "password", World::NEW_PASSWORD).await;
 }
 
-/// /// The password of a server's login.
+/// The password of a server's login.
 pub fn password_of(world: &World, id: &str) -> Option<String> {
     world.sim.world(|w| w.password_of(id))
 }
 
-/// /// Acts at the provider's console, unknown to the operator.
+/// Acts at the provider's console, unknown to the operator.
 pub fn console(world: &World, action: Console) {
     world.sim.world(|w| w.console(action)).unwrap();
 }
 
-/// /// The task of the next call of this verb ends when the test ends it ([`end_task`]): the reports while it runs do not
-/// depend
-/// on how soon the operator asks.
+/// The task of the next call of this verb ends when the test ends it ([`end_task`]): the reports while it runs do not depend on
+/// how soon the operator asks.
 pub fn endless(world: &World, verb: Verb) {
     let never = Act::Task(TaskScript::Never);
     world.sim.fault(Rule::on(path_of(verb), never).times(1));
 }
 
-/// /// Waits until a task runs on the Instance's server, and lets it succeed: a report from before the operator's call contains
-/// no
+/// Waits until a task runs on the Instance's server, and lets it succeed: a report from before the operator's call contains no
 /// task.
 pub async fn end_task(world: &World, instance: &Instance) {
     let server = eventually("a task runs on its server", async || {
@@ -284,8 +280,8 @@ pub async fn end_task(world: &World, instance: &Instance) {
     console(world, Console::EndTask { server });
 }
 
-/// /// Makes an Instance whose create never ends: it keeps the listing at the pace of running operations (5 s), so that a test
-/// does not wait for the pace of an idle fleet. Returns its server, whose task can be ended at the console.
+/// Makes an Instance whose create never ends: it keeps the listing at the pace of running operations (5 s), so that a test does
+/// not wait for the pace of an idle fleet. Returns its server, whose task can be ended at the console.
 pub async fn busy(world: &World) -> String {
     let never = Act::Task(TaskScript::Never);
     let rule = Rule::on(path_of(Verb::Create), never).containing("\"busy-");

@@ -1,4 +1,4 @@
-//! //! Invariants that hold at the end of every test, regardless of its subject.
+//! Invariants that hold at the end of every test, regardless of its subject.
 
 use super::cluster::Shared;
 use super::wait::insist;
@@ -16,24 +16,23 @@ use kube::{Resource, ResourceExt};
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
-/// /// The marker in the names of an Instance's servers.
+/// The marker in the names of an Instance's servers.
 pub fn marker_of(instance: &Instance) -> String {
     Marker::of_uid(&instance.uid().unwrap()).to_string()
 }
 
-/// /// The number of create calls that reached the service, refused or not.
+/// The number of create calls that reached the service, refused or not.
 pub fn create_calls(sim: &Simulator) -> u64 {
     sim.ledger().count("/instance/create")
 }
 
 impl World {
-    /// /// At no time did two servers with one marker exist (S1). The ground truth is when each server appeared and
-    /// disappeared.
+    /// At no time did two servers with one marker exist (S1). The ground truth is when each server appeared and disappeared.
     pub fn assert_never_two(&self) {
         self.assert_never_two_but(&[]);
     }
 
-    /// /// The same, except for markers for which the service itself made two servers.
+    /// The same, except for markers for which the service itself made two servers.
     pub fn assert_never_two_but(&self, but: &[Marker]) {
         let mut lives: BTreeMap<Marker, Vec<_>> = BTreeMap::new();
         for server in self.sim.servers() {
@@ -58,7 +57,7 @@ impl World {
         }
     }
 
-    /// /// No Instance reported a missing server, unless the test released a server at the console.
+    /// No Instance reported a missing server, unless the test released a server at the console.
     pub async fn assert_no_false_alarm(&self) {
         let ledger = self.sim.ledger();
         if ledger
@@ -74,7 +73,7 @@ impl World {
         }
     }
 
-    /// /// No secret is stored or logged anywhere except in its Secret (S7).
+    /// No secret is stored or logged anywhere except in its Secret (S7).
     pub async fn assert_no_secret_told(&self) {
         let mut pages = vec![("log".to_owned(), self.logs())];
         if let Some(metrics) = self.last_metrics().await {
@@ -95,7 +94,7 @@ impl World {
         }
     }
 
-    /// /// The operator's successful and failed writes in this namespace, without Events, Leases and the Account's status.
+    /// The operator's successful and failed writes in this namespace, without Events, Leases and the Account's status.
     pub async fn writes(&self) -> Vec<audit::Entry> {
         let mut entries = self.audit_log().await;
         entries.retain(|entry| {
@@ -108,23 +107,22 @@ impl World {
         entries
     }
 
-    /// /// The entries of [`World::writes`] since then. The apiserver writes the line of a request after its answer, so a count
-    /// of lines
-    /// may miss requests that are answered already: a window begins at a time, not at a count.
+    /// The entries of [`World::writes`] since then. The apiserver writes the line of a request after its answer, so a count of
+    /// lines may miss requests that are answered already: a window begins at a time, not at a count.
     pub async fn writes_since(&self, since: Timestamp) -> Vec<audit::Entry> {
         let mut entries = self.writes().await;
         entries.retain(|entry| entry.received_at >= since);
         entries
     }
 
-    /// /// The entries of [`World::all_writes`] since then; see [`World::writes_since`].
+    /// The entries of [`World::all_writes`] since then; see [`World::writes_since`].
     pub async fn all_writes_since(&self, since: Timestamp) -> Vec<audit::Entry> {
         let mut entries = self.all_writes().await;
         entries.retain(|entry| entry.received_at >= since);
         entries
     }
 
-    /// /// All writes of the operator in this namespace, to any kind of object.
+    /// All writes of the operator in this namespace, to any kind of object.
     pub async fn all_writes(&self) -> Vec<audit::Entry> {
         let mut entries = self.audit_log().await;
         entries.retain(|entry| {
@@ -136,7 +134,7 @@ impl World {
         entries
     }
 
-    /// /// The successful writes to an Instance by clients other than the operator.
+    /// The successful writes to an Instance by clients other than the operator.
     pub async fn others_writes(&self, name: &str) -> Vec<audit::Entry> {
         let mut entries = self.audit_log().await;
         entries.retain(|entry| {
@@ -149,7 +147,7 @@ impl World {
         entries
     }
 
-    /// /// The unparsed lines of the audit log about this namespace.
+    /// The unparsed lines of the audit log about this namespace.
     pub async fn audit_text(&self) -> String {
         let path = self.shared.cluster.audit_log_path();
         let all = tokio::fs::read_to_string(path).await.unwrap();
@@ -157,8 +155,8 @@ impl World {
         lines.map(|line| format!("{line}\n")).collect()
     }
 
-    /// /// The entries of the audit log about this namespace. The log of all tests is long: it is read on a thread that blocks
-    /// no task.
+    /// The entries of the audit log about this namespace. The log of all tests is long: it is read on a thread that blocks no
+    /// task.
     pub async fn audit_log(&self) -> Vec<audit::Entry> {
         let path = self.shared.cluster.audit_log_path().to_owned();
         let namespace = self.namespace.clone();
@@ -166,7 +164,7 @@ impl World {
         read.await.unwrap().unwrap()
     }
 
-    /// /// The service's ledger without queries, for messages.
+    /// The service's ledger without queries, for messages.
     pub fn ledger_text(&self) -> String {
         let ledger = self.sim.ledger();
         let lines = ledger
@@ -176,12 +174,12 @@ impl World {
     }
 }
 
-/// /// Whether the request only checks that the apiserver refuses it: it stores nothing.
+/// Whether the request only checks that the apiserver refuses it: it stores nothing.
 fn is_trial(entry: &audit::Entry) -> bool {
     entry.resource == "secrets" && entry.verb == "create" && entry.is_dry_run()
 }
 
-/// /// All objects of a kind as text, each with its name.
+/// All objects of a kind as text, each with its name.
 async fn texts<K>(api: &Api<K>) -> Vec<(String, String)>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + Serialize + DeserializeOwned,

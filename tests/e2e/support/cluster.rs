@@ -1,4 +1,4 @@
-//! //! The control plane of a test run, with our kinds and with the operator's own rights.
+//! The control plane of a test run, with our kinds and with the operator's own rights.
 
 use super::command;
 use super::wait::PATIENCE;
@@ -10,34 +10,34 @@ use tokio::process::Command;
 use tokio::sync::OnceCell;
 use tokio::time::{Instant, sleep};
 
-/// /// The manifests that a user installs: the operator runs with exactly these rights.
+/// The manifests that a user installs: the operator runs with exactly these rights.
 const DEPLOY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy");
-/// /// The manifests that also allow it to write Secrets.
+/// The manifests that also allow it to write Secrets.
 const SECRET_WRITER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/secret-writer");
-/// /// One example of each kind.
+/// One example of each kind.
 const ACCOUNTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/account.yaml");
 const INSTANCES: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/../../examples/instance-key.yaml"
 );
-/// /// The pause between two tries of a command.
+/// The pause between two tries of a command.
 const PAUSE: Duration = Duration::from_millis(200);
 const NAMESPACE: &str = "cloud-server-system";
 const ACCOUNT: &str = "cloud-server-operator";
 
-/// /// The control plane and the operator's credential.
+/// The control plane and the operator's credential.
 pub struct Shared {
     pub cluster: Cluster,
-    /// /// Token of the operator's ServiceAccount.
+    /// Token of the operator's ServiceAccount.
     pub token: String,
 }
 
 impl Shared {
-    /// /// The operator's user name in the audit log.
+    /// The operator's user name in the audit log.
     pub const USER: &str = "system:serviceaccount:cloud-server-system:cloud-server-operator";
 }
 
-/// /// Starts it for the first test that asks; it ends with the process. If it fails to start, every test fails.
+/// Starts it for the first test that asks; it ends with the process. If it fails to start, every test fails.
 pub async fn shared() -> Arc<Shared> {
     static SHARED: OnceCell<Result<Arc<Shared>, String>> = OnceCell::const_new();
     match SHARED
@@ -49,8 +49,8 @@ pub async fn shared() -> Arc<Shared> {
     }
 }
 
-/// /// A control plane for a single test, which changes the shared foundation of other tests. It ends when its last holder
-/// drops it.
+/// A control plane for a single test, which changes the shared foundation of other tests. It ends when its last holder drops
+/// it.
 pub async fn own() -> Arc<Shared> {
     match start().await {
         Ok(own) => Arc::new(own),
@@ -63,9 +63,8 @@ async fn start() -> Result<Shared, String> {
         .start()
         .await
         .map_err(|error| error.to_string())?;
-    // // Each of these commands may run twice. If the apiserver gets no processor and leaves a single one unanswered, every
-    // test would
-    // fail.
+    // Each of these commands may run twice. If the apiserver gets no processor and leaves a single one unanswered, every test
+    // would fail.
     let run = async |arguments: &[&str]| {
         let deadline = Instant::now() + PATIENCE;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
@@ -96,12 +95,11 @@ async fn start() -> Result<Shared, String> {
     Ok(Shared { cluster, token })
 }
 
-/// /// Waits until the apiserver serves reads and writes of our kinds. A definition that is `Established` may still be refused
-/// for
+/// Waits until the apiserver serves reads and writes of our kinds. A definition that is `Established` may still be refused for
 /// seconds, with 404 and with 429, while the apiserver sets its storage up.
-/// ///
-/// /// # Errors
-/// /// The apiserver's last message.
+///
+/// # Errors
+/// The apiserver's last message.
 pub async fn until_served(cluster: &Cluster) -> Result<(), String> {
     let apply = ["apply", "--server-side", "--dry-run=server"];
     let apply = [&apply[..], &["-f", ACCOUNTS, "-f", INSTANCES]].concat();
@@ -125,11 +123,11 @@ pub async fn until_served(cluster: &Cluster) -> Result<(), String> {
     }
 }
 
-/// /// Waits until the apiserver denies the operator Secrets that are not its own. A policy takes effect seconds after it was
+/// Waits until the apiserver denies the operator Secrets that are not its own. A policy takes effect seconds after it was
 /// applied, and an operator that starts earlier reports excessive rights and withdraws the report later.
-/// ///
-/// /// # Errors
-/// /// The apiserver's last message.
+///
+/// # Errors
+/// The apiserver's last message.
 async fn until_policed(cluster: &Cluster) -> Result<(), String> {
     let user = format!("--as={}", Shared::USER);
     let make = ["create", "secret", "generic", "nobodys", "-n", NAMESPACE];
@@ -148,12 +146,12 @@ async fn until_policed(cluster: &Cluster) -> Result<(), String> {
     }
 }
 
-/// /// Runs the cluster's own kubectl as an administrator.
+/// Runs the cluster's own kubectl as an administrator.
 pub async fn kubectl(arguments: &[&str], input: &str) -> Output {
     kubectl_of(&shared().await.cluster, arguments, input).await
 }
 
-/// /// Runs the kubectl of a cluster as an administrator.
+/// Runs the kubectl of a cluster as an administrator.
 pub async fn kubectl_of(cluster: &Cluster, arguments: &[&str], input: &str) -> Output {
     let mut kubectl = Command::from(cluster.kubectl());
     command::run(kubectl.args(arguments).kill_on_drop(true), input).await

@@ -1,4 +1,4 @@
-//! //! Many Instances at once, and the rate of calls to the service meanwhile.
+//! Many Instances at once, and the rate of calls to the service meanwhile.
 
 use super::objects::{is_ready, outline};
 use super::wait::{eventually, insist};
@@ -13,13 +13,13 @@ use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// /// Names of this many Instances.
+/// Names of this many Instances.
 pub fn names(beginning: &str, count: usize) -> Vec<String> {
     (0..count).map(|n| format!("{beginning}-{n}")).collect()
 }
 
 impl World {
-    /// /// Applies Instances, several at a time.
+    /// Applies Instances, several at a time.
     pub async fn apply_all(&self, names: &[String], wanted: impl Fn(&str) -> Value) {
         let applied = stream::iter(names.iter().map(|name| wanted(name)));
         applied
@@ -29,7 +29,7 @@ impl World {
             .await;
     }
 
-    /// /// The Instances of the namespace, by name.
+    /// The Instances of the namespace, by name.
     pub async fn all(&self) -> BTreeMap<String, Instance> {
         let (instances, params) = (self.instances(), ListParams::default());
         let all = insist("Instances are listed", async || {
@@ -39,7 +39,7 @@ impl World {
         each.map(|i| (i.name_any(), i)).collect()
     }
 
-    /// /// Waits until the condition holds for all of these.
+    /// Waits until the condition holds for all of these.
     pub async fn until_all(
         &self,
         names: &[String],
@@ -64,7 +64,7 @@ impl World {
         .await
     }
 
-    /// /// Waits until all of these are ready, each with its one server.
+    /// Waits until all of these are ready, each with its one server.
     pub async fn all_ready(&self, names: &[String]) -> Vec<Instance> {
         let all = self.until_all(names, "are Ready", is_ready).await;
         for instance in &all {
@@ -75,7 +75,7 @@ impl World {
         all
     }
 
-    /// /// Waits until all of these are gone.
+    /// Waits until all of these are gone.
     pub async fn all_gone(&self, names: &[String]) {
         eventually("the Instances are gone", async || {
             let mut all = self.all().await;
@@ -88,14 +88,14 @@ impl World {
         .await;
     }
 
-    /// /// Sets the Account's own limit.
+    /// Sets the Account's own limit.
     pub async fn limit(&self, account: &str, per_second: u32, burst: u32, concurrent: u32) {
         let requests = json!({"perSecond": per_second, "burst": burst, "concurrent": concurrent});
         self.change_account(account, json!({"requests": requests}))
             .await;
     }
 
-    /// /// Changes fields of an Account's spec.
+    /// Changes fields of an Account's spec.
     pub async fn change_account(&self, account: &str, spec: Value) {
         let patch = Patch::Merge(json!({"spec": spec}));
         let (accounts, params) = (self.accounts(), PatchParams::default());
@@ -105,7 +105,7 @@ impl World {
         changed.await.unwrap();
     }
 
-    /// /// Waits until the operator has checked the current version of an Account, and can use it.
+    /// Waits until the operator has checked the current version of an Account, and can use it.
     pub async fn account_is_ready(&self, account: &str) -> Account {
         let accounts = self.accounts();
         eventually("the Account is ready as it stands", async || {
@@ -123,7 +123,7 @@ impl World {
         .await
     }
 
-    /// /// Adds servers without an Instance to this account of the service.
+    /// Adds servers without an Instance to this account of the service.
     pub fn strangers(&self, token: &str, count: usize) {
         let example = catalogue::example();
         for number in 0..count {
@@ -143,7 +143,7 @@ impl World {
         }
     }
 
-    /// /// The calls since then, in order.
+    /// The calls since then, in order.
     pub fn calls_since(&self, seq: u64) -> Vec<Entry> {
         let ledger = self.sim.ledger();
         let calls = ledger.since(seq).into_iter();
@@ -154,7 +154,7 @@ impl World {
     }
 }
 
-/// /// The highest number of calls in any window of this many milliseconds.
+/// The highest number of calls in any window of this many milliseconds.
 pub fn busiest(calls: &[Entry], millis: u64) -> usize {
     let at: Vec<u64> = calls.iter().map(|entry| entry.at.as_millis()).collect();
     let counts = at.iter().enumerate().map(|(first, begin)| {

@@ -1,10 +1,10 @@
-//! //! The handling of a message that is common to all proxies of these tests.
+//! The handling of a message that is common to all proxies of these tests.
 
 use axum::body::Body;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
 
-/// /// An answer with these headers.
+/// An answer with these headers.
 pub fn reply(status: StatusCode, headers: &HeaderMap, body: Body) -> Response {
     let mut response = Response::new(body);
     *response.status_mut() = status;
@@ -12,7 +12,7 @@ pub fn reply(status: StatusCode, headers: &HeaderMap, body: Body) -> Response {
     response
 }
 
-/// /// The headers without the hop-by-hop ones.
+/// The headers without the hop-by-hop ones.
 pub fn end_to_end(headers: &HeaderMap) -> HeaderMap {
     let mut headers = headers.clone();
     for name in [

@@ -1,4 +1,4 @@
-//! //! Installations of `deploy/` that differ from those of most tests: for one namespace, or under other names.
+//! Installations of `deploy/` that differ from those of most tests: for one namespace, or under other names.
 
 use super::cluster::kubectl_of;
 use super::wait::eventually;
@@ -11,11 +11,11 @@ use tempfile::TempDir;
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 const ACCOUNT: &str = "cloud-server-operator";
 
-/// /// A copy of the manifests that a test edits as a user would.
+/// A copy of the manifests that a test edits as a user would.
 pub struct Manifests(TempDir);
 
 impl Manifests {
-    /// /// Copies the manifests of the repository.
+    /// Copies the manifests of the repository.
     pub fn copy() -> Self {
         let directory = tempfile::Builder::new()
             .prefix("cso-e2e-deploy-")
@@ -30,12 +30,12 @@ impl Manifests {
         Self(directory)
     }
 
-    /// /// The path of a file or folder in the copy.
+    /// The path of a file or folder in the copy.
     pub fn path(&self, path: &str) -> PathBuf {
         self.0.path().join(path)
     }
 
-    /// /// Replaces words in a file; they must exist there.
+    /// Replaces words in a file; they must exist there.
     pub fn edit(&self, path: &str, changes: &[(&str, &str)]) {
         let file = self.path(path);
         let mut text = fs::read_to_string(&file).unwrap();
@@ -46,13 +46,13 @@ impl Manifests {
         fs::write(file, text).unwrap();
     }
 
-    /// /// Adds a custom kustomization.
+    /// Adds a custom kustomization.
     pub fn kustomization(&self, folder: &str, text: &str) {
         fs::create_dir_all(self.path(folder)).unwrap();
         fs::write(self.path(folder).join("kustomization.yaml"), text).unwrap();
     }
 
-    /// /// `deploy/namespaced` with other names, and with the right to write Secrets.
+    /// `deploy/namespaced` with other names, and with the right to write Secrets.
     pub fn for_one_namespace(watched: &str, operator: &str) -> Self {
         let manifests = Self::copy();
         manifests.edit(
@@ -75,7 +75,7 @@ impl Manifests {
         manifests
     }
 
-    /// /// Applies a folder as an administrator does.
+    /// Applies a folder as an administrator does.
     pub async fn apply(&self, cluster: &Cluster, folder: &str) {
         let folder = self.path(folder);
         let apply = ["apply", "--server-side", "-k", folder.to_str().unwrap()];
@@ -104,7 +104,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// /// A token of a ServiceAccount.
+/// A token of a ServiceAccount.
 pub async fn token_of(cluster: &Cluster, namespace: &str, account: &str) -> String {
     let create = [
         "create",
@@ -125,9 +125,8 @@ pub async fn token_of(cluster: &Cluster, namespace: &str, account: &str) -> Stri
 }
 
 impl World {
-    /// /// Installs an operator of `deploy/namespaced` for this namespace alone, in a namespace of its own, which is returned.
-    /// From here
-    /// on the world's operator is started as its Deployment starts it, with its token.
+    /// Installs an operator of `deploy/namespaced` for this namespace alone, in a namespace of its own, which is returned. From
+    /// here on the world's operator is started as its Deployment starts it, with its token.
     pub async fn install_for_itself(&mut self) -> String {
         let own = format!("{}-operator", self.namespace);
         let manifests = Manifests::for_one_namespace(&self.namespace, &own);
@@ -146,18 +145,18 @@ impl World {
         own
     }
 
-    /// /// The kubeconfig of the world's operator.
+    /// The kubeconfig of the world's operator.
     pub fn kubeconfig(&self) -> String {
         fs::read_to_string(self.directory.path().join("kubeconfig")).unwrap()
     }
 
-    /// /// From here on this program starts the world's operator and becomes its process, with these variables.
+    /// From here on this program starts the world's operator and becomes its process, with these variables.
     pub fn starts_as(&mut self, around: Vec<String>, environment: Vec<(String, String)>) {
         self.launch.around = around;
         self.launch.environment.extend(environment);
     }
 
-    /// /// Runs the world's operator as an unknown user, like those that OpenShift assigns: no name, no home, no rights.
+    /// Runs the world's operator as an unknown user, like those that OpenShift assigns: no name, no home, no rights.
     pub fn run_as_nobody_known(&mut self) {
         use std::os::unix::fs::PermissionsExt;
         let directory = self.directory.path();

@@ -1,4 +1,4 @@
-//! //! Runs kubectl as a user does in a terminal.
+//! Runs kubectl as a user does in a terminal.
 
 use super::cluster::{Shared, kubectl_of};
 use super::wait::{PATIENCE, eventually};
@@ -7,8 +7,7 @@ use serde_json::Value;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// /// Words of kubectl's messages while the control plane cannot answer for now, since it is starting or its store is slow.
-/// The
+/// Words of kubectl's messages while the control plane cannot answer for now, since it is starting or its store is slow. The
 /// refusals of a schema or a policy contain none of them.
 const FOR_NOW: [&str; 9] = [
     "etcdserver:",
@@ -21,20 +20,20 @@ const FOR_NOW: [&str; 9] = [
     "Timeout",
     "TooManyRequests",
 ];
-/// /// The pause between two tries while the control plane cannot answer.
+/// The pause between two tries while the control plane cannot answer.
 const PAUSE: Duration = Duration::from_millis(500);
 
 impl World {
-    /// /// Runs kubectl, which must succeed.
+    /// Runs kubectl, which must succeed.
     pub async fn run(&self, arguments: &[&str], input: &str) {
         let (done, text) = self.kubectl(arguments, input).await;
         assert!(done, "{arguments:?}: {text}");
     }
 
-    /// /// Applies a manifest, as a user of kubectl does.
-    /// ///
-    /// /// # Errors
-    /// /// kubectl's message about a refusal.
+    /// Applies a manifest, as a user of kubectl does.
+    ///
+    /// # Errors
+    /// kubectl's message about a refusal.
     pub async fn kubectl_apply(&self, manifest: &Value) -> Result<(), String> {
         let arguments = ["apply", "--server-side", "--field-manager=user"];
         let arguments = [&arguments[..], &["--force-conflicts", "-f", "-"]].concat();
@@ -44,7 +43,7 @@ impl World {
         }
     }
 
-    /// /// Erases the status of an Instance.
+    /// Erases the status of an Instance.
     pub async fn wipe_status(&self, name: &str) {
         let patch = r#"[{"op":"replace","path":"/status","value":{"observedGeneration":-1}}]"#;
         let arguments = ["patch", "instance", name, "--subresource=status"];
@@ -55,8 +54,7 @@ impl World {
         .await;
     }
 
-    /// /// Runs kubectl in this namespace, as an administrator; repeats the command while the control plane cannot answer for
-    /// now.
+    /// Runs kubectl in this namespace, as an administrator; repeats the command while the control plane cannot answer for now.
     pub async fn kubectl(&self, arguments: &[&str], input: &str) -> (bool, String) {
         let all = [&["-n", self.namespace.as_str()], arguments].concat();
         let begun = Instant::now();
@@ -64,7 +62,7 @@ impl World {
         loop {
             let output = kubectl_of(&self.shared.cluster, &all, input).await;
             let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
-            // // A deletion whose answer was lost may have taken effect.
+            // A deletion whose answer was lost may have taken effect.
             let is_gone = is_repeated && arguments[0] == "delete" && text.contains("(NotFound)");
             let done = output.status.success() || is_gone;
             let passes = FOR_NOW.iter().any(|words| text.contains(words));
@@ -76,12 +74,12 @@ impl World {
         }
     }
 
-    /// /// Waits until the apiserver denies this to the operator: the apiserver learns of a withdrawn right with a delay.
+    /// Waits until the apiserver denies this to the operator: the apiserver learns of a withdrawn right with a delay.
     pub async fn until_forbidden(&self, verb: &str, resource: &str) {
         let asked = ["auth", "can-i", verb, resource, "--as", Shared::USER];
         eventually(&format!("no right to {verb} {resource}"), async || {
             match self.kubectl(&asked, "").await {
-                // // Any other failure is not an answer about rights.
+                // Any other failure is not an answer about rights.
                 (false, answer) if answer.trim_start().starts_with("no") => Ok(()),
                 (_, answer) => Err(answer),
             }

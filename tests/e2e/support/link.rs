@@ -1,5 +1,5 @@
-//! A wire between the operator and what it talks to, which can be cut, go silent or be poor. It passes bytes and knows
-//! nothing of what they mean, so that TLS goes through it.
+//! A wire between the operator and a server that it calls, which can be cut, go silent or become poor. It passes bytes without
+//! interpreting them, so that TLS works through it.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -12,27 +12,27 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, sleep_until};
 
-/// What an Ethernet frame carries.
+/// Payload of an Ethernet frame.
 const PACKET: usize = 1460;
-/// First wait of TCP for a packet that was lost, doubled each time.
+/// TCP's first wait before it resends a lost packet; it doubles each time.
 const RETRANSMISSION: Duration = Duration::from_millis(200);
 
-/// How the wire is.
+/// The condition of the wire.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Weather {
-    /// All goes through.
+    /// Everything goes through.
     Fair,
-    /// Every connection is reset, also new ones.
+    /// Every connection is reset, including new ones.
     Cut,
-    /// Nothing goes through, and nobody is told. What waits goes on afterwards.
+    /// Nothing goes through, and neither end is notified. Pending data continues afterwards.
     Silent,
-    /// Packets are late, some are lost and sent again, and there is little room.
+    /// Packets are delayed, some are lost and resent, and the bandwidth is small.
     Poor {
         /// From end to end.
         delay: Duration,
         /// Share of packets that are lost, each time they are sent.
         loss: f64,
-        /// Bytes in a second, one way.
+        /// Bytes per second, in each direction.
         rate: f64,
     },
 }
@@ -40,11 +40,10 @@ pub enum Weather {
 #[derive(Clone, Copy, Debug)]
 struct State {
     weather: Weather,
-    /// Connections up to this number are half open: neither end hears of the other again.
+    /// Connections up to this number are half open: neither end receives anything from the other again.
     dead: u64,
 }
 
-/// A running wire.
 pub struct Link {
     address: SocketAddr,
     state: watch::Sender<State>,
@@ -59,17 +58,17 @@ impl Drop for Link {
 }
 
 impl Link {
-    /// Lays it to this address, `http://` or `https://` or nothing before it.
+    /// Opens a wire to this address, with or without a scheme (`http://` or `https://`).
     pub async fn to(far: &str) -> Self {
         Self::at("127.0.0.1:0".parse().unwrap(), far).await
     }
 
-    /// The same, beginning there. Where one is dropped, connections are refused.
+    /// The same, listening at `near`. After the wire is dropped, connections are refused.
     pub async fn at(near: SocketAddr, far: &str) -> Self {
         Self::from(TcpListener::bind(near).await.unwrap(), far)
     }
 
-    /// The same, beginning at this listener.
+    /// The same, with this listener.
     pub fn from(listener: TcpListener, far: &str) -> Self {
         let far = far.rsplit('/').next().unwrap().to_owned();
         let address = listener.local_addr().unwrap();
@@ -87,17 +86,16 @@ impl Link {
         }
     }
 
-    /// Where it begins: host and port.
+    /// The address where it listens: host and port.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Changes the weather.
     pub fn set(&self, weather: Weather) {
         self.state.send_modify(|state| state.weather = weather);
     }
 
-    /// The connections that are open now are half open from now on; new ones are whole.
+    /// The connections that are open now become half open; new ones work.
     pub fn half_open(&self) {
         let opened = *self.opened.borrow();
         self.state.send_modify(|state| state.dead = opened);
@@ -133,7 +131,7 @@ async fn connection(mut near: TcpStream, far: String, number: u64, state: watch:
     let is_cut = |state: &State| state.weather == Weather::Cut;
     let mut cut = state.clone();
     if is_cut(&cut.borrow_and_update()) {
-        // With no linger the kernel sends a reset.
+        // Without linger the kernel sends a reset.
         near.set_zero_linger().ok();
         return;
     }
@@ -161,7 +159,7 @@ async fn connection(mut near: TcpStream, far: String, number: u64, state: watch:
     }
 }
 
-/// Passes bytes one way until their end.
+/// Passes bytes in one direction until they end.
 async fn pump(
     mut from: ReadHalf<'_>,
     mut to: WriteHalf<'_>,
@@ -187,7 +185,7 @@ async fn pump(
                 return;
             }
             packet.truncate(length);
-            // Packets arrive in their order, however late one of them is.
+            // Packets arrive in order, however late one of them is.
             last = arrival(weather, length, last);
             if sender.send((last, packet)).is_err() {
                 return;
@@ -207,7 +205,7 @@ async fn pump(
     futures::future::join(read, write).await;
 }
 
-/// When a packet that is sent now arrives, after the one before it.
+/// The arrival time of a packet that is sent now: after the packet before it.
 fn arrival(weather: Weather, length: usize, before: Instant) -> Instant {
     let Weather::Poor { delay, loss, rate } = weather else {
         return before.max(Instant::now());
@@ -223,10 +221,10 @@ fn arrival(weather: Weather, length: usize, before: Instant) -> Instant {
     (Instant::now() + late).max(before + room)
 }
 
-/// Waits until something may go through this connection.
+/// Waits until data may pass through this connection.
 async fn passable(state: &mut watch::Receiver<State>, number: u64) {
     let passes = |state: &State| state.weather != Weather::Silent && number > state.dead;
-    // An error means that the wire is gone: then nothing goes through ever.
+    // An error means that the wire is gone: from here on nothing goes through.
     if state.wait_for(passes).await.is_err() {
         std::future::pending::<()>().await;
     }

@@ -1,4 +1,4 @@
-//! What every test stands on: one control plane for all, and for each test a namespace, a service and an operator.
+//! The foundation of every test: one control plane for all, and for each test a namespace, a service and an operator.
 
 mod again;
 pub mod bought;

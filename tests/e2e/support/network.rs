@@ -1,4 +1,4 @@
-//! Network namespaces for the operator of a test: loopback alone, with addresses of one family.
+//! Network namespaces for the operator of a test: only loopback, with addresses of one family.
 
 use super::link::Link;
 use super::operator::Operator;
@@ -11,7 +11,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::process::{Child, Command, Stdio};
 
-/// The addresses that a network has.
+/// The family of the addresses in a network.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Family {
     /// 127.0.0.1.
@@ -36,7 +36,7 @@ impl Family {
 /// Starts the operator's command line without the `--listen` of the other tests, which follows `run`.
 const WITH_DEFAULT_LISTEN: &str = r#"a=$1 b=$2 c=$3; shift 6; exec "$a" "$b" "$c" run "$@""#;
 
-/// A network namespace. A process holds it, which ends when this value is dropped or the test ends.
+/// A network namespace. A process keeps it open, and ends when this value is dropped or the test ends.
 pub struct Network(Child);
 
 impl Drop for Network {
@@ -47,7 +47,7 @@ impl Drop for Network {
 }
 
 impl Network {
-    /// Makes one whose only interface is loopback.
+    /// Makes a namespace whose only interface is loopback.
     pub fn of(family: Family) -> Self {
         let script = format!("{}; echo prepared; exec sleep infinity", family.prepare());
         let mut holder = Command::new("/usr/bin/setpriv")
@@ -69,7 +69,7 @@ impl Network {
         format!("/proc/{}/ns/net", self.0.id())
     }
 
-    /// Runs this on a thread within the network. A socket that is opened there stays there.
+    /// Runs `run` on a thread within the network. A socket that is opened there stays there.
     pub fn inside<T: Send>(&self, run: impl FnOnce() -> T + Send) -> T {
         let namespace = File::open(self.path()).unwrap();
         let enter_and_run = || {
@@ -79,7 +79,7 @@ impl Network {
         std::thread::scope(|scope| scope.spawn(enter_and_run).join().unwrap())
     }
 
-    /// A link that begins at this address within the network and leads out of it.
+    /// A link that listens at this address within the network and leads out of it.
     pub fn link(&self, near: &str, far: &str) -> Link {
         let listener = self.inside(|| TcpListener::bind(near)).unwrap();
         listener.set_nonblocking(true).unwrap();
@@ -102,8 +102,8 @@ impl Network {
 }
 
 impl World {
-    /// Starts the operator within this network, where it listens as it does by default, and waits until a probe at this
-    /// address finds it ready. It knows the apiserver by this URL.
+    /// Starts the operator within this network, with its default listen address and this URL of the apiserver, and waits until
+    /// a probe at `probe` finds the operator ready.
     pub async fn start_inside(&mut self, network: &Network, apiserver: &str, probe: SocketAddr) {
         let path = self.directory.path().join("kubeconfig");
         let kubeconfig = fs::read_to_string(&path).unwrap();

@@ -1,4 +1,4 @@
-//! Objects as users write them, and what their status says.
+//! Objects as users write them, and helpers that read their status.
 
 use cloud_server_operator::api::conditions::OWN_TYPES;
 use cloud_server_operator::api::{Instance, InstanceStatus};
@@ -31,13 +31,13 @@ pub fn instance_by_key(name: &str) -> Value {
     manifest
 }
 
-/// A name of so many characters that Kubernetes takes, with dots; the longest has 253.
+/// A name of this length that Kubernetes accepts, with dots; the longest one has 253 characters.
 pub fn name_of_length(length: usize) -> String {
     let label = "a".repeat(63);
     format!("{label}.{label}.{label}.{}", "b".repeat(length - 192))
 }
 
-/// An Instance whose spec is changed.
+/// An Instance with a changed spec.
 pub fn with(name: &str, change: impl FnOnce(&mut Value)) -> Value {
     let mut manifest = instance(name);
     change(&mut manifest["spec"]);
@@ -51,12 +51,12 @@ pub fn other_image(name: &str) -> Value {
     })
 }
 
-/// The Instance, to be stopped.
+/// The Instance with the power state Stopped.
 pub fn stopped(name: &str) -> Value {
     with(name, |spec| spec["powerState"] = json!("Stopped"))
 }
 
-/// The Instance, to be restarted.
+/// The Instance with this restart token.
 pub fn token(name: &str, token: &str) -> Value {
     with(name, |spec| spec["restart"] = json!({"token": token}))
 }
@@ -71,12 +71,12 @@ pub fn condition<'a>(instance: &'a Instance, kind: &str) -> Option<&'a Condition
         .find(|condition| condition.type_ == kind)
 }
 
-/// The reason of the Ready condition; empty while there is none.
+/// The reason of the Ready condition; empty without that condition.
 pub fn reason(instance: &Instance) -> &str {
     condition(instance, "Ready").map_or("", |ready| ready.reason.as_str())
 }
 
-/// Ready for the generation that stands.
+/// Ready for the current generation.
 pub fn is_ready(instance: &Instance) -> bool {
     let generation = instance.metadata.generation;
     let observed = instance
@@ -87,7 +87,7 @@ pub fn is_ready(instance: &Instance) -> bool {
         && condition(instance, "Ready").is_some_and(|ready| ready.status == "True")
 }
 
-/// What status says, in a line.
+/// A one-line summary of status.
 pub fn outline(instance: &Instance) -> String {
     let Some(status) = &instance.status else {
         return "no status".to_owned();
@@ -106,7 +106,7 @@ pub fn outline(instance: &Instance) -> String {
     )
 }
 
-/// How many conditions stand beside `Ready` and `Synced`, which stand where all is well.
+/// The number of conditions other than `Ready` and `Synced`, which a healthy Instance has.
 pub fn abnormal(status: &InstanceStatus) -> usize {
     let types = status.conditions.iter().map(|c| c.type_.as_str());
     types

@@ -6,21 +6,21 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
-/// How it is started, where that matters.
+/// Deviations from the usual way to start it.
 #[derive(Clone, Debug, Default)]
 pub struct Launch {
-    /// Another executable than the one that the tests were built with.
+    /// An executable other than the one that was built with the tests.
     pub executable: Option<String>,
-    /// A program and its arguments that become the operator: its command line follows.
+    /// A program and its arguments; the operator's command line follows, and the program becomes the operator's process.
     pub around: Vec<String>,
-    /// Environment besides what it always has.
+    /// Environment variables in addition to the usual ones.
     pub environment: Vec<(String, String)>,
 }
 
-/// The endpoints that every operator of a test may talk to, unless the test says otherwise.
+/// The endpoints that the operator of a test may call by default.
 const ALLOWED: &str = "http://127.0.0.1:*,https://127.0.0.1:*,http://cloud.invalid";
 
-/// A running operator. Dropping it kills it by its own process id.
+/// A running operator. Dropping it kills its process.
 pub struct Operator {
     child: Child,
     log: PathBuf,
@@ -42,28 +42,27 @@ impl Operator {
         Self { child, log }
     }
 
-    /// Its process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// SIGKILL; returns when it is gone.
+    /// SIGKILL; returns after the process has ended.
     pub fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
-    /// SIGTERM: it is asked to end.
+    /// SIGTERM: asks it to end.
     pub fn terminate(&self) {
         self.signal("TERM");
     }
 
-    /// SIGSTOP: it stands still when this returns, wherever it is, and knows nothing of it.
+    /// SIGSTOP: when this returns, the process stands still at an arbitrary place, without noticing it.
     pub fn pause(&self) {
         devcluster::freeze(self.id()).unwrap();
     }
 
-    /// SIGCONT: it goes on where it stood.
+    /// SIGCONT: the process continues where it stood.
     pub fn go_on(&self) {
         self.signal("CONT");
     }
@@ -79,12 +78,12 @@ impl Operator {
         );
     }
 
-    /// How it calls itself in its Lease, before the underscore.
+    /// The part before the underscore of its identity in its Lease.
     pub fn name(&self) -> String {
         self.log.file_stem().unwrap().to_str().unwrap().to_owned()
     }
 
-    /// Waits until it has ended by itself.
+    /// Waits until it has exited.
     pub async fn ended(&mut self) -> ExitStatus {
         eventually("the operator ends", async || {
             match self.child.try_wait().unwrap() {
@@ -95,12 +94,11 @@ impl Operator {
         .await
     }
 
-    /// Whether it still runs.
     pub fn is_running(&mut self) -> bool {
         self.child.try_wait().unwrap().is_none()
     }
 
-    /// Where it serves /readyz and /metrics: it says so in its log.
+    /// The address at which it serves /readyz and /metrics, according to its log.
     pub async fn address(&self) -> String {
         eventually("the operator says where it listens", async || {
             let log = self.log_text();
@@ -118,7 +116,7 @@ impl Operator {
         format!("http://{}/{page}", self.address().await)
     }
 
-    /// Waits until `/readyz` says yes.
+    /// Waits until `/readyz` reports that it is ready.
     pub async fn ready(&self) {
         let address = self.address().await;
         eventually("/readyz is ok", async || {
@@ -141,12 +139,12 @@ impl Operator {
         (kind, text)
     }
 
-    /// Everything it has logged.
+    /// Everything that it has logged.
     pub fn log_text(&self) -> String {
         String::from_utf8_lossy(&fs::read(&self.log).unwrap_or_default()).into_owned()
     }
 
-    /// The end of its log, for people.
+    /// The end of its log, for failure messages.
     pub fn log_tail(&self) -> String {
         let text = self.log_text();
         let lines: Vec<&str> = text.lines().collect();
@@ -169,7 +167,7 @@ impl Drop for Operator {
 
 fn command(kubeconfig: &Path, filter: &str, name: &OsStr, launch: &Launch) -> Command {
     let ours = env!("CARGO_BIN_EXE_operator-under-test").to_owned();
-    // It dies with the test that started it, also where that one is killed.
+    // The operator dies with the test that started it, even if the test is killed.
     let operator = [
         "/usr/bin/setpriv".to_owned(),
         "--pdeathsig=KILL".to_owned(),
@@ -180,7 +178,7 @@ fn command(kubeconfig: &Path, filter: &str, name: &OsStr, launch: &Launch) -> Co
     command
         .args(&line[1..])
         .args(["run", "--listen", "127.0.0.1:0"])
-        // Nothing of this machine's settings: neither a proxy nor another cluster.
+        // No settings of this machine: neither a proxy nor another cluster.
         .env_clear()
         .env("KUBECONFIG", kubeconfig)
         .env("POD_NAME", name)

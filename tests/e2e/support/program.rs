@@ -1,4 +1,4 @@
-//! Programs of the field that a test starts, and what their modules bring along.
+//! External programs that a test starts, and files of their Go modules.
 
 use super::World;
 use crate::judges;
@@ -10,14 +10,14 @@ use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 use tokio::net::TcpSocket;
 
-/// A running program. Dropping it kills it by its own process id, and so does the end of the thread that started it.
+/// A running program. Its process is killed when this is dropped, or when the thread that started it ends.
 pub struct Program {
     child: Child,
     log: PathBuf,
 }
 
 impl Program {
-    /// Starts it; what it says goes to a file in this folder.
+    /// Starts it; its output goes to a file in this folder.
     pub fn start(
         folder: &Path,
         name: &str,
@@ -30,7 +30,7 @@ impl Program {
         command
             .arg("--pdeathsig=KILL")
             .arg(program)
-            // Nothing of this machine's settings, and nothing left behind on it.
+            // No settings of this machine, and no files left behind on it.
             .env_clear()
             .env("HOME", folder)
             .env("TMPDIR", folder)
@@ -57,26 +57,26 @@ impl Drop for Program {
     }
 }
 
-/// A folder for what programs write. It goes with the test, and with the cluster where the test is killed.
+/// A folder for the files of programs. It is deleted with the test, or with the cluster if the test is killed.
 pub fn folder(world: &World, name: &str) -> TempDir {
     let cluster = world.shared.cluster.directory();
     let mut folder = tempfile::Builder::new();
     folder.prefix(name).tempdir_in(cluster).unwrap()
 }
 
-/// Where its own commands are found first.
+/// A `PATH` that begins with the folder's own commands.
 fn path(folder: &Path) -> String {
     format!("{}:/usr/bin:/bin", folder.join("bin").display())
 }
 
-/// A command for a program that looks it up on its path.
+/// Adds a command for a program that looks it up in `PATH`.
 pub fn on_path(folder: &Path, name: &str, program: impl AsRef<Path>) {
     let bin = folder.join("bin");
     fs::create_dir_all(&bin).unwrap();
     std::os::unix::fs::symlink(program, bin.join(name)).unwrap();
 }
 
-/// A port of this process's until dropped, where a program may listen all the same: see the ports of `devcluster`.
+/// Reserves a port for this process until dropped; a program can nevertheless listen there: see the ports of `devcluster`.
 pub fn port() -> (u16, TcpSocket) {
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_reuseaddr(true).unwrap();
@@ -84,7 +84,7 @@ pub fn port() -> (u16, TcpSocket) {
     (socket.local_addr().unwrap().port(), socket)
 }
 
-/// The files of a module that a folder of `tools/` names: definitions of kinds stand there.
+/// The files of a module that a folder of `tools/` names: they contain custom resource definitions.
 pub fn module(tool: &str, module: &str) -> PathBuf {
     let folder = judges::root().join("tools").join(tool);
     go(&folder, ["mod", "download", module]);

@@ -1,5 +1,6 @@
-//! Two proxies, one before the kube-apiserver and one before the service, that number every request of an operation
-//! together, and can stop a chosen one at a chosen place. All else passes: watches stream, tokens are the operator's own.
+//! Two proxies, one before the kube-apiserver and one before the service. They number every request of an operation in one
+//! sequence, and can stop a chosen request at a chosen place. All other traffic passes: watches stream, and tokens are the
+//! operator's own.
 
 mod line;
 mod point;
@@ -23,30 +24,30 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 pub use trap::{Place, Then, Trap};
 
-/// Larger than anything the operator sends.
+/// Larger than any request of the operator.
 const REQUEST_MAX: usize = 4 << 20;
 
-/// What both proxies know.
+/// The shared state of both proxies.
 #[derive(Default)]
 struct Book {
     counts: HashMap<Kind, usize>,
     points: Vec<Point>,
     mutations: usize,
     trap: Option<Trap>,
-    /// The reply of its request was given: what comes next stands before it.
+    /// The reply to this trap's request was delivered: the next request waits here.
     frozen: Option<Trap>,
-    /// Connections up to this number are those of a process that was killed.
+    /// Connections up to this number belong to a process that was killed.
     dead: u64,
 }
 
-/// What a request meets.
+/// The fate of a request.
 enum Met {
     Nothing,
-    /// Its sender was killed: it never comes through.
+    /// Its sender was killed: the request never gets through.
     Dead,
-    /// It is the one that is waited for.
+    /// The trap waits for this request.
     Trap(Trap),
-    /// It comes after that one's reply.
+    /// The request comes after the reply to the trapped one.
     Frozen(Trap),
 }
 
@@ -72,7 +73,6 @@ impl Book {
     }
 }
 
-/// One of the proxies.
 struct Side {
     behind: String,
     kind_of: fn(&Parts, &[u8]) -> Option<Kind>,
@@ -96,7 +96,7 @@ impl Drop for Recorder {
 }
 
 impl Recorder {
-    /// Starts them: before the apiserver with this address and authority, and before the service.
+    /// Starts them: before the apiserver with this address and certificate authority, and before the service.
     pub async fn start(apiserver: &str, ca_pem: &str, service: &str) -> Self {
         let book = Arc::<Mutex<Book>>::default();
         let builder = || {
@@ -107,7 +107,7 @@ impl Recorder {
         let to_apiserver = Side {
             behind: apiserver.to_owned(),
             kind_of: |parts, body| match parts.uri.query() {
-                // The operator tries what it must be refused.
+                // With these requests the operator only checks that the apiserver refuses them.
                 Some(query) if query.contains("dryRun=") => None,
                 _ => Kind::of_apiserver(&parts.method, parts.uri.path(), body),
             },
@@ -117,7 +117,7 @@ impl Recorder {
         let to_service = Side {
             behind: service.to_owned(),
             kind_of: |parts, _| Kind::of_service(parts.uri.path()),
-            // Each request on a connection of its own, so that none meets one that was just closed.
+            // Each request uses a connection of its own, so that none meets a connection that was just closed.
             client: builder().pool_max_idle_per_host(0).build().unwrap(),
             book: book.clone(),
         };
@@ -133,51 +133,51 @@ impl Recorder {
         }
     }
 
-    /// Where the operator finds the apiserver.
+    /// The proxy's address for the operator's calls to the apiserver.
     pub fn apiserver(&self) -> &str {
         &self.apiserver
     }
 
-    /// Where the operator finds the service.
+    /// The proxy's address for the operator's calls to the service.
     pub fn service(&self) -> &str {
         &self.service
     }
 
-    /// Numbers begin anew.
+    /// Restarts the numbering.
     pub fn begin(&self) {
         let mut book = self.book.lock().unwrap();
         book.counts.clear();
         book.points.clear();
     }
 
-    /// What has come by since the numbers began.
+    /// The requests that have passed since the numbering started.
     pub fn points(&self) -> Vec<Point> {
         self.book.lock().unwrap().points.clone()
     }
 
-    /// How many requests came by, ever, that were to change something.
+    /// How many requests that were meant to change something have ever passed.
     pub fn mutations(&self) -> usize {
         self.book.lock().unwrap().mutations
     }
 
-    /// Stops this request there. One trap at a time.
+    /// Stops this request at this place. Only one trap exists at a time.
     pub fn trap(&self, point: Point, place: Place, then: Then) -> Trap {
         let trap = Trap::new(point, place, then);
         self.book.lock().unwrap().trap = Some(trap.clone());
         trap
     }
 
-    /// The operator was killed: nothing that it has sent and that was not forwarded yet comes through.
+    /// Call this after the operator was killed: its requests that were not forwarded yet never get through.
     pub async fn cut_off(&self) {
         for address in [&self.apiserver, &self.service] {
-            // Connections are taken in their order: once this one is answered, all earlier ones have their number.
+            // Connections are accepted in order: once this one is answered, all earlier ones have their number.
             let client = reqwest::Client::builder().no_proxy().build().unwrap();
             client.get(address).send().await.unwrap();
         }
         self.book.lock().unwrap().dead = self.lines.load(Ordering::SeqCst);
     }
 
-    /// Stops nothing any more.
+    /// Removes the trap.
     pub fn disarm(&self) {
         self.book.lock().unwrap().trap = None;
     }
@@ -192,7 +192,7 @@ async fn serve(side: Side, lines: Arc<AtomicU64>) -> (String, JoinHandle<()>) {
     (address, task)
 }
 
-/// On a task of its own: what is on the wire goes on when its sender gives up.
+/// Runs on a task of its own, so that a request on the wire proceeds after its sender has given up.
 async fn pass(
     State(side): State<Arc<Side>>,
     ConnectInfo(line): ConnectInfo<Line>,
@@ -205,7 +205,7 @@ async fn pass(
 async fn carry(side: Arc<Side>, line: Line, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let Ok(body) = to_bytes(body, REQUEST_MAX).await else {
-        // It was never said to its end.
+        // The request's body is incomplete.
         return ended(&line, Then::End);
     };
     let kind = (side.kind_of)(&parts, &body);
@@ -252,7 +252,7 @@ async fn carry(side: Arc<Side>, line: Line, request: Request) -> Response {
     }
 }
 
-/// An answer that is never given: its first byte ends the connection.
+/// An answer that never arrives: its first byte ends the connection.
 fn ended(line: &Line, how: Then) -> Response {
     if how == Then::Reset {
         line.resets();
@@ -261,7 +261,7 @@ fn ended(line: &Line, how: Then) -> Response {
     reply(StatusCode::OK, &HeaderMap::new(), Body::empty())
 }
 
-/// An answer that tells the trap when it has left; the last of its connection, unless all is to go on.
+/// An answer that notifies the trap once it has left; the last of its connection, unless the trapped request goes on.
 fn last(
     line: &Line,
     status: StatusCode,

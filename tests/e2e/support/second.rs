@@ -8,18 +8,18 @@ use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use kube::Api;
 use serde_json::json;
 
-/// Where the operators' Leases are: where `deploy/` lets them be.
+/// The namespace of the operators' Leases: `deploy/` allows them there.
 const LEASE_NAMESPACE: &str = "cloud-server-system";
 
 impl World {
-    /// Starts a second operator, beside the first, and waits until it is ready. It reaches the apiserver directly, also
-    /// where the first goes through a proxy: what holds up the one does not hold up the other.
+    /// Starts a second operator beside the first, and waits until it is ready. It reaches the apiserver directly, even if the
+    /// first one uses a proxy: delays of the first do not affect the second.
     pub async fn start_standby(&mut self) {
         let lease = self.namespace.clone();
         self.start_second(&lease).await;
     }
 
-    /// Starts a second operator that asks for a Lease of its own, or for none, as the first: both act.
+    /// Starts a second operator with a Lease of its own, or without one if the first has none: both act.
     pub async fn start_rival(&mut self) {
         let lease = format!("{}-rival", self.namespace);
         self.start_second(&lease).await;
@@ -31,7 +31,7 @@ impl World {
         self.standby().ready().await;
     }
 
-    /// Starts the operator behind what listens at this address. Does not wait.
+    /// Starts the operator with the apiserver at this address. Does not wait.
     pub fn start_behind(&mut self, address: &str) {
         let direct = self.directory.path().join("direct");
         let behind = std::fs::read_to_string(direct).unwrap();
@@ -42,27 +42,26 @@ impl World {
         self.operator = Some(operator);
     }
 
-    /// The second operator.
     pub fn standby(&mut self) -> &mut Operator {
         self.standby.as_mut().expect("no standby was started")
     }
 
-    /// The second operator becomes [`World::operator`]; the former one is handed out.
+    /// Makes the second operator [`World::operator`]; returns the former one.
     pub fn promote(&mut self) -> Operator {
         let standby = self.standby.take().expect("no standby was started");
         let former = self.operator.replace(standby);
         former.expect("the operator was not started")
     }
 
-    /// The roles of `deploy/` know one Lease by its name. Many worlds share the operator's namespace, so each has a Lease that
-    /// bears its own name.
+    /// The roles of `deploy/` name one Lease. Many worlds share the operator's namespace, so each has a Lease named after its
+    /// own namespace.
     pub(super) async fn allow_its_leases(&self) {
         self.allow_leases(&self.namespace).await;
         self.allow_leases(&format!("{}-rival", self.namespace))
             .await;
     }
 
-    /// Lets operators have Leases of this name, with and without shards.
+    /// Allows operators Leases of this name, with and without shards.
     pub async fn allow_leases(&self, lease: &str) {
         let name = format!("lease-{lease}");
         let mut leases = vec![lease.to_owned()];
@@ -97,7 +96,7 @@ impl World {
         found.await.unwrap()
     }
 
-    /// The name of the operator that holds the world's Lease; empty while nobody does.
+    /// The name of the operator that holds the world's Lease; empty without a holder.
     pub async fn holder(&self) -> String {
         let spec = self.lease().await.and_then(|lease| lease.spec);
         let holder = spec.and_then(|spec| spec.holder_identity);
@@ -120,7 +119,7 @@ impl World {
         .await
     }
 
-    /// Waits until the operator knows that it is the active one.
+    /// Waits until the operator reports that it is the active one.
     pub async fn until_active(&mut self) {
         let url = self.operator().url("metrics").await;
         eventually("the operator is active", async || {

@@ -1,4 +1,4 @@
-//! How the world of a test is made, and what a test may want otherwise than most.
+//! Builds the world of a test, with options for tests that need something unusual.
 
 use super::again::create;
 use super::cluster::{Shared, shared};
@@ -16,7 +16,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Other paths: the Account's field, the endpoint, where it is served. The create's own path is another's here.
+/// Other paths: the Account's field, the endpoint, the path where it is served. The create's usual path serves another endpoint
+/// here.
 pub(super) const MOVED: [(&str, Endpoint, &str); 15] = [
     ("create", Endpoint::Create, "/v9/make"),
     ("release", Endpoint::Release, "/v9/give-back"),
@@ -35,8 +36,9 @@ pub(super) const MOVED: [(&str, Endpoint, &str); 15] = [
     ("regions", Endpoint::RegionList, "/v9/places"),
 ];
 
-/// Flags of a Lease of [`World::LEASE`]. Shorter ones do not outlive the silences of an apiserver that shares two cores with
-/// fifteen other tests. The grace is longer than the Lease: a call in flight is waited for beyond the Lease's time.
+/// Flags for a Lease of [`World::LEASE`]. A shorter one would not survive the silences of an apiserver that shares two cores
+/// with fifteen other tests. The grace period is longer than the Lease: the operator waits for a call in flight beyond the
+/// Lease's time.
 const SHORT: [&str; 5] = [
     LEASE_NAMESPACE,
     "--leader-elect-lease-duration=30s",
@@ -44,11 +46,11 @@ const SHORT: [&str; 5] = [
     "--leader-elect-retry-period=1s",
     "--grace-seconds=50",
 ];
-/// Flags of a Lease with the times that users have.
+/// Flags for a Lease with the users' default times.
 const LONG: [&str; 1] = [LEASE_NAMESPACE];
 const LEASE_NAMESPACE: &str = "--leader-elect-resource-namespace=cloud-server-system";
 
-/// What a test wants otherwise than most.
+/// The unusual needs of a test.
 pub struct Setup {
     tasks: Duration,
     readings: Readings,
@@ -96,13 +98,13 @@ impl Default for Setup {
 }
 
 impl Setup {
-    /// How long the service's tasks take.
+    /// Duration of the service's tasks.
     pub fn tasks(mut self, millis: u64) -> Self {
         self.tasks = Duration::from_millis(millis);
         self
     }
 
-    /// How the service reads the specification.
+    /// The service's interpretation of the specification.
     pub fn readings(mut self, readings: Readings) -> Self {
         self.readings = readings;
         self
@@ -114,19 +116,19 @@ impl Setup {
         self
     }
 
-    /// The operator reaches the apiserver over a wire on which things go wrong.
+    /// The operator reaches the apiserver over a wire on which faults are injected.
     pub fn wire(mut self) -> Self {
         self.wire = true;
         self
     }
 
-    /// What the operator logs.
+    /// The operator's log filter.
     pub fn filter(mut self, filter: &'static str) -> Self {
         self.filter = filter;
         self
     }
 
-    /// No Account and no Secrets: the test makes them.
+    /// Makes no Account and no Secrets: the test makes them.
     pub fn bare(mut self) -> Self {
         (self.account, self.secrets) = (false, false);
         self
@@ -138,21 +140,21 @@ impl Setup {
         self
     }
 
-    /// The service is at none of the paths that the specification and its field notes name; the Accounts say where.
+    /// The service serves none of the paths in the specification and its field notes; the Accounts configure the paths.
     pub fn moved(mut self) -> Self {
         self.moved = true;
         self
     }
 
-    /// The operators act only while they hold the world's Lease, with the times of [`World::LEASE`]. An operator that the
-    /// apiserver leaves without an answer for 24 seconds ends, as it should, and nobody starts it again but the test. See
+    /// The operators act only while they hold the world's Lease, with the times of [`World::LEASE`]. An operator that gets no
+    /// answer from the apiserver for 24 seconds ends, by design, and only the test starts it again. See
     /// [`World::start_standby`].
     pub fn leases(mut self) -> Self {
         self.leases = Some(&SHORT);
         self
     }
 
-    /// The same with the times that users have: nobody loses such a Lease because the machine is busy.
+    /// The same with the users' default times: no operator loses this Lease because the machine is busy.
     pub fn long_leases(mut self) -> Self {
         self.leases = Some(&LONG);
         self
@@ -164,37 +166,38 @@ impl Setup {
         self
     }
 
-    /// The operator watches another, empty namespace too: see [`World::next_door`].
+    /// The operator also watches another, empty namespace: see [`World::next_door`].
     pub fn neighbour(mut self) -> Self {
         self.neighbour = true;
         self
     }
 
-    /// The operators watch every namespace: for who has the cluster alone.
+    /// The operators watch every namespace: for tests with a cluster of their own.
     pub fn everywhere(mut self) -> Self {
         self.is_everywhere = true;
         self
     }
 
-    /// Not in the control plane that all share.
+    /// Uses this control plane instead of the shared one.
     pub fn cluster(mut self, cluster: Arc<Shared>) -> Self {
         self.cluster = Some(cluster);
         self
     }
 
-    /// The service's identifiers are like no other world's, for commands that look at the Instances of all namespaces.
+    /// The service's identifiers differ from those of every other world, for commands that read the Instances of all
+    /// namespaces.
     pub fn own_ids(mut self) -> Self {
         self.own_ids = true;
         self
     }
 
-    /// The operator is started by the test.
+    /// The test starts the operator itself.
     pub fn without_operator(mut self) -> Self {
         self.operator = false;
         self
     }
 
-    /// Makes it. `name` begins the namespace's name.
+    /// Makes the world. The namespace's name begins with `name`.
     pub async fn begin(self, name: &str) -> World {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let _ = rustls::crypto::ring::default_provider().install_default();

@@ -10,8 +10,8 @@ use serde_json::json;
 use std::collections::BTreeSet;
 
 impl World {
-    /// Makes so many namespaces in each shard, with an Account and its Secrets, which operators watch that are started from
-    /// now on. Gives them, shard by shard.
+    /// Makes this many namespaces in each shard, with an Account and its Secrets. Operators that start afterwards watch them.
+    /// Returns the namespaces, shard by shard.
     pub async fn settle(&mut self, shards: u16, each: usize) -> Vec<Vec<String>> {
         let numbered = (0..).map(|number| format!("{}-{number}", self.namespace));
         let numbered: Vec<String> = numbered.take(1000).collect();
@@ -36,7 +36,7 @@ impl World {
         settled
     }
 
-    /// Goes to a namespace.
+    /// Makes this namespace the current one.
     pub fn enter(&mut self, namespace: &str) {
         namespace.clone_into(&mut self.namespace);
     }

@@ -1,4 +1,4 @@
-//! Many worlds at the same time.
+//! Runs many worlds at the same time.
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -7,7 +7,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::task::{JoinError, JoinSet};
 
-/// Plays each item in a world of its own, so many of them at once, and fails with all that failed.
+/// Runs each item in a world of its own, at most `at_once` of them at a time. Panics with all failures.
 pub async fn side_by_side<T, F>(
     at_once: usize,
     items: impl IntoIterator<Item = T>,
@@ -31,8 +31,8 @@ pub async fn side_by_side<T, F>(
     assert!(failed.is_empty(), "{} failed: {failed:#?}", failed.len());
 }
 
-/// Plays each item in a world of its own, as many at once as there is room, and tells of each, by its key, how it ended:
-/// what it gave, or the words of its panic.
+/// Runs each item in a world of its own, at most as many as `room` permits. Returns the result of each item by its key: its
+/// value, or the words of its panic.
 pub async fn each_side_by_side<K, T, R, F>(
     room: Arc<Semaphore>,
     items: impl IntoIterator<Item = (K, T)>,
@@ -49,7 +49,7 @@ pub async fn each_side_by_side<K, T, R, F>(
         let (room, handle, play) = (room.clone(), Handle::current(), play.clone());
         worlds.spawn(async move {
             let _permit = room.acquire_owned().await;
-            // A thread of its own: a world waits for programs, and its futures need not be sent about.
+            // Each world gets a thread of its own: it blocks on programs, and its futures need not be `Send`.
             let world = tokio::task::spawn_blocking(move || handle.block_on(play(item)));
             (key, world.await.map_err(words))
         });
@@ -60,7 +60,7 @@ pub async fn each_side_by_side<K, T, R, F>(
     }
 }
 
-/// What a panic said.
+/// The message of a panic.
 fn words(error: JoinError) -> String {
     let Ok(panic) = error.try_into_panic() else {
         return "it was cancelled".to_owned();

@@ -1,18 +1,18 @@
-//! How long this machine stood still: a bound on time says nothing while nobody had a processor.
+//! Measures how long this machine stood still: a bound on time proves nothing while the process got no processor.
 
 use std::sync::{Mutex, Once};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Between two ticks.
+/// The time between two ticks.
 const TICK: Duration = Duration::from_millis(20);
-/// A pause that is worth keeping; shorter ones are every scheduler's.
+/// The shortest recorded pause; every scheduler causes shorter ones.
 const WORTH: Duration = Duration::from_millis(100);
 
-/// Begin and end of every pause between two ticks that was longer than it should be.
+/// Start and end of every recorded pause between two ticks.
 static PAUSES: Mutex<Vec<(Instant, Instant)>> = Mutex::new(Vec::new());
 
-/// From now on it is noted when a thread that wants to run every 20 ms does not get to.
+/// Starts to record the times in which a thread that should run every 20 ms does not run.
 pub fn watch_stalls() {
     static BEGUN: Once = Once::new();
     BEGUN.call_once(|| {
@@ -30,12 +30,12 @@ pub fn watch_stalls() {
     });
 }
 
-/// The longest pause that was noted and that touches this time. Needs [`watch_stalls`] before it.
+/// The longest recorded pause that overlaps this period. [`watch_stalls`] must run before the period.
 pub fn longest_stall(from: Instant, to: Instant) -> Duration {
     stalls(from, to).into_iter().max().unwrap_or_default()
 }
 
-/// All pauses that were noted and that touch this time, together. Needs [`watch_stalls`] before it.
+/// The sum of all recorded pauses that overlap this period. [`watch_stalls`] must run before the period.
 pub fn all_stalls(from: Instant, to: Instant) -> Duration {
     stalls(from, to).into_iter().sum()
 }

@@ -1,11 +1,10 @@
-//! Three readings of what the specification leaves open, for bounds that hold under each.
+//! Three interpretations of the open points of the specification, for bounds that hold under each.
 
 use cloud_simulator::Readings;
 use cloud_simulator::readings::{
     FailureShape, HttpStatus, ListRows, ResultWhileProcessing, TaskId,
 };
 
-/// As specified.
 pub fn specified() -> Readings {
     Readings::default()
 }

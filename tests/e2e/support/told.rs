@@ -1,4 +1,4 @@
-//! What was told of an Instance, version by version, and when the write that told it came, by the apiserver's own clock.
+//! Records the versions of an Instance, and when the write of each one arrived, by the apiserver's own clock.
 
 use super::change::Mark;
 use super::cluster::Shared;
@@ -14,14 +14,14 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use tokio::task::JoinHandle;
 
-/// A version, and when the watch showed it.
+/// A version, and when the watch delivered it.
 #[derive(Clone)]
 pub struct Seen {
     pub at: Timestamp,
     pub instance: Instance,
 }
 
-/// What a user asked for and the operator's first word of it, by when the apiserver got each.
+/// The arrival times at the apiserver of a user's edit and of the operator's first reaction to it.
 pub struct Answer {
     pub asked: Timestamp,
     pub at: Timestamp,
@@ -49,7 +49,7 @@ impl Drop for Told {
 }
 
 impl Told {
-    /// Follows one that is there, from now on.
+    /// Follows an existing Instance from here on.
     pub async fn of(world: &World, name: &str) -> Self {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
@@ -79,7 +79,7 @@ impl Told {
         self.seen.lock().unwrap().clone()
     }
 
-    /// Waits until status speaks of the edit that made this generation, which must not be that it is done.
+    /// Waits until status refers to the edit that made this generation; that status must not report the edit as done already.
     pub async fn answered(&self, world: &World, since: &Mark, generation: i64) -> Answer {
         let asked = self.asked(world, since).await;
         let first = |now: &Instance| observed(now) >= Some(generation);
@@ -93,7 +93,7 @@ impl Told {
         Answer { asked, at, reason }
     }
 
-    /// Waits until status says that this generation is Ready; gives when the write that says so came.
+    /// Waits until status reports that this generation is Ready; returns when that write arrived.
     pub async fn done(&self, world: &World, since: &Mark, generation: i64) -> Timestamp {
         let asked = self.asked(world, since).await;
         let ready = |now: &Instance| {
@@ -106,7 +106,7 @@ impl Told {
             .1
     }
 
-    /// When the user's first write since then came.
+    /// The arrival time of the user's first write since then.
     async fn asked(&self, world: &World, since: &Mark) -> Timestamp {
         eventually("the user's write is in the audit log", async || {
             let writes = world.others_writes(&self.name).await.into_iter();
@@ -117,11 +117,11 @@ impl Told {
         .await
     }
 
-    /// Waits for the first version since an edit of which something holds, and gives when its write came.
+    /// Waits for the first version since an edit for which a condition holds, and returns when its write arrived.
     ///
-    /// Nothing joins a line of the log with a version but their order: the nth change of status is the nth write, and came before
-    /// the watch showed what it made. Where many writes came before, one of them may have changed nothing, and the last of all is
-    /// taken: that errs, if at all, on the late side.
+    /// Only their order connects the lines of the log with the versions: the nth change of status is the nth write, which
+    /// arrived before the watch delivered its result. If more writes arrived before, one of them may have changed nothing, and
+    /// the last one of all is taken: the error, if any, makes the answer later.
     async fn first(
         &self,
         world: &World,
@@ -151,7 +151,8 @@ impl Told {
         (seen.instance, at)
     }
 
-    /// The first version of this generation or a later one of which it holds, and how often status had changed by then.
+    /// The first version of this generation or a later one for which `holds` is true, and the number of status changes up to
+    /// then.
     fn nth(&self, generation: i64, holds: &dyn Fn(&Instance) -> bool) -> Option<(usize, Seen)> {
         let versions = self.versions();
         let mut changes = 0;
@@ -159,7 +160,7 @@ impl Told {
             if seen.instance.metadata.generation < Some(generation) {
                 continue;
             }
-            // What the first one had been told was told before anybody followed.
+            // The status of the first version was written before this began to follow.
             let before = &versions[nth.saturating_sub(1)].instance.status;
             changes += usize::from(*before != seen.instance.status);
             if holds(&seen.instance) {
@@ -176,7 +177,7 @@ fn observed(instance: &Instance) -> Option<i64> {
 }
 
 impl World {
-    /// The operator's writes of an Instance's status since then, in their order: those that were not refused.
+    /// The operator's successful writes of an Instance's status since then, in order.
     async fn status_writes(&self, name: &str, since: Timestamp) -> Vec<Entry> {
         let path = self.shared.cluster.audit_log_path().to_owned();
         let namespace = self.namespace.clone();
@@ -197,8 +198,8 @@ impl World {
     }
 }
 
-/// Prints the figures, and asserts that the one in the middle keeps the bound. The machine is shared by many tests: a single one
-/// may be late by the slack.
+/// Prints the figures, and asserts that their median keeps the bound. Many tests share the machine: a single figure may be late
+/// by the slack.
 pub fn within(
     what: &str,
     figures: &[SignedDuration],

@@ -1,22 +1,22 @@
-//! Waiting for conditions, never for time.
+//! Waits for conditions instead of fixed times.
 
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// Long enough for a slow machine that builds other things meanwhile; counts are asserted, times are not.
+/// Long enough for a slow machine with other builds in progress; tests assert counts, not times.
 pub const PATIENCE: Duration = Duration::from_secs(240);
-/// The first look after a look that failed comes this soon.
+/// The pause before the first repeated look.
 const POLL: Duration = Duration::from_millis(50);
-/// What stands for longer than this is seen, also where it goes again.
+/// A state that lasts longer than this is noticed even if it ends again.
 const POLL_MAX: Duration = Duration::from_millis(300);
 
-/// The time to the next look: a fixed share of what was waited already, so that a long wait costs few looks and no look comes
-/// late by much. Many tests share the machine, and most of what they do is to wait.
+/// The time to the next look: a fixed share of the time waited so far, so that a long wait costs few looks and no look is late
+/// by much. Many tests share the machine, and they spend most of their time waiting.
 fn pause(since: Instant) -> Duration {
     (since.elapsed() / 16).clamp(POLL, POLL_MAX)
 }
 
-/// Waits until `look` gives a value. When it never does, says what was waited for and which half was missing last.
+/// Waits until `look` returns a value. If it never does, panics with the description and the last error.
 pub async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Result<T, String>) -> T {
     let since = Instant::now();
     loop {
@@ -32,8 +32,8 @@ pub async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Result<T, 
     }
 }
 
-/// Makes a call again while the apiserver cannot answer it for now: its store is slow, or it has too much to do. What it
-/// answers is given, also where that is a refusal.
+/// Repeats a call while the apiserver cannot answer it for now, because its store is slow or it is overloaded. Returns the
+/// final answer, even if that is a refusal.
 pub async fn insist<T>(
     what: &str,
     mut call: impl AsyncFnMut() -> kube::Result<T>,
@@ -48,8 +48,8 @@ pub async fn insist<T>(
     .await
 }
 
-/// Watches that something stays so for a window. That nothing happens can only be seen by looking for a while: the caller
-/// says why the window is long enough.
+/// Asserts that a condition holds throughout a window. The absence of an event can only be observed over time: the caller
+/// explains why the window is long enough.
 pub async fn stays(
     what: &str,
     window: Duration,
@@ -57,7 +57,7 @@ pub async fn stays(
 ) {
     let end = Instant::now() + window;
     loop {
-        // The last look is one after the window.
+        // The last look comes after the window.
         let is_over = Instant::now() >= end;
         if let Err(why) = holds().await {
             panic!("did not stay so: {what}: {why}");
@@ -69,7 +69,7 @@ pub async fn stays(
     }
 }
 
-/// What our command says where nobody answered in time: it asks once, as its user wants, on a machine that others share.
+/// Messages of our command when it got no answer in time: it asks once, as its user expects, on a machine that others share.
 const FOR_NOW: [&str; 6] = [
     "no answer from the apiserver",
     "could not be reached",
@@ -79,7 +79,7 @@ const FOR_NOW: [&str; 6] = [
     "(re)initializing",
 ];
 
-/// Whether a command of ours that failed would not have on a quieter machine.
+/// Whether a failure of our command is due to a busy machine.
 pub fn is_for_now(words: &str) -> bool {
     FOR_NOW.iter().any(|part| words.contains(part))
 }

@@ -1,8 +1,8 @@
-//! The wire between the operator and the kube-apiserver, and what can go wrong on it. A request is answered by somebody
-//! else, late, never, or after its effect; a watch that is open is cut in the middle of a word, closed, frozen without a
-//! word, told that its version is too old, or shows everything late.
+//! The wire between the operator and the kube-apiserver, with faults. A request is answered by an intermediary, late, never, or
+//! only after its effect; an open watch is cut in the middle of a word, closed, frozen without notice, rejected for an old
+//! version, or delayed as a whole.
 //!
-//! Plain HTTP towards the operator, TLS towards the server. Where a single write is to be stopped at a chosen place, see
+//! Plain HTTP towards the operator, TLS towards the server. To stop a single write at a chosen place, see
 //! [`proxy`](super::proxy).
 
 mod stream;
@@ -25,40 +25,38 @@ use tokio::time::{Instant, sleep};
 
 pub use stream::Blow;
 
-/// Larger than anything the operator sends.
+/// Larger than any request of the operator.
 const REQUEST_MAX: usize = 4 << 20;
 
-/// What is asked for.
+/// The kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// One object.
     Get,
     /// A page of a listing.
     List,
-    /// A watch that begins with what there is.
+    /// A watch that begins with the existing objects.
     Stream,
-    /// A watch of what becomes of it.
+    /// A watch of later changes.
     Watch,
     /// A change.
     Write,
-    /// A change for the sake of its answer alone.
+    /// A change that is sent only for its answer.
     DryRun,
 }
 
 /// A request of the operator.
 #[derive(Clone, Debug)]
 pub struct Asked {
-    /// What.
     pub kind: Kind,
     /// The plural of the objects' kind.
     pub resource: String,
-    /// The object's name; empty where no one object is meant.
+    /// The object's name; empty if the request does not name one.
     pub name: String,
     /// Path and query.
     pub target: String,
-    /// The body.
     pub body: String,
-    /// When it came.
+    /// When it arrived.
     pub at: Instant,
 }
 
@@ -95,30 +93,30 @@ impl Asked {
         }
     }
 
-    /// Whether this is asked of these objects.
+    /// Whether this is a request of this kind for these objects.
     pub fn is(&self, kind: Kind, resource: &str) -> bool {
         self.kind == kind && self.resource == resource
     }
 }
 
-/// What happens to a request.
+/// The treatment of a request.
 #[derive(Clone, Debug)]
 pub enum Act {
-    /// Somebody else answers, and it has no effect.
+    /// An intermediary answers, and the request has no effect.
     Answer(u16),
-    /// The same, and says when to come again.
+    /// The same, with a `Retry-After` header.
     ComeAgain(u16, u64),
-    /// It has its effect, and somebody else answers.
+    /// The request takes effect, and an intermediary answers.
     AnswerAfter(u16),
-    /// It waits.
+    /// The request is delayed.
     Late(Duration),
-    /// It is taken and never answered.
+    /// The request is accepted and never answered.
     Silence,
-    /// A watch that is taken and never tells anything.
+    /// A watch that is accepted and never delivers an event.
     SilentWatch,
-    /// A body that the server gave at another time.
+    /// A body that the server sent at another time.
     Replay(String),
-    /// The pages of a listing are so small.
+    /// The pages of a listing have at most this many objects.
     Pages(u32),
 }
 
@@ -132,7 +130,7 @@ struct Rule {
     met: Arc<AtomicUsize>,
 }
 
-/// A fault that stands until it is healed.
+/// A fault that lasts until it is healed.
 pub struct Fault {
     number: usize,
     met: Arc<AtomicUsize>,
@@ -140,7 +138,7 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// How many requests met it.
+    /// How many requests it affected.
     pub fn met(&self) -> usize {
         self.met.load(Ordering::SeqCst)
     }
@@ -175,7 +173,7 @@ impl Drop for Wire {
 }
 
 impl Wire {
-    /// Lays it to the server with this address and authority.
+    /// Opens a wire to the server with this address and certificate authority.
     pub async fn start(server: &str, ca_pem: &str) -> Self {
         let authority = reqwest::Certificate::from_pem(ca_pem.as_bytes()).unwrap();
         let client = reqwest::Client::builder()
@@ -204,17 +202,17 @@ impl Wire {
         }
     }
 
-    /// Where it begins.
+    /// The address where it listens.
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// Every request that fits meets this, until it is healed. The newest fault comes first.
+    /// Treats every matching request this way until the fault is healed. The newest fault takes precedence.
     pub fn on(&self, fits: impl Fn(&Asked) -> bool + Send + Sync + 'static, act: Act) -> Fault {
         self.times(usize::MAX, fits, act)
     }
 
-    /// The next requests that fit meet this.
+    /// Treats the next matching requests this way.
     pub fn times(
         &self,
         times: usize,
@@ -238,14 +236,14 @@ impl Wire {
         }
     }
 
-    /// Happens to every watch of these objects that is open now, or asked for.
+    /// Hits every watch of these objects that is open or requested now.
     pub fn blow(&self, resource: &str, blow: Blow) {
         self.inner.weather.send_modify(|weather| {
             weather.gusts.push((resource.to_owned(), blow));
         });
     }
 
-    /// From now on watches of these objects show everything so late.
+    /// From here on watches of these objects deliver every event with this delay.
     pub fn delay_watches(&self, resource: &str, late: Duration) {
         self.inner.weather.send_modify(|weather| {
             weather.late.insert(resource.to_owned(), late);
@@ -257,7 +255,7 @@ impl Wire {
         self.inner.asked.lock().unwrap().clone()
     }
 
-    /// How many requests of a kind came since.
+    /// How many requests of a kind arrived since then.
     pub fn count(&self, since: Instant, kind: Kind, resource: &str) -> usize {
         let asked = self.inner.asked.lock().unwrap();
         let new = asked.iter().filter(|asked| asked.at >= since);
@@ -286,7 +284,7 @@ async fn pass(State(wire): State<Arc<Inner>>, request: Request) -> Response {
         .map_or("/", |target| target.as_str())
         .to_owned();
     let asked = Asked::of(&parts.method, &target, &body);
-    // From before anybody can know that it was asked for: what strikes it from then on does not miss it.
+    // This runs before a test can see the request in the list, so that no later blow misses its watch.
     let forecast = Forecast::begin(&wire.weather);
     wire.asked.lock().unwrap().push(asked.clone());
     let act = wire.meet(&asked);
@@ -340,7 +338,7 @@ async fn pass(State(wire): State<Arc<Inner>>, request: Request) -> Response {
     reply(status, &headers, body)
 }
 
-/// What an apiserver, or somebody before it, says in place of an answer.
+/// The answer of an apiserver, or of an intermediary, that refuses a request.
 fn refusal(code: u16, retry_after: Option<u64>) -> Response {
     let body = json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",

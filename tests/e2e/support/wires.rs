@@ -1,4 +1,4 @@
-//! What stands around an operator: wires to what it talks to, a program that becomes it, its environment.
+//! The surroundings of an operator: wires to the servers that it calls, a program that becomes its process, its environment.
 
 use super::cluster::Shared;
 use super::link::Link;
@@ -16,7 +16,7 @@ pub struct Links {
 }
 
 impl Links {
-    /// Lays them, and has the kubeconfig lead there.
+    /// Opens them, and points the kubeconfig at the first.
     pub async fn lay(shared: &Shared, sim: &Simulator, kubeconfig: &mut String) -> Self {
         let far = shared.cluster.url();
         let links = Self {
@@ -36,19 +36,19 @@ impl Setup {
         self
     }
 
-    /// The operator is started by a program that becomes it: its command line follows.
+    /// A program starts the operator and becomes its process: the operator's command line follows.
     pub fn around(mut self, line: &[&str]) -> Self {
         self.launch.around = line.iter().map(ToString::to_string).collect();
         self
     }
 
-    /// Another executable than the one that the tests were built with.
+    /// An executable other than the one that was built with the tests.
     pub fn executable(mut self, path: &str) -> Self {
         self.launch.executable = Some(path.to_owned());
         self
     }
 
-    /// The operator has this in its environment.
+    /// Sets a variable in the operator's environment.
     pub fn environment(mut self, name: &str, value: &str) -> Self {
         let pair = (name.to_owned(), value.to_owned());
         self.launch.environment.push(pair);
@@ -57,12 +57,11 @@ impl Setup {
 }
 
 impl World {
-    /// From now on this executable is started, or the one that the tests were built with.
+    /// From here on starts this executable, or with `None` the one that was built with the tests.
     pub fn executable(&mut self, path: Option<&str>) {
         self.launch.executable = path.map(ToOwned::to_owned);
     }
 
-    /// The wires.
     pub fn links(&self) -> &Links {
         self.links.as_ref().expect("the test did not ask for wires")
     }
@@ -72,12 +71,12 @@ impl World {
         self.shared.cluster.url()
     }
 
-    /// The process of a part of the control plane.
+    /// The process ID of a part of the control plane.
     pub fn process_of(&self, part: Component) -> u32 {
         self.shared.cluster.process_id(part).unwrap()
     }
 
-    /// Where the service is for the operator.
+    /// The service's address for the operator.
     pub fn endpoint(&self) -> String {
         self.links.as_ref().map_or_else(
             || self.sim.url().to_owned(),

@@ -32,10 +32,10 @@ pub fn labels(name: &str) -> Value {
 
 /// A running world.
 pub struct World {
-    // First, so that it ends first.
+    // The first field, so that it is dropped first.
     pub(super) operator: Option<Operator>,
     pub(super) standby: Option<Operator>,
-    /// An administrator.
+    /// A client with an administrator's rights.
     pub client: Client,
     /// The test's own namespace.
     pub namespace: String,
@@ -59,21 +59,21 @@ pub struct World {
     /// The operator is started as its Deployment does it.
     pub(super) is_installed: bool,
     pub(super) starts: usize,
-    /// The control plane. Last: whoever holds it last ends it.
+    /// The control plane. The last field: the last holder of this reference ends the control plane.
     pub shared: Arc<Shared>,
 }
 
 impl World {
-    /// The login password: found anywhere else, it was told.
+    /// The login password: if it appears anywhere else, it has leaked.
     pub const PASSWORD: &'static str = "Canary7pass!word";
-    /// The password that comes after it, likewise.
+    /// The next login password; the same applies.
     pub const NEW_PASSWORD: &'static str = "Second8pass-word";
     /// How long a Lease of [`Setup::leases`] is valid.
     pub const LEASE: Duration = Duration::from_secs(30);
-    /// The service's token, likewise.
+    /// The service's token; the same applies.
     pub const TOKEN: &'static str = "canary-token-5f0e8c2b";
 
-    /// The operator that runs.
+    /// The running operator.
     pub fn operator(&mut self) -> &mut Operator {
         self.operator
             .as_mut()
@@ -101,7 +101,7 @@ impl World {
         self.operator().ready().await;
     }
 
-    /// Address and authority of the apiserver.
+    /// Address and certificate authority of the apiserver.
     pub fn apiserver(&self) -> (&str, &str) {
         (self.shared.cluster.url(), self.shared.cluster.ca_pem())
     }
@@ -140,14 +140,14 @@ impl World {
         Operator::start(&kubeconfig, flags, log, self.filter, &self.launch)
     }
 
-    /// Goes to the other namespace that the operator watches; called again, back.
+    /// Switches to the other namespace that the operator watches; the next call switches back.
     pub fn next_door(&mut self) {
         let other = self.neighbour.as_mut();
         let other = other.expect("the test did not ask for a neighbour");
         std::mem::swap(&mut self.namespace, other);
     }
 
-    /// The environment of every operator that is started from now on.
+    /// Sets a variable in the environment of every operator that starts from here on.
     pub fn environment(&mut self, name: &str, value: &str) {
         let environment = &mut self.launch.environment;
         environment.push((name.to_owned(), value.to_owned()));
@@ -158,8 +158,8 @@ impl World {
         self.operator().kill();
     }
 
-    /// Starts the operator again if it has ended by itself, as Kubernetes does with a container. Only who loses a Lease may
-    /// end.
+    /// Starts the operator again if it has exited, as Kubernetes restarts a container. An operator may end only
+    /// because it lost a Lease.
     pub async fn revive(&mut self) {
         if !self.operator().is_running() {
             assert!(self.leases.is_some(), "the operator ended by itself");
@@ -192,7 +192,7 @@ impl World {
             .map(|page| page.2)
     }
 
-    /// Writes a Secret of one key, or replaces it. One that is called a token consents to its use as one.
+    /// Creates or replaces a Secret with one key. The labels of a Secret whose name ends in `token` allow its use as a token.
     pub async fn secret(&self, name: &str, key: &str, value: &str) {
         let secret: Secret = serde_json::from_value(json!({
             "apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "labels": labels(name)},
@@ -208,7 +208,7 @@ impl World {
         written.await.unwrap();
     }
 
-    /// Writes an Account with the token in Secret `cloud-token`, or replaces it.
+    /// Creates or replaces an Account with the token in Secret `cloud-token`.
     pub async fn account(&self, name: &str, endpoint: &str) {
         let mut account = json!({
             "apiVersion": "cloudserver.dev/v1alpha1",
@@ -218,7 +218,7 @@ impl World {
                 "endpoint": endpoint,
                 "tokenSecretRef": {"name": "cloud-token", "key": "token"},
                 "settleSeconds": 2,
-                // Generous: these tests are not about limits.
+                // These limits are generous: the tests are not about limits.
                 "requests": {"perSecond": 500, "burst": 500, "concurrent": 50},
             },
         });
@@ -274,14 +274,14 @@ impl World {
         events
     }
 
-    /// An Instance as it is now.
+    /// The current version of an Instance.
     pub async fn get(&self, name: &str) -> Instance {
         let instances = self.instances();
         let found = insist("an Instance is read", async || instances.get(name).await);
         found.await.unwrap()
     }
 
-    /// Waits until so many Events of a reason were told: they come after the status that they are about.
+    /// Waits until this many Events with a reason exist: an Event comes after the status that it describes.
     pub async fn told(&self, reason: &str, count: usize) {
         eventually(&format!("{count} Events {reason}"), async || {
             match self.events(reason).await.len() {
@@ -292,7 +292,7 @@ impl World {
         .await;
     }
 
-    /// Waits until an Instance is as asked for.
+    /// Waits until a condition holds for an Instance.
     pub async fn until(
         &self,
         name: &str,
@@ -343,7 +343,7 @@ impl World {
         .await;
     }
 
-    /// The servers of an Instance that exist.
+    /// The existing servers of an Instance.
     pub fn live(&self, instance: &Instance) -> Vec<ServerInfo> {
         let marker = Marker::of_uid(&instance.uid().unwrap());
         self.sim
@@ -366,13 +366,13 @@ impl World {
         live.remove(0)
     }
 
-    /// The end of every test: what holds always is checked once more.
+    /// Ends every test: checks the invariants again.
     pub async fn finish(self) {
         self.assert_never_two();
         self.finish_with_surplus().await;
     }
 
-    /// The same where two servers at once were made by the service, not by us.
+    /// The same for a test in which the service, not the operator, made two servers at once.
     pub async fn finish_with_surplus(self) {
         self.assert_no_secret_told().await;
         self.assert_no_false_alarm().await;

@@ -1,4 +1,4 @@
-//! Connections that can end without another byte, by an orderly end or by a reset, and that tell when a reply has left.
+//! Connections that can end without another byte, in order or by a reset, and that report when a reply has left.
 
 use super::trap::Trap;
 use axum::extract::connect_info::Connected;
@@ -12,7 +12,7 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 
-/// What a connection and the handler of its requests share.
+/// The state that a connection shares with the handler of its requests.
 #[derive(Clone, Default)]
 pub(super) struct Line(Arc<Shared>);
 
@@ -21,27 +21,27 @@ struct Shared {
     number: u64,
     mute: AtomicBool,
     resets: AtomicBool,
-    /// Is told when what was written has left.
+    /// The trap to notify once the written bytes have left.
     told: Mutex<Option<Trap>>,
 }
 
 impl Line {
-    /// Its number, over all that its counter counts.
+    /// Its number, from the counter of all connections.
     pub(super) fn number(&self) -> u64 {
         self.0.number
     }
 
-    /// No further byte is written: the next one to be written ends the connection.
+    /// Stops all writing: the next attempt to write a byte ends the connection.
     pub(super) fn mute(&self) {
         self.0.mute.store(true, Ordering::SeqCst);
     }
 
-    /// It ends by a reset, whenever it ends.
+    /// Whenever the connection ends, it ends by a reset.
     pub(super) fn resets(&self) {
         self.0.resets.store(true, Ordering::SeqCst);
     }
 
-    /// Tells a trap that it was reached, when everything written so far has left.
+    /// Notifies a trap that it was reached, once everything written so far has left.
     pub(super) fn tell(&self, trap: Trap) {
         *self.0.told.lock().unwrap() = Some(trap);
     }
@@ -60,7 +60,7 @@ impl Connected<IncomingStream<'_, Lines>> for Line {
     }
 }
 
-/// A listener for such connections, with the counter that numbers them.
+/// A listener for these connections, with the counter that numbers them.
 pub(super) struct Lines(pub(super) TcpListener, pub(super) Arc<AtomicU64>);
 
 impl Listener for Lines {

@@ -1,21 +1,21 @@
-//! Which request: its kind, and the how manieth of that kind.
+//! Identifies a request by its kind and by its number within that kind.
 
 use axum::http::Method;
 use cloud_simulator::wire::Endpoint;
 use serde_json::Value;
 use std::fmt;
 
-/// What a request that counts is about. Leases, Events, the Account, and reads of the apiserver do not count.
+/// The subject of a request that counts. Leases, Events, the Account, and reads of the apiserver do not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
-    /// Kubernetes: what is about to be called, before it is: of a purchase finalizer and record in one patch, of an
-    /// operation the status, for the version of the Instance that was read.
+    /// Kubernetes: the record of an intended call, before the call: for a purchase, finalizer and record in one patch; for an
+    /// operation, the status, conditional on the version of the Instance that was read.
     Intent,
-    /// Kubernetes: what the service said to it: of a purchase the record, of an operation the status.
+    /// Kubernetes: the record of the service's answer: for a purchase the record, for an operation the status.
     Receipt,
     /// Kubernetes: any other write of an Instance's status.
     Status,
-    /// Kubernetes: the finalizer goes.
+    /// Kubernetes: the removal of the finalizer.
     Finalizer,
     /// Kubernetes: a Secret of the operator's own.
     Secret,
@@ -24,7 +24,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// What a request to the apiserver is.
+    /// The kind of a request to the apiserver.
     pub(super) fn of_apiserver(method: &Method, path: &str, body: &[u8]) -> Option<Self> {
         if matches!(*method, Method::POST | Method::PATCH) && path.contains("/secrets") {
             return Some(Self::Secret);
@@ -58,7 +58,7 @@ impl Kind {
         })
     }
 
-    /// What a request to the service is. Only what an operation asks for counts.
+    /// The kind of a request to the service. Only the calls of an operation count.
     pub(super) fn of_service(path: &str) -> Option<Self> {
         let endpoint = Endpoint::at(path)?;
         let reads = [
@@ -105,9 +105,7 @@ impl fmt::Display for Kind {
 /// One request: the n-th of its kind, counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Point {
-    /// What it is about.
     pub kind: Kind,
-    /// The how manieth.
     pub nth: usize,
 }
 

@@ -1,23 +1,23 @@
-//! A boundary at which a request is stopped, and what becomes of it there.
+//! A boundary at which a request is stopped, and the request's fate there.
 
 use super::Point;
 use std::fmt;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// Where a request is stopped.
+/// The place where a request is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Place {
     /// Before it is forwarded: it has had no effect.
     Before,
-    /// After the answer has come from behind, and before the operator gets it.
+    /// After the proxy has received the answer, and before the operator receives it.
     AfterEffect,
-    /// After the operator was given the answer: no further request that counts gets through.
+    /// After the operator has received the answer: no further request that counts gets through.
     AfterReply,
 }
 
 impl Place {
-    /// All of them, in their order.
+    /// All places in order.
     pub const ALL: [Self; 3] = [Self::Before, Self::AfterEffect, Self::AfterReply];
 }
 
@@ -31,10 +31,10 @@ impl fmt::Display for Place {
     }
 }
 
-/// What becomes of a stopped request when it is let go.
+/// The fate of a stopped request once it is released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Then {
-    /// It goes on as if nothing had been; also when its client has given up meanwhile.
+    /// It continues as if it had not been stopped, even if its client has given up meanwhile.
     GoOn,
     /// Its connection ends in order, without the answer.
     End,
@@ -63,14 +63,14 @@ impl Trap {
         }
     }
 
-    /// Waits until the request stands here; false when it does not come in this time.
+    /// Waits until the request is stopped here; false if it does not arrive within this time.
     pub async fn reached(&self, patience: Duration) -> bool {
         let mut reached = self.reached.subscribe();
         let wait = reached.wait_for(|is| *is);
         matches!(tokio::time::timeout(patience, wait).await, Ok(Ok(_)))
     }
 
-    /// Lets go what is stopped here.
+    /// Releases the request that is stopped here.
     pub fn let_go(&self) {
         self.open.send_replace(true);
     }
@@ -83,10 +83,10 @@ impl Trap {
         self.reached.send_replace(true);
     }
 
-    /// Stands here until it is let go, and tells what then becomes of it.
+    /// Waits until the trap is released, and returns the request's fate.
     pub(super) async fn stand(&self) -> Then {
         let mut open = self.open.subscribe();
-        // The sender lives as long as this.
+        // The sender lives until the trap is dropped.
         let _ = open.wait_for(|is| *is).await;
         self.then
     }

@@ -11,34 +11,34 @@ use tokio::time::{Instant, sleep_until};
 
 /// Half a frame.
 const HALF: &[u8] = br#"{"type":"MODIFIED","object":{"kind":"Inst"#;
-/// What an apiserver says to whoever wants to go on from a version that is compacted away.
+/// The apiserver's event for a client that wants to resume from a compacted version.
 const GONE: &[u8] = br#"{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"too old resource version","reason":"Expired","code":410}}
 "#;
 
-/// What happens to a watch that is open.
+/// A fault of an open watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blow {
     /// The server ends it, as it does when the time is up.
     Close,
     /// The connection is lost in the middle of a frame.
     CutMidFrame,
-    /// Its version is too old: an ERROR event says so.
+    /// Its version is too old: an ERROR event reports that.
     Gone,
-    /// Nothing comes any more, and nobody says so: the other end is gone without a word.
+    /// No more bytes arrive, and the connection stays open: the other end disappeared without notice.
     Freeze,
 }
 
-/// What has happened on the wire so far.
+/// The faults on the wire so far.
 #[derive(Clone, Default)]
 pub(super) struct Weather {
     pub(super) gusts: Vec<(String, Blow)>,
     pub(super) late: HashMap<String, Duration>,
 }
 
-/// The weather from a moment on.
+/// The faults from one moment on.
 pub(super) struct Forecast {
     weather: watch::Receiver<Weather>,
-    /// So many gusts were over.
+    /// The number of faults before that moment.
     over: usize,
 }
 
@@ -49,7 +49,7 @@ impl Forecast {
         Self { weather, over }
     }
 
-    /// Waits until something happens, and says what it does to watches of this resource.
+    /// Waits for the next fault, and returns its effect on watches of this resource.
     async fn strikes(&mut self, resource: &str) -> Result<Option<Blow>> {
         self.weather.changed().await.map_err(Error::other)?;
         let weather = self.weather.borrow_and_update();
@@ -65,7 +65,7 @@ impl Weather {
     }
 }
 
-/// The body of a watch's answer, through whatever happens on the way.
+/// The body of a watch's answer, subject to the faults on the way.
 pub(super) fn relay(
     frames: impl Stream<Item = reqwest::Result<Bytes>> + Send + 'static,
     resource: String,
