@@ -215,8 +215,7 @@ async fn carry_out(
         false => End::Done,
     };
     if end == End::Interrupted {
-        progress
-            .note("the edits stay in the specs, and the operator continues; `wait` waits for them");
+        progress.note("the edits stay in the specs; `wait` waits for them");
     }
     // A rejected edit counts, and a failure during the wait counts more.
     Ok(status(end).max(u8::from(has_failed || progress.is_lost())))
