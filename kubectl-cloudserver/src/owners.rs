@@ -9,7 +9,6 @@ use cloud_server_operator::runtime::KubeError;
 use cloud_server_operator::runtime::kubernetes::call;
 use cloud_server_operator::runtime::watch::ObjectKey;
 use cloud_server_operator::session::Reservations;
-use cloud_server_operator::wiring::enrol;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::ListParams;
@@ -97,7 +96,7 @@ impl Owners {
         let cluster = self.cluster.clone().unwrap_or_default();
         self.reservations = Reservations::new(cluster, |_: Subject| {});
         for object in &self.objects {
-            enrol(&self.reservations, object);
+            self.reservations.enrol(object);
         }
     }
 

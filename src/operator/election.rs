@@ -5,9 +5,9 @@ use crate::program::connection::ConnectionArgs;
 use crate::runtime::chain;
 use crate::runtime::lease::{Contest, Event, Holdings, Lease, Lost, Settings, Won};
 use crate::runtime::{Heartbeats, Shard, Term, kubernetes};
+use crate::wiring::feed::Feed;
 use kube::Api;
 use kube::api::ListParams;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
@@ -182,15 +182,14 @@ pub(super) fn stand_by(
 
 /// Finds out what is newer than our term: an object counts as born in it only if its first version is newer than a listing
 /// that was begun in it. Until that is known, none counts, and buying for it costs a look at the service's listing.
-pub(super) async fn find_births(api: Api<Instance>, born_after: &AtomicU64) {
+pub(super) async fn find_births(api: Api<Instance>, feed: Feed) {
     let one = ListParams::default().limit(1);
     loop {
         let listed = kubernetes::call("list Instances", api.list_metadata(&one)).await;
         match listed {
             Ok(list) => {
                 let version = list.metadata.resource_version.and_then(|v| v.parse().ok());
-                born_after.store(version.unwrap_or(u64::MAX), Ordering::SeqCst);
-                return;
+                return feed.born_after(version.unwrap_or(u64::MAX));
             }
             Err(error) => tracing::warn!(
                 error = chain(&error),

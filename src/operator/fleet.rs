@@ -1,8 +1,6 @@
 //! The watches and queues of one scope.
 
 use super::briefs::{AccountBrief, InstanceBrief};
-use super::changes::Changes;
-use super::referrers::Referrers;
 use super::undecodable;
 use super::wiring::{Parts, Stores};
 use crate::api::names::BINDING;
@@ -10,7 +8,7 @@ use crate::api::{Account, Instance};
 use crate::runtime::Shard;
 use crate::runtime::queue::{self, Requests, Rules};
 use crate::runtime::store::{self, Writer};
-use crate::runtime::watch::{self, Change, Notice, Synced, Watch};
+use crate::runtime::watch::{self, Synced, Watch};
 use crate::runtime::{kubernetes, times, traces};
 use crate::{account, instance};
 use k8s_openapi::api::core::v1::Secret;
@@ -21,7 +19,6 @@ use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 use std::fmt::Debug;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -56,11 +53,8 @@ impl Fleet {
             accounts,
             wake_instance,
             wake_account,
-            by_account: Referrers::default(),
-            by_secret: Referrers::default(),
-            accounts_by_secret: Referrers::default(),
         };
-        let watches = watches(parts, &stores, account_writer, instance_writer, stop);
+        let watches = watches(parts, namespace, account_writer, instance_writer, stop);
         let (synced, watches) = watches
             .map(|(kind, watch)| ((kind, watch.synced), watch.task))
             .into_iter()
@@ -137,12 +131,11 @@ impl Fleet {
 /// Begins the watches of a scope, each named after what it watches.
 fn watches(
     parts: &Parts,
-    stores: &Stores,
+    namespace: Option<&str>,
     mut account_writer: Writer<Account>,
     mut instance_writer: Writer<Instance>,
     stop: &CancellationToken,
 ) -> [(String, Watch); 3] {
-    let namespace = stores.namespace.as_deref();
     let scope = namespace.unwrap_or("all namespaces");
     let kinds = ["Secrets", "Accounts", "Instances"].map(|kind| format!("{kind} of {scope}"));
     let heartbeats = kinds.each_ref().map(|kind| {
@@ -156,6 +149,8 @@ fn watches(
     let [secret_heartbeat, account_heartbeat, instance_heartbeat] = heartbeats;
     let [secrets, accounts, instances] = kinds;
     let (metrics, shard) = (&parts.metrics, parts.shard);
+    let feeds = [(); 3].map(|()| parts.feed.clone());
+    let [secret_feed, account_feed, instance_feed] = feeds;
     let secret_watch = watch::spawn(
         watch::Subject {
             api: api::<PartialObjectMeta<Secret>>(&secret_client, namespace),
@@ -166,7 +161,7 @@ fn watches(
         |_, _, _| {},
         metrics.clone(),
         secret_heartbeat,
-        told_of_secret(parts, stores),
+        move |notice| secret_feed.secret(&notice),
         stop.clone(),
     );
     let account_watch = watch::spawn(
@@ -177,22 +172,16 @@ fn watches(
             annotations: &[],
         },
         {
-            let (sessions, stores) = (parts.accounts.sessions.clone(), stores.clone());
+            let feed = account_feed.clone();
             move |event, key, _| {
-                if let Some(account) = shown(event) {
-                    // Of another shard's it is kept where its service is.
-                    if !shard.owns(&key.namespace) {
-                        sessions.see_elsewhere(key, endpoint(account));
-                        return;
-                    }
-                    stores.account_refers(key, account);
+                if shown(event).is_none_or(|account| feed.account_shown(key, account)) {
+                    account_writer.take(event, key);
                 }
-                account_writer.take(event, key);
             }
         },
         metrics.clone(),
         account_heartbeat,
-        told_of_account(parts, stores),
+        move |notice| account_feed.account(&notice),
         stop.clone(),
     );
     let instance_watch = watch::spawn(
@@ -203,24 +192,16 @@ fn watches(
             annotations: &[BINDING],
         },
         {
-            let reservations = parts.accounts.sessions.reservations().clone();
-            let stores = stores.clone();
+            let feed = instance_feed.clone();
             move |event, key, uid| {
-                if let Some(instance) = shown(event) {
-                    // Also one of another shard: no server may be taken over by two. What of it cannot be read counts by its
-                    // record.
-                    crate::wiring::enrol_as(&reservations, (key.clone(), uid.clone()), instance);
-                    if !shard.owns(&key.namespace) {
-                        return;
-                    }
-                    stores.instance_refers(key, instance);
+                if shown(event).is_none_or(|instance| feed.instance_shown(key, uid, instance)) {
+                    instance_writer.take(event, key);
                 }
-                instance_writer.take(event, key);
             }
         },
         metrics.clone(),
         instance_heartbeat,
-        told_of_instance(parts, stores),
+        move |notice| instance_feed.instance(&notice),
         stop.clone(),
     );
     [
@@ -238,15 +219,7 @@ fn shown<K>(event: &Event<K>) -> Option<&K> {
     }
 }
 
-fn endpoint(account: &DeserializeGuard<Account>) -> Option<&str> {
-    let account = account.0.as_ref().ok()?;
-    Some(&account.spec.endpoint)
-}
-
-async fn account_turn(
-    context: account::Context,
-    object: Arc<DeserializeGuard<Account>>,
-) -> Duration {
+async fn account_turn(context: account::Context, object: Arc<DeserializeGuard<Account>>) -> Duration {
     let span = span::<Account>(&*object);
     let turn = async {
         match &object.0 {
@@ -296,84 +269,6 @@ where
         || Api::all(client.clone()),
         |namespace| Api::namespaced(client.clone(), namespace),
     )
-}
-
-fn told_of_secret(parts: &Parts, stores: &Stores) -> impl FnMut(Notice) + Send + use<> {
-    let (secrets, stores) = (parts.secrets.clone(), stores.clone());
-    move |notice| {
-        if secrets.note(&notice) {
-            stores.secret_changed(&notice.key);
-        }
-    }
-}
-
-fn told_of_account(parts: &Parts, stores: &Stores) -> impl FnMut(Notice) + Send + use<> {
-    let (sessions, memories, stores) = (
-        parts.accounts.sessions.clone(),
-        parts.accounts.memories.clone(),
-        stores.clone(),
-    );
-    let wake_instances = parts.accounts.wake_instances.clone();
-    let mut changes = Changes::default();
-    let shard = parts.shard;
-    move |notice| {
-        if !shard.owns(&notice.key.namespace) {
-            if notice.change == Change::Gone {
-                sessions.see_elsewhere(&notice.key, None);
-            }
-            return;
-        }
-        let priority = changes.priority(&notice);
-        if notice.change == Change::Gone {
-            stores.account_went(&notice.key);
-            sessions.depart(&notice.key);
-            memories.forget(&notice.key);
-            wake_instances(&notice.key);
-        } else {
-            sessions.announce(&notice.key);
-            stores.wake_account.wake_as(&notice.key, priority);
-        }
-    }
-}
-
-fn told_of_instance(parts: &Parts, stores: &Stores) -> impl FnMut(Notice) + Send + use<> {
-    let (sessions, memories, stores) = (
-        parts.accounts.sessions.clone(),
-        parts.instances.memories.clone(),
-        stores.clone(),
-    );
-    let context = parts.instances.clone();
-    let highest = parts.instances.highest_version.clone();
-    let born_after = parts.born_after.clone();
-    let shard = parts.shard;
-    let mut changes = Changes::default();
-    move |notice| {
-        let version = notice.version.parse().unwrap_or_default();
-        highest.fetch_max(version, Ordering::SeqCst);
-        if !shard.owns(&notice.key.namespace) {
-            if notice.change == Change::Gone {
-                sessions.reservations().gone_elsewhere(&notice.uid);
-            }
-            return;
-        }
-        let priority = changes.priority(&notice);
-        if notice.change == Change::Gone {
-            instance::orphan::gone(&context, &notice.key, &notice.uid);
-            sessions.leave(&notice.uid);
-            sessions.reservations().gone(&notice.uid);
-            stores.instance_went(&notice.key);
-        } else {
-            // The first that is told of an object is its creation, unless a listing told it.
-            let is_newborn =
-                notice.change == Change::Applied && version > born_after.load(Ordering::SeqCst);
-            memories.saw(notice.uid.clone(), &notice.key, is_newborn);
-            memories.shown(&notice.uid, version);
-            if let Some(generation) = notice.generation {
-                memories.shown_spec(&notice.uid, generation);
-            }
-            stores.wake_instance.wake_as(&notice.key, priority);
-        }
-    }
 }
 
 /// The size of pages, for an apiserver that does not stream the initial list.

@@ -131,9 +131,8 @@ pub(super) async fn keep(
 /// Drops account sessions of Accounts that are gone and that no Instance refers to any more.
 fn sweep(parts: &Parts) {
     let sessions = &parts.accounts.sessions;
-    let is_referred = |account: &ObjectKey| {
-        let mut scopes = parts.stores.get().into_iter().flatten();
-        scopes.any(|scope| scope.by_account.is_referred(account))
+    let is_needed = |account: &ObjectKey| {
+        parts.feed.is_referred(account) || sessions.reservations().needs(account)
     };
-    sessions.sweep(|account| is_referred(account) || sessions.reservations().needs(account));
+    sessions.sweep(is_needed);
 }

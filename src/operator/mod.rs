@@ -2,7 +2,6 @@
 
 mod args;
 mod briefs;
-mod changes;
 mod elect;
 mod election;
 mod fleet;
@@ -11,7 +10,6 @@ mod log;
 mod memory;
 mod metrics;
 mod moved;
-mod referrers;
 mod run;
 mod shards;
 mod survey;

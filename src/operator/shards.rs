@@ -281,16 +281,13 @@ fn trial(parts: &Parts, fleets: &[Fleet]) -> Trial {
 
 /// What this process saw while it stood by is not its own: see [`election::find_births`].
 fn begin_term(parts: &Parts, fleets: &[Fleet]) -> AbortOnDropHandle<()> {
-    parts.instances.memories.begin_term();
-    parts.instances.sessions.begin_term();
+    parts.feed.begin_term();
     let namespace = fleets
         .first()
         .and_then(|fleet| fleet.stores.namespace.clone());
     let api = fleet::api::<Instance>(&parts.client, namespace.as_deref());
-    let born_after = parts.born_after.clone();
-    AbortOnDropHandle::new(tokio::spawn(async move {
-        election::find_births(api, &born_after).await;
-    }))
+    let feed = parts.feed.clone();
+    AbortOnDropHandle::new(tokio::spawn(election::find_births(api, feed)))
 }
 
 /// The namespaces to watch; a single "all" when none is named.

@@ -12,12 +12,14 @@ mod places;
 mod queue;
 
 use crate::api::names::BINDING;
-use crate::api::{Marker, PurchaseRecord, Speaks};
+use crate::api::{Instance, Marker, PurchaseRecord, Speaks};
 use crate::cloud::ServerId;
 use crate::inventory::Subject;
+use kube::core::DeserializeGuard;
 use crate::runtime::strings::shared;
 use crate::runtime::watch::ObjectKey;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -68,20 +70,24 @@ impl Reservations {
         }))
     }
 
-    /// The watch shows an Instance: its metadata, and the Account in its spec and the server's identifier in its status if they
-    /// can be parsed.
-    pub fn note(&self, meta: &ObjectMeta, account: Option<&str>, status_id: Option<&str>) {
-        let subject = meta.uid.as_deref().unwrap_or_default().into();
-        self.note_as(
-            (ObjectKey::of_meta(meta), subject),
-            meta,
-            account,
-            status_id,
-        );
+    /// Takes in an Instance that was listed.
+    pub fn enrol(&self, object: &DeserializeGuard<Instance>) {
+        let meta = object.meta();
+        let uid = meta.uid.as_deref().unwrap_or_default().into();
+        self.shown(&ObjectKey::of_meta(meta), &uid, object);
     }
 
-    /// Like `note`, for callers that already hold key and UID.
-    pub fn note_as(
+    /// A watch shows an Instance. Of an object that does not decode, the record counts all the same.
+    pub fn shown(&self, key: &ObjectKey, uid: &Subject, object: &DeserializeGuard<Instance>) {
+        let instance = object.0.as_ref().ok();
+        let account = instance.map(|instance| instance.spec.account_ref.name.as_str());
+        let status = instance.and_then(|instance| instance.status.as_ref());
+        let id = status.and_then(|status| status.id.as_deref());
+        self.note((key.clone(), uid.clone()), object.meta(), account, id);
+    }
+
+    /// The same from the parts of an object: its metadata, the Account of its spec, and the server of its status.
+    fn note(
         &self,
         (key, subject): (ObjectKey, Subject),
         meta: &ObjectMeta,

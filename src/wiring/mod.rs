@@ -1,10 +1,9 @@
-//! How the reconcilers of one shard hang together: what they share, and how one thing wakes another. The program has it over
-//! the stores of its watches, the closed loop of the tests over its own.
+//! Builds the contexts of both reconcilers, and connects watch events, listings and reconciles: which of them wakes which object.
+//! The program and the closed loop of the tests both use it, each with its own stores and queues.
 
-mod enrol;
-
-pub use enrol::enrol;
-pub(crate) use enrol::enrol_as;
+mod changes;
+pub mod feed;
+mod referrers;
 
 use crate::cloud::{Doubt, Http};
 use crate::instance::facts::Facts;
@@ -16,21 +15,24 @@ use crate::runtime::watch::ObjectKey;
 use crate::runtime::{Metrics, Rights, Shard, Term};
 use crate::session::{SecretVersions, Sessions};
 use crate::{account, instance};
+use feed::{Feed, References};
 use kube::Client;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use tokio_util::sync::CancellationToken;
 
-/// The objects as the watches of a shard show them, and its queues.
-pub trait Objects: Clone + Send + Sync + 'static {
-    /// Asks for a reconcile of an Instance; without a priority the object itself says how urgent it is.
+/// The stores and queues of a process.
+pub trait Objects: Send + Sync + 'static {
+    /// Requests a reconcile of an Instance. Without a priority the state of the object decides.
     fn wake_instance(&self, key: &ObjectKey, priority: Option<Priority>);
-    /// Asks for a reconcile of an Account.
-    fn wake_account(&self, key: &ObjectKey);
-    /// Asks for a reconcile of each Instance that refers to an Account.
-    fn wake_instances_of(&self, account: &ObjectKey);
-    /// An Instance as the watch shows it now.
+    /// Requests a reconcile of an Account. Without a priority the state of the object decides.
+    fn wake_account(&self, key: &ObjectKey, priority: Option<Priority>);
+    /// An Instance as the store holds it now.
     fn facts(&self, key: &ObjectKey, cluster: &str) -> Option<Facts>;
+    /// Whether the store holds an Instance of this name.
+    fn has_instance(&self, key: &ObjectKey) -> bool;
+    /// Whether the store holds an Account of this name.
+    fn has_account(&self, key: &ObjectKey) -> bool;
 }
 
 /// What a process has for a shard, or for the whole, before it has read anything.
@@ -55,11 +57,13 @@ pub struct Process {
 pub struct Contexts {
     pub instances: instance::context::Context,
     pub accounts: account::Context,
+    /// The handlers of watch events.
+    pub feed: Feed,
 }
 
 impl Contexts {
     /// Everything wired, and nothing known yet.
-    pub fn new(process: Process, objects: &impl Objects, stop: &CancellationToken) -> Self {
+    pub fn new(process: Process, objects: &Arc<dyn Objects>, stop: &CancellationToken) -> Self {
         let Process {
             client,
             cluster,
@@ -84,53 +88,68 @@ impl Contexts {
             let (objects, memories) = (objects.clone(), account_memories.clone());
             move |key: &ObjectKey, doubt| {
                 memories.doubt(key, doubt);
-                objects.wake_account(key);
+                objects.wake_account(key, None);
             }
         };
         sessions.on_doubt(look_at_account.clone());
         let doubt_account = move |key: &ObjectKey| look_at_account(key, Doubt::Credentials);
+        let references = References::default();
         let wake_instances = {
-            let objects = objects.clone();
-            move |account: &ObjectKey| objects.wake_instances_of(account)
+            let (objects, instances) = (objects.clone(), references.instances_by_account.clone());
+            move |account: &ObjectKey| {
+                for key in instances.of(account) {
+                    objects.wake_instance(&key, None);
+                }
+            }
         };
         let latest = {
             let (objects, cluster) = (objects.clone(), cluster.clone());
             move |key: &ObjectKey| objects.facts(key, &cluster)
         };
         let (secrets, rights) = (SecretVersions::default(), Rights::default());
+        let instances = instance::context::Context {
+            client: client.clone(),
+            sessions: sessions.clone(),
+            secrets: secrets.clone(),
+            settings: instance::context::Settings { cluster },
+            memories,
+            events: events.clone(),
+            metrics: metrics.clone(),
+            term: term.clone(),
+            rights: rights.clone(),
+            highest_version: Arc::new(AtomicU64::new(0)),
+            latest: Arc::new(latest),
+            doubt_account: Arc::new(doubt_account),
+        };
+        let accounts = account::Context {
+            client,
+            sessions,
+            secrets,
+            events,
+            metrics,
+            term,
+            rights,
+            memories: account_memories,
+            wake_instances: Arc::new(wake_instances),
+        };
+        let feed = Feed::new(
+            instances.clone(),
+            accounts.clone(),
+            objects.clone(),
+            shard,
+            references,
+        );
         Self {
-            instances: instance::context::Context {
-                client: client.clone(),
-                sessions: sessions.clone(),
-                secrets: secrets.clone(),
-                settings: instance::context::Settings { cluster },
-                memories,
-                events: events.clone(),
-                metrics: metrics.clone(),
-                term: term.clone(),
-                rights: rights.clone(),
-                highest_version: Arc::new(AtomicU64::new(0)),
-                latest: Arc::new(latest),
-                doubt_account: Arc::new(doubt_account),
-            },
-            accounts: account::Context {
-                client,
-                sessions,
-                secrets,
-                events,
-                metrics,
-                term,
-                rights,
-                memories: account_memories,
-                wake_instances: Arc::new(wake_instances),
-            },
+            instances,
+            accounts,
+            feed,
         }
     }
 }
 
-/// What came of a listing wakes the Instance.
+/// A listing that shows a change wakes the Instance.
 fn wake(
-    objects: &impl Objects,
+    objects: &Arc<dyn Objects>,
     memories: &Memories,
 ) -> impl Fn(Subject, Option<Priority>) + Send + Sync + 'static {
     let (objects, memories) = (objects.clone(), memories.clone());

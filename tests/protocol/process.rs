@@ -1,7 +1,7 @@
 //! One process of the operator: its real turns, listings and memories, on watches that may be late. Its turns are handed out by
 //! the schedule of the real queues.
 //!
-//! [`wiring`] is how its parts hang together, [`hearing`] what its watches tell it.
+//! [`wiring`] builds its parts, [`hearing`] feeds watch events to them.
 
 mod hearing;
 mod wiring;
@@ -14,19 +14,20 @@ use cloud_server_operator::instance::memory::kinds::Doubts;
 use cloud_server_operator::runtime::queue::schedule::Schedule;
 use cloud_server_operator::runtime::queue::{Flow, Priority, RECONCILE_LIMIT};
 use cloud_server_operator::runtime::{Shard, Term};
-use cloud_server_operator::session::SecretVersions;
+use cloud_server_operator::wiring::feed::Feed;
 use cloud_server_operator::{account, instance};
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
+use wiring::Heard;
 
 /// What a turn is about.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -43,7 +44,8 @@ pub struct Process {
     stop: CancellationToken,
     inbox: Arc<Inbox>,
     memories: instance::memory::all::Memories,
-    born_after: Arc<AtomicU64>,
+    feed: Feed,
+    leads: AtomicBool,
     is_ending: AtomicBool,
     exit: Arc<Exit>,
     task: JoinHandle<()>,
@@ -74,12 +76,10 @@ impl Process {
     pub fn start(universe: &Shared, seed: u64, shard: Shard) -> Self {
         let (term, stop) = (Term::awaited(), CancellationToken::new());
         let link = Link::new(universe, seed, &term, shard);
-        // What stands by has given birth to nothing yet.
-        let born_after = Arc::new(AtomicU64::new(u64::MAX));
         let inbox = Arc::<Inbox>::default();
         let listed = universe.lock().kube.listing();
-        let running = Running::new(&link, &term, &stop, &born_after);
-        let memories = running.instances.memories.clone();
+        let running = Running::new(&link, &term, &stop);
+        let (memories, feed) = (running.instances.memories.clone(), running.feed.clone());
         let exit = Arc::<Exit>::default();
         let task = tokio::spawn(running.live(listed, inbox.clone(), link.clone(), exit.clone()));
         Self {
@@ -88,7 +88,8 @@ impl Process {
             stop,
             inbox,
             memories,
-            born_after,
+            feed,
+            leads: AtomicBool::new(false),
             is_ending: AtomicBool::new(false),
             exit,
             task,
@@ -97,8 +98,9 @@ impl Process {
 
     /// From here on it takes turns, and an object newer than this version was born in its term.
     pub fn lead(&self, version: u64) {
-        self.memories.begin_term();
-        self.born_after.store(version, Ordering::SeqCst);
+        self.feed.begin_term();
+        self.feed.born_after(version);
+        self.leads.store(true, Ordering::SeqCst);
         // It is ended by the harness, as a Lease is lost.
         let _ = self.term.lasts_until(Instant::now() + FOR_LIFE);
         self.inbox.arrived.notify_one();
@@ -106,7 +108,7 @@ impl Process {
 
     /// Whether it takes turns, or did until its term was over.
     pub fn leads(&self) -> bool {
-        self.born_after.load(Ordering::SeqCst) != u64::MAX
+        self.leads.load(Ordering::SeqCst)
     }
 
     /// Ends its term: no mutating call begins any more.
@@ -236,25 +238,25 @@ impl Schedules {
     }
 }
 
-/// The Instances that a process knows, for whoever wakes those of an Account.
-type Known = BTreeMap<String, Arc<Instance>>;
+/// The objects that a process knows, by name.
+#[derive(Default)]
+struct Known {
+    instances: BTreeMap<String, Arc<Instance>>,
+    accounts: BTreeMap<String, Arc<Account>>,
+}
 
 /// The inside of a process.
 struct Running {
     instances: instance::context::Context,
     accounts: account::Context,
-    secrets: SecretVersions,
+    feed: Feed,
     link: Link,
-    due: Due,
+    heard: Heard,
     term: Term,
-    born_after: Arc<AtomicU64>,
-    known_instances: BTreeMap<String, Arc<Instance>>,
-    known_accounts: BTreeMap<String, Arc<Account>>,
-    known: Arc<Mutex<Known>>,
 }
 
 impl Running {
-    async fn live(mut self, listed: Vec<Change>, inbox: Arc<Inbox>, link: Link, exit: Arc<Exit>) {
+    async fn live(self, listed: Vec<Change>, inbox: Arc<Inbox>, link: Link, exit: Arc<Exit>) {
         for change in listed {
             self.hear(change);
         }
@@ -302,7 +304,7 @@ impl Running {
                     schedules.of(&who).end(&who, Instant::now(), again);
                 }
                 () = inbox.arrived.notified() => {}
-                () = self.due.woken.notified() => {}
+                () = self.heard.due.woken.notified() => {}
                 () = timer => {}
             }
         }
@@ -315,7 +317,7 @@ impl Running {
         schedules: &mut Schedules,
         now: Instant,
     ) -> Option<Instant> {
-        for (who, priority) in self.due.lock().drain(..) {
+        for (who, priority) in self.heard.due.lock().drain(..) {
             schedules.of(&who).wake(&who, now, priority);
         }
         if !self.term.holds() {
@@ -342,8 +344,8 @@ impl Running {
 
     fn describe(&self, who: &Who) -> Option<(Flow, Priority)> {
         match who {
-            Who::Account(name) => Some(account::flow(self.known_accounts.get(name)?)),
-            Who::Instance(name) => Some(instance::flow(self.known_instances.get(name)?)),
+            Who::Account(name) => Some(account::flow(self.known().accounts.get(name)?)),
+            Who::Instance(name) => Some(instance::flow(self.known().instances.get(name)?)),
         }
     }
 
@@ -353,7 +355,7 @@ impl Running {
             Who::Account(name) => {
                 let (context, object) = (
                     self.accounts.clone(),
-                    self.known_accounts.get(name)?.clone(),
+                    self.known().accounts.get(name)?.clone(),
                 );
                 Some(Box::pin(async move {
                     let turn = account::reconcile(&context, &object);
@@ -368,7 +370,7 @@ impl Running {
             Who::Instance(name) => {
                 let (context, object) = (
                     self.instances.clone(),
-                    self.known_instances.get(name)?.clone(),
+                    self.known().instances.get(name)?.clone(),
                 );
                 self.link.begins_turn(name);
                 Some(Box::pin(async move {

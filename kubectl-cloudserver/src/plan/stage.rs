@@ -21,7 +21,6 @@ use cloud_server_operator::runtime::{KubeError, Metrics, Rights, Shard, Term};
 use cloud_server_operator::session::{
     MadeFrom, Problem, ReconcileGuard, SecretVersions, Sessions, Standing,
 };
-use cloud_server_operator::wiring::enrol;
 use k8s_openapi::api::core::v1::Secret;
 use kube::core::DeserializeGuard;
 use kube::{Api, ResourceExt};
@@ -160,11 +159,11 @@ impl Stage {
             let services: Vec<&str> = self.services.iter().map(String::as_str).collect();
             owners.keep(&services);
             for object in owners.objects() {
-                enrol(&reservations, object);
+                reservations.enrol(object);
             }
         }
         for taken in all {
-            enrol(&reservations, &DeserializeGuard(Ok(taken.object.clone())));
+            reservations.enrol(&DeserializeGuard(Ok(taken.object.clone())));
             let uid = taken.object.uid().unwrap_or_default();
             self.reconciles.push(reservations.reconcile(&uid));
         }

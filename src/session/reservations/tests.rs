@@ -77,8 +77,18 @@ fn reservations() -> (Reservations, Arc<Mutex<Vec<String>>>) {
     (reservations, woken)
 }
 
+fn note(
+    reservations: &Reservations,
+    meta: &ObjectMeta,
+    account: Option<&str>,
+    status_id: Option<&str>,
+) {
+    let uid = meta.uid.as_deref().unwrap().into();
+    reservations.note((ObjectKey::of_meta(meta), uid), meta, account, status_id);
+}
+
 fn sees(reservations: &Reservations, name: &str, record: Option<Option<&str>>) {
-    reservations.note(&meta(name, record), Some("default"), None);
+    note(reservations, &meta(name, record), Some("default"), None);
 }
 
 #[test]
@@ -133,7 +143,7 @@ fn created(reservations: &Reservations, name: &str, second: i64) {
     let mut meta = meta(name, None);
     let at = Timestamp::from_second(second).unwrap();
     meta.creation_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(at));
-    reservations.note(&meta, Some("default"), None);
+    note(&reservations, &meta, Some("default"), None);
 }
 
 #[test]
@@ -210,7 +220,12 @@ fn who_was_before_a_restart_counts_from_what_the_watch_shows() {
     sees(&reservations, "announced", Some(None));
     sees(&reservations, "new", None);
     // The record was lost, and status names the server.
-    reservations.note(&meta("lost", None), Some("default"), Some("ecs-2"));
+    note(
+        &reservations,
+        &meta("lost", None),
+        Some("default"),
+        Some("ecs-2"),
+    );
     let now = Instant::now();
     assert_eq!(
         reservations.take("new", &account(), most(3), now),
@@ -365,7 +380,12 @@ fn of_two_that_would_take_over_one_server_one_gets_it_and_what_somebody_has_nobo
 fn of_two_records_of_one_server_exactly_one_steps_back_and_never_the_one_that_bought_it() {
     let (reservations, _) = reservations();
     for name in ["b", "c"] {
-        reservations.note(&meta_of(name, Some(Some("ecs-1")), true), None, None);
+        note(
+            &reservations,
+            &meta_of(name, Some(Some("ecs-1")), true),
+            None,
+            None,
+        );
     }
     let rival =
         |name: &str, id: &str| reservations.rival(name, &ServerId::from(id), |_| Backing::Known);
@@ -381,7 +401,12 @@ fn a_record_that_nothing_backs_takes_no_server_from_anybody() {
     let (reservations, _) = reservations();
     let id = ServerId::from("ecs-1");
     sees(&reservations, "forged", Some(Some("ecs-1")));
-    reservations.note(&meta_of("a", Some(Some("ecs-1")), true), None, None);
+    note(
+        &reservations,
+        &meta_of("a", Some(Some("ecs-1")), true),
+        None,
+        None,
+    );
     sees(&reservations, "b", None);
     let backed = |by: Backing| {
         let backing = move |say: &Say<'_>| {

@@ -1,139 +1,99 @@
-//! What the watches of a process tell it.
+//! Turns the changes of the apiserver in memory into watch events, and gives them to the operator's own handlers.
 
-use super::{Known, Running, Who};
+use super::Running;
 use crate::apiserver::{ACCOUNTS, Change, INSTANCES, SECRETS, place};
 use cloud_server_operator::api::{Account, Instance};
-use cloud_server_operator::inventory::Subject;
-use cloud_server_operator::runtime::queue::Priority;
+use kube::core::DeserializeGuard;
 use cloud_server_operator::runtime::watch::{Change as Sort, Notice};
+use kube::Resource;
 use kube::api::ObjectMeta;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 impl Running {
-    /// A watch, or the listing that it begins with, tells of an object.
-    pub(super) fn hear(&mut self, change: Change) {
-        let (kind, name) = change.key.clone();
-        let sort = match (&change.object, change.is_listed) {
-            (None, _) => Sort::Gone,
-            (Some(_), true) => Sort::Listed,
-            (Some(_), false) => Sort::Applied,
-        };
-        let (namespace, called) = place(&name);
-        let mut meta = ObjectMeta {
-            name: Some(called.to_owned()),
-            namespace: Some(namespace.to_owned()),
-            ..ObjectMeta::default()
-        };
-        if let Some(object) = &change.object {
-            meta = serde_json::from_value(object["metadata"].clone()).unwrap();
-        }
-        meta.uid = Some(change.uid);
-        let notice = Notice::of(&meta, sort);
-        if !self.link.shard().owns(&notice.key.namespace) {
-            self.hear_of_elsewhere(kind, change.object, &notice);
-            return;
-        }
+    /// Handles one change of one object, which a watch or its initial list shows.
+    pub(super) fn hear(&self, change: Change) {
+        let (kind, name) = change.key;
+        let notice = notice(&name, change.uid, change.object.as_ref(), change.is_listed);
         match kind {
-            INSTANCES => self.hear_of_instance(name, change.object, &notice),
-            ACCOUNTS => self.hear_of_account(name, change.object, &notice),
-            SECRETS if self.secrets.note(&notice) => {
-                let change = Some(Priority::Change);
-                let near = |other: &&String| place(other).0 == place(&name).0;
-                for name in self.known_accounts.keys().filter(near) {
-                    self.due.now(Who::Account(name.clone()), change);
-                }
-                for name in self.known_instances.keys().filter(near) {
-                    self.due.now(Who::Instance(name.clone()), change);
-                }
+            INSTANCES => {
+                let object = change.object.map(guarded);
+                self.hear_of_instance(name, object, &notice);
             }
+            ACCOUNTS => {
+                let object = change.object.map(guarded);
+                self.hear_of_account(name, object, &notice);
+            }
+            SECRETS if self.link.shard().owns(&notice.key.namespace) => self.feed.secret(&notice),
             _ => {}
         }
     }
 
-    fn hear_of_instance(&mut self, name: String, object: Option<Value>, notice: &Notice) {
-        if let Ok(version) = notice.version.parse() {
-            let highest = &self.instances.highest_version;
-            highest.fetch_max(version, Ordering::SeqCst);
-        }
-        let object = object.and_then(|object| serde_json::from_value::<Instance>(object).ok());
+    fn hear_of_instance(&self, name: String, object: Option<DeserializeGuard<Instance>>, notice: &Notice) {
+        let mut former = None;
         match object {
-            None => {
-                self.forget(&notice.uid);
-                self.known_instances.remove(&name);
-                self.known().remove(&name);
-            }
+            None => drop(self.known().instances.remove(&name)),
             Some(object) => {
-                let version = notice.version.parse().unwrap_or_default();
-                let is_born_here = notice.change == Sort::Applied
-                    && version > self.born_after.load(Ordering::SeqCst);
-                let memories = &self.instances.memories;
-                memories.saw(notice.uid.clone(), &notice.key, is_born_here);
-                memories.shown(&notice.uid, version);
-                let id = object.status.as_ref().and_then(|s| s.id.as_deref());
-                let account = Some(object.spec.account_ref.name.as_str());
-                self.instances
-                    .sessions
-                    .reservations()
-                    .note(&object.metadata, account, id);
-                // That a former one of its name is gone is told after that.
-                let former = self.known_instances.get(&name).map(|known| {
-                    use kube::ResourceExt;
-                    known.uid().unwrap_or_default()
-                });
-                if let Some(former) = former.filter(|former| **former != *notice.uid) {
-                    self.forget(&former);
-                }
-                let object = Arc::new(object);
-                self.known().insert(name.clone(), object.clone());
-                self.known_instances.insert(name.clone(), object);
-                self.due.now(Who::Instance(name), None);
-            }
-        }
-    }
-
-    /// What another process acts on: which server it has, and where the service of its Account is.
-    fn hear_of_elsewhere(&self, kind: &str, object: Option<Value>, notice: &Notice) {
-        let sessions = &self.instances.sessions;
-        match (kind, object) {
-            (INSTANCES, None) => sessions.reservations().gone_elsewhere(&notice.uid),
-            (INSTANCES, Some(object)) => {
-                if let Ok(instance) = serde_json::from_value::<Instance>(object) {
-                    let id = instance.status.as_ref().and_then(|s| s.id.as_deref());
-                    let account = Some(instance.spec.account_ref.name.as_str());
-                    let reservations = sessions.reservations();
-                    reservations.note(&instance.metadata, account, id);
+                if self.feed.instance_shown(&notice.key, &notice.uid, &object)
+                    && let Ok(instance) = object.0
+                {
+                    former = self.known().instances.insert(name, Arc::new(instance));
                 }
             }
-            (ACCOUNTS, object) => {
-                let account =
-                    object.and_then(|object| serde_json::from_value::<Account>(object).ok());
-                let endpoint = account
-                    .as_ref()
-                    .map(|account| account.spec.endpoint.as_str());
-                sessions.see_elsewhere(&notice.key, endpoint);
+        }
+        // As the real watch does: an object whose name has a new owner is gone, and that comes after the store has the new one.
+        let former = former.and_then(|former| former.meta().uid.clone());
+        if let Some(uid) = former.filter(|uid| **uid != *notice.uid) {
+            let meta = ObjectMeta {
+                namespace: Some(notice.key.namespace.clone()),
+                name: Some(notice.key.name.clone()),
+                uid: Some(uid),
+                ..ObjectMeta::default()
+            };
+            self.feed.instance(&Notice::of(&meta, Sort::Gone));
+        }
+        self.feed.instance(notice);
+    }
+
+    fn hear_of_account(&self, name: String, object: Option<DeserializeGuard<Account>>, notice: &Notice) {
+        match object {
+            None => drop(self.known().accounts.remove(&name)),
+            Some(object) => {
+                if self.feed.account_shown(&notice.key, &object)
+                    && let Ok(account) = object.0
+                {
+                    self.known().accounts.insert(name, Arc::new(account));
+                }
             }
-            _ => {}
         }
+        self.feed.account(notice);
     }
+}
 
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+fn notice(name: &str, uid: String, object: Option<&Value>, is_listed: bool) -> Notice {
+    let sort = match (object, is_listed) {
+        (None, _) => Sort::Gone,
+        (Some(_), true) => Sort::Listed,
+        (Some(_), false) => Sort::Applied,
+    };
+    let (namespace, called) = place(name);
+    let mut meta = ObjectMeta {
+        name: Some(called.to_owned()),
+        namespace: Some(namespace.to_owned()),
+        ..ObjectMeta::default()
+    };
+    if let Some(object) = object {
+        meta = serde_json::from_value(object["metadata"].clone()).unwrap();
     }
+    meta.uid = Some(uid);
+    Notice::of(&meta, sort)
+}
 
-    fn forget(&self, uid: &str) {
-        self.instances.memories.forget(uid);
-        self.instances.sessions.leave(&Subject::from(uid));
-        self.instances.sessions.reservations().gone(uid);
-    }
-
-    fn hear_of_account(&mut self, name: String, object: Option<Value>, notice: &Notice) {
-        let object = object.and_then(|object| serde_json::from_value::<Account>(object).ok());
-        if let Some(object) = object {
-            self.accounts.sessions.announce(&notice.key);
-            self.known_accounts.insert(name.clone(), Arc::new(object));
-            self.due.now(Who::Account(name), None);
-        }
+fn guarded<K: Resource + DeserializeOwned>(object: Value) -> DeserializeGuard<K> {
+    match K::deserialize(&object) {
+        Ok(object) => DeserializeGuard(Ok(object)),
+        // With the error and the metadata, as the real watch has it.
+        Err(_) => serde_json::from_value(object).unwrap(),
     }
 }

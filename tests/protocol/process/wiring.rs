@@ -1,29 +1,22 @@
-//! How the parts of a process hang together: as in the operator itself, over stores and a queue of its own.
+//! Builds the inside of a process as the operator does, over stores and a queue of the tests.
 
 use super::{Due, Known, Running, Who};
-use crate::apiserver::{name_in, place};
+use crate::apiserver::name_in;
 use crate::link::Link;
-use cloud_server_operator::instance::facts::{Facts, accounts};
+use cloud_server_operator::instance::facts::Facts;
 use cloud_server_operator::runtime::kubernetes::writes_within;
 use cloud_server_operator::runtime::queue::Priority;
 use cloud_server_operator::runtime::requests::well_formed;
 use cloud_server_operator::runtime::watch::ObjectKey;
 use cloud_server_operator::runtime::{Metrics, Term};
 use cloud_server_operator::wiring::{Contexts, Objects, Process};
-use std::collections::BTreeMap;
-use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio_util::sync::CancellationToken;
 
 impl Running {
     /// The inside of a process that has read nothing yet.
-    pub(super) fn new(
-        link: &Link,
-        term: &Term,
-        stop: &CancellationToken,
-        born_after: &Arc<AtomicU64>,
-    ) -> Self {
-        let objects = Heard::default();
+    pub(super) fn new(link: &Link, term: &Term, stop: &CancellationToken) -> Self {
+        let heard = Heard::default();
         let process = Process {
             client: writes_within(well_formed(link.client()), term.clone()),
             cluster: "cluster-1".to_owned(),
@@ -33,31 +26,39 @@ impl Running {
             term: term.clone(),
             pod: None,
         };
+        let objects: Arc<dyn Objects> = Arc::new(heard.clone());
         let Contexts {
             instances,
             accounts,
+            feed,
         } = Contexts::new(process, &objects, stop);
         instances.sessions.key_credentials(link.credential_key());
         Self {
-            secrets: instances.secrets.clone(),
             instances,
             accounts,
+            feed,
             link: link.clone(),
-            due: objects.due,
+            heard,
             term: term.clone(),
-            born_after: born_after.clone(),
-            known_instances: BTreeMap::new(),
-            known_accounts: BTreeMap::new(),
-            known: objects.known,
         }
+    }
+
+    pub(super) fn known(&self) -> MutexGuard<'_, Known> {
+        self.heard.known()
     }
 }
 
-/// What the watch has brought, and what is due.
+/// The objects that the watches have shown, and the requests for reconciles; cheap to clone.
 #[derive(Clone, Default)]
-struct Heard {
-    due: Due,
+pub(super) struct Heard {
+    pub(super) due: Due,
     known: Arc<Mutex<Known>>,
+}
+
+impl Heard {
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Objects for Heard {
@@ -65,28 +66,22 @@ impl Objects for Heard {
         self.due.now(Who::Instance(name_of(key)), priority);
     }
 
-    fn wake_account(&self, key: &ObjectKey) {
-        self.due.now(Who::Account(name_of(key)), None);
-    }
-
-    fn wake_instances_of(&self, account: &ObjectKey) {
-        for (name, found) in self
-            .known
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .iter()
-        {
-            let is_near = place(name).0 == account.namespace;
-            if is_near && accounts(found).any(|name| name == account.name) {
-                self.due.now(Who::Instance(name.clone()), None);
-            }
-        }
+    fn wake_account(&self, key: &ObjectKey, priority: Option<Priority>) {
+        self.due.now(Who::Account(name_of(key)), priority);
     }
 
     fn facts(&self, key: &ObjectKey, cluster: &str) -> Option<Facts> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let object = known.get(&name_of(key))?;
+        let known = self.known();
+        let object = known.instances.get(&name_of(key))?;
         Some(Facts::of(cluster, object))
+    }
+
+    fn has_instance(&self, key: &ObjectKey) -> bool {
+        self.known().instances.contains_key(&name_of(key))
+    }
+
+    fn has_account(&self, key: &ObjectKey) -> bool {
+        self.known().accounts.contains_key(&name_of(key))
     }
 }
 

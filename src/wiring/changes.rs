@@ -1,22 +1,22 @@
-//! Whether what the watch shows was changed by somebody, or only written by the operator itself.
+//! Which watch events are edits by a user, and which only show a write of the operator.
 
 use crate::runtime::queue::Priority;
 use crate::runtime::watch::{Change, Notice, ObjectKey};
 use std::collections::HashMap;
 
-/// What of each object people write, in a digest.
+/// A digest of the fields that users edit, for each object.
 #[derive(Debug, Default)]
 pub(super) struct Changes(HashMap<ObjectKey, u64>);
 
 impl Changes {
-    /// How urgent what the watch tells is: a change if spec, labels or the deletion are not as they were.
+    /// The urgency of a watch event: [`Priority::Change`] if spec, labels or the deletion differ from the last event.
     pub(super) fn priority(&mut self, notice: &Notice) -> Option<Priority> {
         if notice.change == Change::Gone {
             self.0.remove(&notice.key);
             return None;
         }
         let former = self.0.insert(notice.key.clone(), notice.written);
-        // What a first listing shows may have stood for long.
+        // An object of the first listing may be old.
         let is_known =
             former == Some(notice.written) || (former.is_none() && notice.change == Change::Listed);
         (!is_known).then_some(Priority::Change)
@@ -31,7 +31,7 @@ mod tests {
     use serde_json::{Value, json};
 
     #[test]
-    fn what_people_write_is_a_change_and_what_the_operator_writes_is_none() {
+    fn edits_of_users_are_changes_and_writes_of_the_operator_are_not() {
         let mut changes = Changes::default();
         let mut shown = |change: Change, meta: Value| {
             let mut whole = json!({"name": "web", "namespace": "team", "uid": "u"});
@@ -48,13 +48,13 @@ mod tests {
         assert!(!shown(Change::Listed, of(2, "b")), "a relist");
         assert!(shown(Change::Listed, of(3, "b")), "missed by the watch");
         let label = json!({"generation": 3, "labels": {"team.example/note": "x"}});
-        assert!(shown(Change::Applied, label), "a label of somebody's");
+        assert!(shown(Change::Applied, label), "a label of a user");
         let deleted = json!({"generation": 3, "deletionTimestamp": "2026-11-21T15:34:43Z"});
         assert!(shown(Change::Applied, deleted), "the deletion");
     }
 
     #[test]
-    fn an_object_that_appears_is_a_change_also_where_its_name_was_there_before() {
+    fn an_object_that_appears_is_a_change_even_under_a_name_that_was_in_use_before() {
         let mut changes = Changes::default();
         let notice = |change| Notice::of(&ObjectMeta::default(), change);
         assert!(changes.priority(&notice(Change::Applied)).is_some());

@@ -1,67 +1,67 @@
-//! Who refers to an Account or a Secret: what a change of one costs does not grow with the fleet.
+//! An index of references, so that a change of an Account or a Secret costs the same in a fleet of any size.
 
 use crate::runtime::watch::ObjectKey;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Objects of one kind by what they refer to in their namespace; cheap to clone.
+/// Objects of one kind, found by the name in their namespace that they refer to; cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Referrers(Arc<Mutex<Inner>>);
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// What is referred to, with who refers to it.
+    /// Pairs of a target and an object that refers to it.
     of: BTreeSet<(ObjectKey, ObjectKey)>,
-    /// What each object refers to, sorted.
+    /// The targets of each object, sorted.
     by: HashMap<ObjectKey, Box<[ObjectKey]>>,
 }
 
 impl Inner {
-    /// Who refers to a thing, each with the thing's key as it stands here.
-    fn of(&self, thing: &ObjectKey) -> impl Iterator<Item = &(ObjectKey, ObjectKey)> {
-        let first = (thing.clone(), ObjectKey::new("", ""));
+    /// The pairs of this target.
+    fn of(&self, target: &ObjectKey) -> impl Iterator<Item = &(ObjectKey, ObjectKey)> {
+        let first = (target.clone(), ObjectKey::new("", ""));
         let from = self.of.range(first..);
-        from.take_while(move |(known, _)| known == thing)
+        from.take_while(move |(known, _)| known == target)
     }
 
-    /// The thing's key as it stands here, if it does: ten thousand referrers share it.
-    fn known(&self, thing: ObjectKey) -> ObjectKey {
-        let known = self.of(&thing).next().map(|(known, _)| known.clone());
-        known.unwrap_or(thing)
+    /// The key that the index already holds for this target, so that ten thousand referrers share one allocation.
+    fn known(&self, target: ObjectKey) -> ObjectKey {
+        let known = self.of(&target).next().map(|(known, _)| known.clone());
+        known.unwrap_or(target)
     }
 }
 
 impl Referrers {
-    /// An object refers to things of these names from now on, and to nothing else.
+    /// Replaces the references of an object by these names in its namespace.
     pub(super) fn note(&self, object: &ObjectKey, names: impl IntoIterator<Item = String>) {
         let mut inner = self.lock();
         let names = names.into_iter();
-        let things: BTreeSet<ObjectKey> = names
+        let targets: BTreeSet<ObjectKey> = names
             .map(|name| inner.known(ObjectKey::new(&object.namespace, &name)))
             .collect();
-        // The key that stands in both maps goes on to be one.
+        // Both maps go on to share one key.
         let former = inner.by.remove_entry(object);
         let (object, former) = former.unwrap_or_else(|| (object.clone(), Box::default()));
-        for gone in former.iter().filter(|thing| !things.contains(*thing)) {
+        for gone in former.iter().filter(|target| !targets.contains(*target)) {
             inner.of.remove(&(gone.clone(), object.clone()));
         }
-        for thing in &things {
-            inner.of.insert((thing.clone(), object.clone()));
+        for target in &targets {
+            inner.of.insert((target.clone(), object.clone()));
         }
-        if !things.is_empty() {
-            inner.by.insert(object, things.into_iter().collect());
+        if !targets.is_empty() {
+            inner.by.insert(object, targets.into_iter().collect());
         }
     }
 
-    /// The objects that refer to it.
-    pub(super) fn of(&self, thing: &ObjectKey) -> Vec<ObjectKey> {
+    /// The objects that refer to this one.
+    pub(super) fn of(&self, target: &ObjectKey) -> Vec<ObjectKey> {
         let inner = self.lock();
-        inner.of(thing).map(|(_, object)| object.clone()).collect()
+        inner.of(target).map(|(_, object)| object.clone()).collect()
     }
 
-    /// Whether anything refers to it.
-    pub(super) fn is_referred(&self, thing: &ObjectKey) -> bool {
-        self.lock().of(thing).next().is_some()
+    /// Whether any object refers to this one.
+    pub(super) fn is_referred(&self, target: &ObjectKey) -> bool {
+        self.lock().of(target).next().is_some()
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn it_knows_who_refers_to_what_and_forgets_what_is_referred_to_no_more() {
+    fn a_reference_is_found_until_its_object_drops_it() {
         let referrers = Referrers::default();
         let named = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>();
         referrers.note(&key("a", "web"), named(&["login", "connection"]));

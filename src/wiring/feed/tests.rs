@@ -1,0 +1,130 @@
+use super::*;
+use crate::cloud::{AllowedEndpoints, Http};
+use crate::instance::facts::Facts;
+use crate::runtime::{Metrics, Term};
+use crate::wiring::{Contexts, Process};
+use kube::{Client, Resource};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use tokio_util::sync::CancellationToken;
+
+/// Stores that know names only, and the requests for reconciles.
+#[derive(Default)]
+struct Names {
+    instances: Mutex<BTreeSet<ObjectKey>>,
+    woken: Mutex<Vec<(String, Option<Priority>)>>,
+}
+
+impl Names {
+    fn wake(&self, kind: &str, key: &ObjectKey, priority: Option<Priority>) {
+        let mut woken = self.woken.lock().unwrap();
+        woken.push((format!("{kind} {}", key.name), priority));
+    }
+
+    fn woken(&self) -> Vec<(String, Option<Priority>)> {
+        std::mem::take(&mut self.woken.lock().unwrap())
+    }
+}
+
+impl Objects for Names {
+    fn wake_instance(&self, key: &ObjectKey, priority: Option<Priority>) {
+        self.wake("Instance", key, priority);
+    }
+
+    fn wake_account(&self, key: &ObjectKey, priority: Option<Priority>) {
+        self.wake("Account", key, priority);
+    }
+
+    fn facts(&self, _key: &ObjectKey, _cluster: &str) -> Option<Facts> {
+        None
+    }
+
+    fn has_instance(&self, key: &ObjectKey) -> bool {
+        self.instances.lock().unwrap().contains(key)
+    }
+
+    fn has_account(&self, _key: &ObjectKey) -> bool {
+        false
+    }
+}
+
+fn feed() -> (Feed, Arc<Names>) {
+    let server = tower::service_fn(|_: http::Request<kube::client::Body>| {
+        std::future::pending::<Result<http::Response<kube::client::Body>, kube::Error>>()
+    });
+    let names = Arc::new(Names::default());
+    let objects: Arc<dyn Objects> = names.clone();
+    let process = Process {
+        client: Client::new(server, "default"),
+        cluster: "c".to_owned(),
+        http: Http::new(AllowedEndpoints::default()).unwrap(),
+        metrics: Metrics::default(),
+        shard: Shard::WHOLE,
+        term: Term::of_process(),
+        pod: None,
+    };
+    let contexts = Contexts::new(process, &objects, &CancellationToken::new());
+    (contexts.feed, names)
+}
+
+fn instance(uid: &str, account: &str) -> DeserializeGuard<Instance> {
+    let object = json!({
+        "apiVersion": "cloudserver.dev/v1alpha1", "kind": "Instance",
+        "metadata": {"name": "web", "namespace": "team", "uid": uid, "resourceVersion": "1", "generation": 1},
+        "spec": {
+            "accountRef": {"name": account}, "region": "r", "zone": "z", "package": {"code": "p"},
+            "image": {"id": "i"}, "firewall": {"id": "f"},
+            "login": {"passwordSecretRef": {"name": "login", "key": "password"}},
+        },
+    });
+    serde_json::from_str(&object.to_string()).unwrap()
+}
+
+fn secret(version: &str) -> Notice {
+    let meta: Value =
+        json!({"name": "login", "namespace": "team", "uid": "s", "resourceVersion": version});
+    Notice::of(&serde_json::from_value(meta).unwrap(), Change::Applied)
+}
+
+/// As a watch does: the object is in the store before its notice comes.
+fn shows(feed: &Feed, names: &Names, object: &DeserializeGuard<Instance>) -> Notice {
+    let notice = Notice::of(object.meta(), Change::Applied);
+    assert!(feed.instance_shown(&notice.key, &notice.uid, object));
+    names.instances.lock().unwrap().insert(notice.key.clone());
+    notice
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_references_of_a_namesake_stay_when_the_former_object_goes() {
+    let (feed, names) = feed();
+    let refers = |account: &str| feed.is_referred(&ObjectKey::new("team", account));
+    let first = shows(&feed, &names, &instance("1", "first"));
+    feed.instance(&first);
+    assert!(refers("first"));
+    let second = shows(&feed, &names, &instance("2", "second"));
+    let gone = |notice: &Notice| Notice {
+        change: Change::Gone,
+        ..notice.clone()
+    };
+    feed.instance(&gone(&first));
+    feed.instance(&second);
+    assert!(refers("second") && !refers("first"));
+    names.instances.lock().unwrap().clear();
+    feed.instance(&gone(&second));
+    assert!(!refers("second"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_edit_of_a_secret_wakes_the_objects_that_refer_to_it_once() {
+    let (feed, names) = feed();
+    let web = shows(&feed, &names, &instance("1", "default"));
+    feed.instance(&web);
+    let change = Some(Priority::Change);
+    assert_eq!(names.woken(), [("Instance web".to_owned(), change)]);
+    feed.secret(&secret("5"));
+    assert_eq!(names.woken(), [("Instance web".to_owned(), change)]);
+    feed.secret(&secret("5"));
+    assert_eq!(names.woken(), [], "a listing repeats what is known");
+    feed.instance(&web);
+    assert_eq!(names.woken(), [("Instance web".to_owned(), None)]);
+}
