@@ -374,7 +374,7 @@ fn exposition() -> String {
             operations: verbs.into(),
             ..Fleet::default()
         };
-        vec![(Shard::WHOLE, fleet)]
+        (Shard::WHOLE, fleet)
     });
     metrics.encode()
 }

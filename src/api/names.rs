@@ -51,9 +51,6 @@ pub const CREDENTIAL_KEY: &str = "cloudserver.dev/credential-key";
 /// Field manager of every write, and the program's name in logs and in the user agent.
 pub const MANAGER: &str = "cloud-server-operator";
 
-/// Annotation of the Lease of a shard: the process that requests the shard because it has fewer.
-pub const WANTED_BY: &str = "cloudserver.dev/wanted-by";
-
 /// Reporting controller of every Event.
 pub const REPORTING_CONTROLLER: &str = "cloudserver.dev/operator";
 

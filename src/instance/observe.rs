@@ -368,7 +368,7 @@ fn rival(context: &Context, facts: &Facts, session: Option<&AccountSession>) -> 
         return Rival::None;
     };
     let sessions = &context.sessions;
-    let backing = |say: &Say<'_>| sessions.backing_of_rival(say, &id, session);
+    let backing = |say: &Say<'_>| sessions.backing(say, &id, session);
     sessions.reservations().rival(&facts.uid, &id, backing)
 }
 

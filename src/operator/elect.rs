@@ -1,6 +1,7 @@
 //! The flags of leader election, named as kube-scheduler names them.
 
 use crate::program::duration;
+use crate::runtime::Shard;
 use crate::runtime::lease::Settings;
 use clap::{ArgAction, Args};
 use std::time::Duration;
@@ -8,7 +9,7 @@ use std::time::Duration;
 /// Where a Pod finds the namespace of its ServiceAccount.
 const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 
-/// Each shard that a process holds watches the whole cluster.
+/// Each process watches the whole cluster, so more shards than this cost the apiserver more than they bring.
 const SHARDS_MAX: i64 = 64;
 
 #[derive(Debug, Args)]
@@ -18,7 +19,7 @@ pub(super) struct ElectArgs {
           num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     leader_elect: bool,
 
-    /// Divide the namespaces into so many shards, each with a Lease of its own, so that several replicas act at the same time.
+    /// Divide the namespaces into this number of shards, each with a Lease of its own, so that several replicas act at the same time: Pod i of a StatefulSet acts on shard i modulo the number.
     #[arg(long, env = "CSO_SHARDS", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=SHARDS_MAX),
           value_name = "NUMBER")]
     shards: u16,
@@ -69,7 +70,7 @@ impl ElectArgs {
         )?;
         let settings = Settings {
             name: self.leader_elect_resource_name.clone(),
-            shards: self.shards,
+            shard: shard(self.shards, std::env::var("POD_NAME").ok().as_deref())?,
             namespace,
             identity: identity(),
             lease_duration: self.leader_elect_lease_duration,
@@ -79,6 +80,25 @@ impl ElectArgs {
         settings.check().map_err(|problem| problem.to_string())?;
         Ok(Some(settings))
     }
+}
+
+/// The shard of the Pod with this name: by its ordinal in the StatefulSet.
+fn shard(count: u16, pod: Option<&str>) -> Result<Shard, String> {
+    if count == 1 {
+        return Ok(Shard::WHOLE);
+    }
+    let (_, ordinal) = pod
+        .and_then(|name| name.rsplit_once('-'))
+        .unwrap_or_default();
+    // The names of a Deployment's Pods end with five characters, which may all be digits.
+    let ordinal = ordinal.parse().ok().filter(|_| ordinal.len() < 5);
+    let ordinal = ordinal.ok_or_else(|| {
+        format!(
+            "--shards needs a Pod of a StatefulSet, whose name ends with its ordinal; POD_NAME is {:?}",
+            pod.unwrap_or_default()
+        )
+    })?;
+    Ok(Shard::of_ordinal(ordinal, count))
 }
 
 /// The namespace that a flag names, or the Pod's own, if it is in one.
@@ -131,11 +151,23 @@ mod tests {
         );
         assert!(settings(&["--leader-elect"]).unwrap().is_some());
         assert_eq!(settings(&["--leader-elect=false"]), Ok(None));
-        assert_eq!(on.shards, 1);
-        assert_eq!(settings(&["--shards=4"]).unwrap().unwrap().shards, 4);
+        assert_eq!(on.shard, Shard::WHOLE);
         let why = settings(&["--shards=4", "--leader-elect=false"]).unwrap_err();
         assert!(why.contains("--leader-elect"), "{why}");
         assert!(settings(&["--shards=0"]).is_err());
+    }
+
+    #[test]
+    fn the_ordinal_of_a_pod_gives_its_shard() {
+        let of = |pod| shard(4, Some(pod)).map(|shard| shard.to_string());
+        assert_eq!(of("cso-0").as_deref(), Ok("0-of-4"));
+        assert_eq!(of("cso-7").as_deref(), Ok("3-of-4"));
+        for other in ["cso-7d9f8-24589", "cso-x", "cso", ""] {
+            let why = of(other).unwrap_err();
+            assert!(why.contains("StatefulSet"), "{other}: {why}");
+        }
+        assert!(shard(4, None).is_err());
+        assert_eq!(shard(1, None), Ok(Shard::WHOLE));
     }
 
     #[test]

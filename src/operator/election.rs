@@ -1,28 +1,26 @@
-//! Being the process that acts on a shard: by its Lease, or for life where there is none.
+//! The right to act: by the Lease of the shard, or without one for the life of the process.
 
 use crate::api::Instance;
 use crate::program::connection::ConnectionArgs;
 use crate::runtime::chain;
-use crate::runtime::lease::{Contest, Event, Holdings, Lease, Lost, Settings, Won};
-use crate::runtime::{Heartbeats, Shard, Term, kubernetes};
+use crate::runtime::lease::{Candidate, Lease, Lost, Settings, Won};
+use crate::runtime::{Heartbeats, Term, kubernetes};
 use crate::wiring::feed::Feed;
 use kube::Api;
 use kube::api::ListParams;
 use std::time::Duration;
 use tokio::runtime::Handle;
-use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// How long the task that renews gets to say why the term is over.
+/// How long the task that renews may take to give the reason why the term is over.
 const REASON: Duration = Duration::from_millis(50);
 const BROKEN: &str = "the task that renews the Lease broke";
-/// Between two tries to learn the cluster's state at the beginning of the term.
+/// Between two attempts to read the cluster's state at the beginning of the term.
 const CLUSTER_STATE_RETRY: Duration = Duration::from_secs(2);
 
-/// The right to act on a shard.
+/// The right to act, while its term lasts.
 pub(super) struct Election {
-    pub(super) shard: Shard,
     term: Term,
     done: CancellationToken,
     keeper: Option<Keeper>,
@@ -31,19 +29,10 @@ pub(super) struct Election {
 
 type Keeper = JoinHandle<Result<Lease, Lost>>;
 
-/// What a process that stands by is told.
-pub(super) enum Call {
-    /// To act, as long as this lasts.
-    Act(Election),
-    /// To give up a shard.
-    Leave(Shard),
-}
-
 impl Election {
-    /// That of a process which is alone, as long as it lives.
+    /// The right of a process that needs no Lease: for its whole life.
     pub(super) fn for_life(term: Term) -> Self {
         Self {
-            shard: Shard::WHOLE,
             term,
             done: CancellationToken::new(),
             keeper: None,
@@ -51,13 +40,9 @@ impl Election {
         }
     }
 
-    /// Begins the term of a Lease that was won, and goes on renewing it; none where the term would be over before it began.
+    /// Begins the term and keeps renewing the Lease; none where the term would be over before it began.
     fn begin(won: Won, term: Term) -> Option<Self> {
-        let Won {
-            shard,
-            lease,
-            until,
-        } = won;
+        let Won { lease, until } = won;
         if !term.lasts_until(until) {
             return None;
         }
@@ -67,7 +52,6 @@ impl Election {
             tokio::spawn(async move { lease.keep(&term, &done).await })
         };
         Some(Self {
-            shard,
             term,
             done,
             keeper: Some(keeper),
@@ -75,17 +59,12 @@ impl Election {
         })
     }
 
-    /// Whether it was won, and somebody else may have had it before.
+    /// Whether another process may have been active before.
     pub(super) fn is_elected(&self) -> bool {
         self.keeper.is_some()
     }
 
-    /// The time for which it acts.
-    pub(super) fn term(&self) -> &Term {
-        &self.term
-    }
-
-    /// Waits until the right is lost, and says how. Never for life.
+    /// Waits until the right is lost, and returns the reason. Never returns without a Lease.
     pub(super) async fn lost(&mut self) -> String {
         let Some(keeper) = &mut self.keeper else {
             return std::future::pending().await;
@@ -95,93 +74,63 @@ impl Election {
             () = self.term.ended() => tokio::time::timeout(REASON, keeper).await.ok(),
         };
         self.term.end();
-        let whose = match self.shard.is_whole() {
-            true => String::new(),
-            false => format!("shard {}: ", self.shard),
-        };
         let lost = match kept {
             Some(Ok(Err(lost))) => lost.to_string(),
             Some(Err(_)) => BROKEN.to_owned(),
             Some(Ok(Ok(_))) | None => Lost::NotRenewed.to_string(),
         };
-        format!("{whose}{lost}: another process may be active by now")
+        format!("{lost}: another process may be active by now")
     }
 
-    /// Ends the term and releases the Lease. What is in flight has to be over.
+    /// Ends the term and releases the Lease. No call may be in flight any more.
     pub(super) async fn leave(self) {
         self.done.cancel();
         self.term.end();
         if let (Some(keeper), Some(own)) = (self.keeper, self.own)
             && let Ok(Ok(lease)) = keeper.await
         {
-            // What becomes of it was logged.
+            // The release logs its own failures.
             let _ = own.spawn(lease.release()).await;
         }
     }
 }
 
-/// Stands by for the Leases until `stop`. Where there is one shard, `term` is the term that its Lease begins.
+/// Waits for the Lease; none once `stop` comes first. `term` is the term that the Lease begins.
 ///
-/// All of it is on a runtime of its own, `own`: a thousand reconciles that begin at once must not stand before a renewal.
-pub(super) fn stand_by(
+/// All of it runs on a runtime of its own, `own`: a thousand reconciles that begin at once must not delay a renewal.
+pub(super) async fn stand_by(
     settings: Settings,
-    holdings: Holdings,
     term: Term,
     heartbeats: &Heartbeats,
     stop: CancellationToken,
     own: &Handle,
-) -> mpsc::Receiver<Result<Call, String>> {
+) -> Result<Option<Election>, String> {
     let heartbeat = heartbeats.expect("Lease", settings.silence());
-    let (tell, told) = mpsc::channel(1);
-    own.spawn(async move {
-        // A client of its own as well: no connection is shared, and no term gags it.
-        let client = match ConnectionArgs::default().connect() {
-            Ok((client, _)) => client,
-            Err(error) => {
-                let _ = tell.send(Err(chain(&error))).await;
-                return;
+    let task = own.spawn(async move {
+        // A client of its own as well: it shares no connection, and its writes do not depend on the term.
+        let connected = ConnectionArgs::default().connect();
+        let (client, _) = connected.map_err(|error| chain(&error))?;
+        let (holder, lease) = (settings.identity.clone(), settings.lease());
+        let mut candidate = Candidate::new(client, settings, heartbeat);
+        let won = tokio::select! {
+            biased;
+            () = stop.cancelled() => {
+                candidate.leave().await; // a write may have been under way
+                return Ok(None);
             }
+            won = candidate.win() => won,
         };
-        let (holder, name) = (settings.identity.clone(), settings.name.clone());
-        let is_alone = settings.shards == 1;
-        let mut contest = Contest::new(client, settings, heartbeat, holdings);
-        loop {
-            let event = tokio::select! {
-                biased;
-                () = stop.cancelled() => return contest.leave().await, // a write may have been under way
-                event = contest.next() => event,
-            };
-            let call = match event {
-                Event::Wanted(shard) => Ok(Call::Leave(shard)),
-                Event::Won(won) => {
-                    let (lease, shard) = (won.shard.lease(&name), won.shard);
-                    let term = if is_alone {
-                        term.clone()
-                    } else {
-                        Term::awaited()
-                    };
-                    match Election::begin(*won, term) {
-                        Some(election) => {
-                            tracing::info!(lease, holder, "active");
-                            Ok(Call::Act(election))
-                        }
-                        None => Err(format!(
-                            "{lease} was won too late to be of use: shard {shard}"
-                        )),
-                    }
-                }
-            };
-            // Who does not listen any more is ending.
-            if tell.send(call).await.is_err() || is_alone {
-                return;
-            }
-        }
+        let election = Election::begin(won, term);
+        let election = election.ok_or_else(|| format!("{lease} was won too late to be of use"))?;
+        tracing::info!(lease, holder, "active");
+        Ok(Some(election))
     });
-    told
+    let ended = task.await;
+    ended.map_err(|_| "the task that waits for the Lease broke".to_owned())?
 }
 
-/// Finds out what is newer than our term: an object counts as born in it only if its first version is newer than a listing
-/// that was begun in it. Until that is known, none counts, and buying for it costs a look at the service's listing.
+/// Finds out which objects are newer than the term: an object counts as created in it only if its first version is newer than a
+/// list that was begun in it. Until that is known none counts, and buying for one costs a look at the service's listing.
 pub(super) async fn find_births(api: Api<Instance>, feed: Feed) {
     let one = ListParams::default().limit(1);
     loop {

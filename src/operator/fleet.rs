@@ -168,15 +168,16 @@ fn watches(
         watch::Subject {
             api: api::<DeserializeGuard<Account>>(&account_client, namespace),
             config: pages(),
-            shard: Shard::WHOLE,
+            shard,
             annotations: &[],
         },
         {
             let feed = account_feed.clone();
             move |event, key, _| {
-                if shown(event).is_none_or(|account| feed.account_shown(key, account)) {
-                    account_writer.take(event, key);
+                if let Some(account) = shown(event) {
+                    feed.account_shown(key, account);
                 }
+                account_writer.take(event, key);
             }
         },
         metrics.clone(),
@@ -219,7 +220,10 @@ fn shown<K>(event: &Event<K>) -> Option<&K> {
     }
 }
 
-async fn account_turn(context: account::Context, object: Arc<DeserializeGuard<Account>>) -> Duration {
+async fn account_turn(
+    context: account::Context,
+    object: Arc<DeserializeGuard<Account>>,
+) -> Duration {
     let span = span::<Account>(&*object);
     let turn = async {
         match &object.0 {

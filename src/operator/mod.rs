@@ -2,6 +2,7 @@
 
 mod args;
 mod briefs;
+mod controller;
 mod elect;
 mod election;
 mod fleet;
@@ -11,7 +12,6 @@ mod memory;
 mod metrics;
 mod moved;
 mod run;
-mod shards;
 mod survey;
 mod undecodable;
 mod wiring;

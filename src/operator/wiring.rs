@@ -1,4 +1,4 @@
-//! What the scopes of a shard share, and the stores of each.
+//! The stores of each watched scope, and the state that all scopes share.
 
 use crate::api::{Account, Instance};
 use crate::instance::facts::Facts;

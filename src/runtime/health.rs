@@ -3,6 +3,7 @@
 
 use super::access::{Access, MetricsAuthorizer};
 use super::serve::{Certificate, serve};
+use super::watch::Synced;
 use super::{Heartbeats, Metrics};
 use axum::Router;
 use axum::extract::State;
@@ -10,23 +11,17 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 /// The path that is scraped.
 const METRICS: &str = "/metrics";
 
-/// What the tasks of each shard show of themselves.
-pub trait Signs: Send + Sync {
-    /// The watches whose first listing has not been read.
-    fn unlisted(&self) -> Vec<String>;
-    /// The tasks that have shown no sign of life for too long.
-    fn silent(&self) -> Vec<String>;
-}
+/// The watches by name, and whether each has its initial list.
+type Watches = Vec<(String, Synced)>;
 
 #[derive(Clone)]
 struct Shared {
-    signs: Arc<dyn Signs>,
+    watches: Watches,
     heartbeats: Heartbeats,
 }
 
@@ -61,12 +56,15 @@ pub async fn begin(
     listen: SocketAddr,
     port: Option<MetricsPort>,
     metrics: Metrics,
-    signs: Arc<dyn Signs>,
+    watches: Watches,
     heartbeats: Heartbeats,
     cancel: CancellationToken,
 ) -> Result<Addresses, String> {
     let unbound = |address| move |error| format!("cannot listen on {address}: {error}");
-    let mut app = probes(Shared { signs, heartbeats });
+    let mut app = probes(Shared {
+        watches,
+        heartbeats,
+    });
     let metrics = match port {
         None => {
             app = app.merge(page(metrics, None));
@@ -106,8 +104,7 @@ fn page(metrics: Metrics, authorizer: Option<MetricsAuthorizer>) -> Router {
 /// Alive while every task of this process gets on with its work. What others do to it does not count: a new process would
 /// not help, and would have forgotten what this one knows.
 async fn live(State(shared): State<Shared>) -> (StatusCode, String) {
-    let mut silent = shared.heartbeats.missing();
-    silent.extend(shared.signs.silent());
+    let silent = shared.heartbeats.missing();
     if silent.is_empty() {
         (StatusCode::OK, "ok\n".to_owned())
     } else {
@@ -119,9 +116,12 @@ async fn live(State(shared): State<Shared>) -> (StatusCode, String) {
     }
 }
 
-/// Ready when every watch has read its first listing.
+/// Ready when every watch has its initial list, also while the process waits for its Lease: a rolling update waits for each Pod to
+/// become ready, and a new Pod may wait for the Leases of the old ones.
 async fn ready(State(shared): State<Shared>) -> (StatusCode, String) {
-    let missing = shared.signs.unlisted();
+    let watches = shared.watches.iter();
+    let unlisted = watches.filter(|(_, synced)| !*synced.borrow());
+    let missing: Vec<&str> = unlisted.map(|(name, _)| name.as_str()).collect();
     if missing.is_empty() {
         (StatusCode::OK, "ok\n".to_owned())
     } else {
@@ -176,25 +176,12 @@ mod tests {
     use std::time::Duration;
     use tower::ServiceExt;
 
-    /// No shard.
-    struct Nothing;
-
-    impl Signs for Nothing {
-        fn unlisted(&self) -> Vec<String> {
-            Vec::new()
-        }
-
-        fn silent(&self) -> Vec<String> {
-            Vec::new()
-        }
-    }
-
     #[tokio::test(start_paused = true)]
     async fn a_task_that_shows_no_sign_of_life_turns_livez_red_and_is_named() {
         let heartbeats = Heartbeats::default();
         let heartbeat = heartbeats.expect("queue", Duration::from_secs(60));
         let app = probes(Shared {
-            signs: Arc::new(Nothing),
+            watches: Vec::new(),
             heartbeats,
         });
         let livez = async || {

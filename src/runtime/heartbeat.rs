@@ -24,11 +24,6 @@ struct Entry {
 pub struct Heartbeat(Arc<Mutex<Instant>>);
 
 impl Heartbeat {
-    /// One that nobody expects.
-    pub fn unexpected() -> Self {
-        Self(Arc::new(Mutex::new(Instant::now())))
-    }
-
     /// A round of work is done.
     pub fn beat(&self) {
         *lock(&self.0) = Instant::now();
@@ -38,7 +33,7 @@ impl Heartbeat {
 impl Heartbeats {
     /// From now on `/livez` expects a sign of this task at least so often.
     pub fn expect(&self, name: impl Into<String>, limit: Duration) -> Heartbeat {
-        let heartbeat = Heartbeat::unexpected();
+        let heartbeat = Heartbeat(Arc::new(Mutex::new(Instant::now())));
         lock(&self.0).push(Entry {
             name: name.into(),
             limit,

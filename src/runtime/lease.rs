@@ -1,27 +1,26 @@
-//! Which of several processes acts on a shard: a Lease of coordination.k8s.io for each, written only by compare-and-swap. Where
-//! there is one shard, its Lease says which process is the active one.
+//! The election of the process that acts on a shard: one Lease of coordination.k8s.io per shard, written only by compare-and-swap.
 //!
-//! No clock of another machine counts. A Lease is stale when *we* have seen it unchanged for as long as it is valid, by our
-//! own monotonic clock; and a holder counts from the *beginning* of its last successful renewal and stops well before the others
-//! may think so. What stands in the Lease's times is for people.
+//! The clocks of other machines do not count. A Lease is stale once *this process* has seen it unchanged for its duration, by its own
+//! monotonic clock. A holder counts from the *beginning* of its last successful renewal, and stops well before other processes may
+//! consider the Lease stale. The times in the Lease are for people.
 //!
 //! ```text
 //! holder   renewal begins ──── renew deadline (10 s): the term is over, by the clock alone
-//! others        sees the renewal ──────── lease duration (15 s) ────────► takes it
+//! others        see the renewal ──────── lease duration (15 s) ────────► take it
 //! ```
 //!
-//! Processes that count their shards differently, as while a Deployment is rolled out with another number, share no Lease. So
-//! whoever has taken one looks at all of them before it acts, and gives it back where somebody has a Lease of another number: of
-//! two that do so, at least the one that looked last sees the other. See [`Contest`].
+//! Processes with different numbers of shards, as during a rollout that changes the number, share no Lease. So a process that has taken
+//! one lists all of them before it acts, and releases its own if one of another number is held: of two processes that do so, at least the
+//! one that looked last sees the other. See [`Candidate`].
 
-mod contest;
+mod candidate;
 mod record;
 mod settings;
-mod table;
+mod snapshot;
 #[cfg(test)]
 mod tests;
 
-pub use contest::{Contest, Event, Holdings, Won};
+pub use candidate::{Candidate, Won};
 pub use settings::{Problem, Settings};
 
 use super::kubernetes::{KubeError, call_within};
@@ -48,13 +47,13 @@ pub struct Lease {
     own: Option<Object>,
 }
 
-/// Why a term is over before anybody ended it.
+/// Why a term ended early.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Lost {
     /// No renewal went through in time.
     #[error("the Lease could not be renewed in time")]
     NotRenewed,
-    /// Somebody else wrote it.
+    /// Another process wrote it.
     #[error("the Lease was taken by {by:?}")]
     Taken {
         /// The new holder.
@@ -66,7 +65,7 @@ pub enum Lost {
 }
 
 impl Lease {
-    /// Renews until `done`, then gives the Lease back to release it; or tells why the term is over.
+    /// Renews until `done`, then returns the Lease so that it can be released; or returns why the term is over.
     ///
     /// # Errors
     /// The term is over. It ends by the clock also while this future hangs or is not polled.
@@ -74,7 +73,7 @@ impl Lease {
         let mut next = self.begun + self.settings.retry_period;
         loop {
             tokio::select! {
-                // First: whoever is done ends the term as well.
+                // First: the caller that cancels `done` also ends the term.
                 biased;
                 () = done.cancelled() => return Ok(self),
                 () = term.ended() => return Err(Lost::NotRenewed),
@@ -108,15 +107,15 @@ impl Lease {
         }
     }
 
-    /// Gives the Lease up, if it is ours, so that another need not wait until it is stale. Best effort, within the deadline
-    /// of one request.
+    /// Releases the Lease if it is ours, so that another process need not wait until it is stale. Best effort, within the deadline of
+    /// one request.
     pub async fn release(mut self) {
         let (deadline, name) = (self.settings.request_deadline(), self.name.clone());
         let released = timeout(deadline, async {
             loop {
                 match self.give_up().await {
                     Ok(true) => return,
-                    // Written by somebody else meanwhile, or a renewal of ours of which we had no answer.
+                    // Another program wrote it in between, or a renewal of ours that got no answer.
                     Ok(false) => {}
                     Err(error) => {
                         tracing::warn!(
@@ -137,8 +136,7 @@ impl Lease {
         }
     }
 
-    /// One renewal: a single request as long as nobody else writes. Who asks for the Lease writes into it, which takes nothing of
-    /// the holder's time.
+    /// One renewal: a single request unless another program writes the Lease, for example a label.
     async fn renew(&mut self) -> Result<(), NoRenewal> {
         let known = match self.own.take() {
             Some(known) => known,

@@ -19,7 +19,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use register::Register;
 use service::Service;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use usage::Usage;
@@ -71,7 +71,6 @@ struct Process {
     kube_writes: Family<WriteLabels, Counter>,
     active: Family<ShardLabel, Gauge>,
     has_acted: Arc<AtomicBool>,
-    acting: Arc<AtomicUsize>,
     unsafe_rights: Family<RightLabel, Gauge>,
     log_dropped: Counter,
 }
@@ -80,7 +79,7 @@ struct Process {
 type DroppedLines = Box<dyn Fn() -> u64 + Send + Sync>;
 
 /// Tells how all objects stand, in each shard on which this process acts.
-type Survey = Box<dyn Fn() -> Vec<(Shard, Fleet)> + Send + Sync>;
+type Survey = Box<dyn Fn() -> (Shard, Fleet) + Send + Sync>;
 
 impl Default for Metrics {
     fn default() -> Self {
@@ -136,7 +135,6 @@ impl Process {
                 Family::default(),
             ),
             has_acted: Arc::default(),
-            acting: Arc::default(),
             unsafe_rights: all.own(
                 "unsafe_rights",
                 &["what"],
@@ -237,7 +235,6 @@ impl Metrics {
     /// This process acts on a shard, until what this gives is dropped.
     pub fn acts(&self, shard: Shard) -> Acts {
         self.process.has_acted.store(true, Ordering::Relaxed);
-        self.process.acting.fetch_add(1, Ordering::Relaxed);
         self.active(shard, true);
         Acts(self.clone(), shard)
     }
@@ -263,7 +260,7 @@ impl Metrics {
 
     /// Where to ask, at each scrape, how all objects stand. The first that is given stays. Nobody is asked before this process has
     /// acted: a standby sees all objects, too.
-    pub fn survey(&self, survey: impl Fn() -> Vec<(Shard, Fleet)> + Send + Sync + 'static) {
+    pub fn survey(&self, survey: impl Fn() -> (Shard, Fleet) + Send + Sync + 'static) {
         let _ = self.survey.set(Box::new(survey));
     }
 
@@ -280,7 +277,8 @@ impl Metrics {
         let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
         let has_acted = process.has_acted.load(Ordering::Relaxed);
         if let Some(survey) = self.survey.get().filter(|_| has_acted) {
-            self.fleet.show(&survey());
+            let (shard, fleet) = survey();
+            self.fleet.show(shard, &fleet);
         }
         if prometheus_client::encoding::text::encode(&mut text, &registry).is_err() {
             tracing::error!("metrics could not be encoded");
@@ -296,11 +294,8 @@ pub struct Acts(Metrics, Shard);
 impl Drop for Acts {
     fn drop(&mut self) {
         self.0.active(self.1, false);
-        let process = &self.0.process;
-        // What the operator may do is tried by who acts.
-        if process.acting.fetch_sub(1, Ordering::Relaxed) == 1 {
-            process.unsafe_rights.clear();
-        }
+        // Only the active process tries the operator's rights.
+        self.0.process.unsafe_rights.clear();
     }
 }
 

@@ -51,7 +51,7 @@ impl Trigger {
         if !self.open.load(Ordering::SeqCst) {
             return; // a standby that runs for weeks must not accumulate them
         }
-        // A closed queue means that the shard or the process is shutting down.
+        // A closed queue means that the process is shutting down.
         let _ = self.queue.unbounded_send((key.clone(), priority));
     }
 }

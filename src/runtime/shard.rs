@@ -24,6 +24,25 @@ impl Shard {
         (0..count).map(move |index| Self { index, count })
     }
 
+    /// The shard of the Pod with this ordinal in a StatefulSet: with more Pods than shards, several Pods have one shard.
+    pub fn of_ordinal(ordinal: u16, count: u16) -> Self {
+        let count = count.max(1);
+        Self {
+            index: ordinal % count,
+            count,
+        }
+    }
+
+    /// All shards of the same number.
+    pub fn siblings(self) -> impl Iterator<Item = Self> {
+        Self::all(self.count)
+    }
+
+    /// Whether the other one is a shard of the same number.
+    pub fn is_sibling(self, other: Self) -> bool {
+        self.count == other.count
+    }
+
     pub fn is_whole(self) -> bool {
         self.count == 1
     }

@@ -1,16 +1,14 @@
-//! The term during which this process may change the world, or a shard of it.
+//! The term during which this process may write and call.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// The one term of a process as the active operator, on the whole or on a shard; cheap to clone. Without a Lease it is the life of
-/// the process.
+/// The one term of a process as the active operator; cheap to clone. Without a Lease it is the life of the process.
 ///
-/// What is over never begins again, so a reconcile that began in it cannot go on in a later one (design section 4, rule 4). Whoever
-/// wins a shard again that it gave up has another term, and begins from nothing. Whoever asks reads the monotonic clock himself: a process that was stopped for a while learns
-/// of its end at the first question, and not only when a task that should have told it gets its turn.
+/// A term that is over never begins again, so no reconcile can outlive its term. Each question reads the monotonic clock: a process
+/// that was paused learns of the end of its term at the first question, and not only when a task that should end it is scheduled.
 #[derive(Clone, Debug)]
 pub struct Term {
     inner: Arc<Inner>,

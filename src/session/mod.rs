@@ -66,9 +66,6 @@ pub struct Sessions {
 /// Requests a reconcile of the Instance with this UID, at this priority or the one that follows from the object.
 type Wake = dyn Fn(Subject, Option<Priority>) + Send + Sync;
 
-/// The endpoints of Accounts of other shards, and whether each Account still exists.
-type Elsewhere = HashMap<ObjectKey, (String, bool)>;
-
 struct Inner {
     sessions: AtomicU64,
     shard: Shard,
@@ -88,8 +85,6 @@ struct Inner {
     cancel: CancellationToken,
     open: Mutex<HashMap<[u8; 32], Weak<Session>>>,
     account_sessions: Mutex<HashMap<ObjectKey, Entry>>,
-    /// The endpoints of Accounts that another process reconciles.
-    elsewhere: Mutex<Elsewhere>,
 }
 
 impl Sessions {
@@ -122,7 +117,6 @@ impl Sessions {
             cancel,
             open: Mutex::default(),
             account_sessions: Mutex::default(),
-            elsewhere: Mutex::default(),
         };
         Self {
             inner: Arc::new(inner),
@@ -160,17 +154,6 @@ impl Sessions {
         self.account_sessions()
             .retain(|account, entry| !entry.departed || !unneeded.contains(&account));
         self.open().retain(|_, session| session.strong_count() > 0);
-        let unneeded: Vec<ObjectKey> = {
-            let elsewhere = self.elsewhere();
-            let departed = elsewhere.iter().filter(|(_, (_, is_there))| !is_there);
-            departed.map(|(account, _)| account.clone()).collect()
-        };
-        let unneeded: Vec<_> = unneeded
-            .into_iter()
-            .filter(|account| !needed(account))
-            .collect();
-        let mut elsewhere = self.elsewhere();
-        elsewhere.retain(|account, (_, is_there)| *is_there || !unneeded.contains(account));
     }
 
     /// The Instances that have a server or are about to have one.
@@ -208,14 +191,7 @@ impl Sessions {
             return Backing::Known;
         }
         if !self.inner.shard.owns(&say.account.namespace) {
-            // No reconcile of that Account runs here. A server that may have an owner must not be adopted, so the claim counts
-            // unless the Account is known to use another service.
-            let elsewhere = self.elsewhere();
-            return match elsewhere.get(&say.account) {
-                Some((theirs, _)) if theirs != ours.endpoint() => Backing::Lacking,
-                None if self.not_yet() == Backing::NotYet => Backing::NotYet,
-                Some(_) | None => Backing::Known,
-            };
+            return Backing::OtherShard;
         }
         let theirs = self
             .account_sessions()
@@ -233,41 +209,12 @@ impl Sessions {
         }
     }
 
-    /// Like `backing`, for a server that our Instance already has on record. A claim that this process cannot verify does not
-    /// take it away, because a user can write any claim into an Instance of their own.
-    pub fn backing_of_rival(&self, say: &Say<'_>, id: &ServerId, ours: &AccountSession) -> Backing {
-        let is_same_token =
-            say.credential.is_some() && say.credential == ours.credential.as_deref();
-        if is_same_token || self.inner.shard.owns(&say.account.namespace) {
-            self.backing(say, id, ours)
-        } else {
-            Backing::Lacking
-        }
-    }
-
     fn not_yet(&self) -> Backing {
         if Instant::now() < *self.began() + LOOKED_AT {
             Backing::NotYet
         } else {
             Backing::Lacking
         }
-    }
-
-    /// Notes the endpoint of an Account of another shard; None if the Account is gone or cannot be parsed. The last endpoint is
-    /// kept while an Instance has a server there.
-    pub fn see_elsewhere(&self, account: &ObjectKey, endpoint: Option<&str>) {
-        let mut elsewhere = self.elsewhere();
-        if let Some(endpoint) = endpoint {
-            let plain = endpoint.trim_end_matches('/').to_owned();
-            elsewhere.insert(account.clone(), (plain, true));
-        } else if let Some((_, is_there)) = elsewhere.get_mut(account) {
-            *is_there = false;
-        }
-    }
-
-    fn elsewhere(&self) -> MutexGuard<'_, Elsewhere> {
-        let elsewhere = self.inner.elsewhere.lock();
-        elsewhere.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// From here on tokens are copied, so that deletions continue after a restart even if Secret and Account are gone.

@@ -15,11 +15,11 @@ use crate::api::names::BINDING;
 use crate::api::{Instance, Marker, PurchaseRecord, Speaks};
 use crate::cloud::ServerId;
 use crate::inventory::Subject;
-use kube::core::DeserializeGuard;
 use crate::runtime::strings::shared;
 use crate::runtime::watch::ObjectKey;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
+use kube::core::DeserializeGuard;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -226,6 +226,10 @@ impl Reservations {
         if let Some((_, entry)) = bearing {
             return Claim::Owned(entry.key.clone());
         }
+        let backing = |say: &Say<'_>| match backing(say) {
+            Backing::OtherShard => Backing::Known,
+            other => other,
+        };
         match judged(state.entries.of_id(id).filter(is_other), id, backing) {
             Rival::None => {}
             Rival::NotYet => return Claim::NotYet,
@@ -363,7 +367,7 @@ fn judged<'a>(
         match entry.says_of(id).as_ref().map(&backing) {
             Some(Backing::Known) => return Rival::Of(entry.key.clone()),
             Some(Backing::NotYet) => judged = Rival::NotYet,
-            Some(Backing::Lacking) | None => {}
+            Some(Backing::Lacking | Backing::OtherShard) | None => {}
         }
     }
     judged

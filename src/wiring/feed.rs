@@ -1,17 +1,18 @@
 //! Handles the events of all watches: updates the indexes of the process and wakes the objects that an event concerns. The program
 //! and the closed loop of the tests both use it, each with its own stores and queues.
 //!
-//! A watch calls `*_shown` before the object is in the store, and the method named after the kind once it is.
+//! A watch calls `*_shown` before the object is in the store, and the method named after the kind once it is. Accounts and Secrets are
+//! those of the shard; Instances are those of all namespaces.
 
 use super::Objects;
 use super::changes::Changes;
 use super::referrers::Referrers;
 use crate::api::{Account, Instance};
 use crate::runtime::Shard;
-use kube::core::DeserializeGuard;
 use crate::runtime::queue::Priority;
 use crate::runtime::watch::{Change, Notice, ObjectKey};
 use crate::{account, instance};
+use kube::core::DeserializeGuard;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -102,17 +103,11 @@ impl Feed {
         is_ours
     }
 
-    /// A watch shows an Account. Returns whether the store is to keep it.
-    pub fn account_shown(&self, key: &ObjectKey, object: &DeserializeGuard<Account>) -> bool {
-        let account = object.0.as_ref().ok();
-        if !self.0.shard.owns(&key.namespace) {
-            let endpoint = account.map(|account| account.spec.endpoint.as_str());
-            self.0.accounts.sessions.see_elsewhere(key, endpoint);
-            return false;
-        }
-        let secrets = account.map(account::secrets).into_iter().flatten();
+    /// A watch shows an Account.
+    pub fn account_shown(&self, key: &ObjectKey, object: &DeserializeGuard<Account>) {
+        let secrets = object.0.as_ref().ok().map(account::secrets);
+        let secrets = secrets.into_iter().flatten();
         self.0.references.accounts_by_secret.note(key, secrets);
-        true
     }
 
     /// An Instance appeared, changed or went.
@@ -159,25 +154,18 @@ impl Feed {
     /// An Account appeared, changed or went.
     pub fn account(&self, notice: &Notice) {
         let context = &self.0.accounts;
-        let is_ours = self.0.shard.owns(&notice.key.namespace);
-        match (notice.change, is_ours) {
-            (Change::Gone, false) => context.sessions.see_elsewhere(&notice.key, None),
-            (Change::Listed | Change::Applied, false) => {}
-            (Change::Gone, true) => {
-                priority(&self.0.account_changes, notice);
-                if !self.0.objects.has_account(&notice.key) {
-                    self.0.references.accounts_by_secret.note(&notice.key, []);
-                }
-                context.sessions.depart(&notice.key);
-                context.memories.forget(&notice.key);
-                (context.wake_instances)(&notice.key);
-            }
-            (Change::Listed | Change::Applied, true) => {
-                context.sessions.announce(&notice.key);
-                let priority = priority(&self.0.account_changes, notice);
-                self.0.objects.wake_account(&notice.key, priority);
-            }
+        let priority = priority(&self.0.account_changes, notice);
+        if notice.change != Change::Gone {
+            context.sessions.announce(&notice.key);
+            self.0.objects.wake_account(&notice.key, priority);
+            return;
         }
+        if !self.0.objects.has_account(&notice.key) {
+            self.0.references.accounts_by_secret.note(&notice.key, []);
+        }
+        context.sessions.depart(&notice.key);
+        context.memories.forget(&notice.key);
+        (context.wake_instances)(&notice.key);
     }
 
     /// A Secret appeared, changed or went: the objects that refer to it are woken, as urgently as after an edit.

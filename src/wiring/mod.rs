@@ -35,7 +35,7 @@ pub trait Objects: Send + Sync + 'static {
     fn has_account(&self, key: &ObjectKey) -> bool;
 }
 
-/// What a process has for a shard, or for the whole, before it has read anything.
+/// The parts of a process that exist before it has read any object.
 pub struct Process {
     /// Speaks to the apiserver.
     pub client: Client,
@@ -44,7 +44,7 @@ pub struct Process {
     pub http: Http,
     /// What the process counts.
     pub metrics: Metrics,
-    /// What it acts on.
+    /// The namespaces that it serves.
     pub shard: Shard,
     /// Its leadership.
     pub term: Term,

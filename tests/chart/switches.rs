@@ -371,35 +371,35 @@ fn alerts_and_dashboard_are_those_of_deploy_with_the_labels_that_are_asked_for()
     }
 }
 
-/// Each shard has a Lease, which the Role names. The Lease of an operator without shards stays: its Pods renew it until they end.
+/// The Role names the Lease of each shard, and that of an operator without shards: its Pods renew it until they end.
 #[test]
-fn shards_are_told_the_pod_and_their_leases_stand_in_the_role() {
+fn shards_are_served_by_a_stateful_set_and_the_role_names_their_leases() {
     let role = "Role cloud-server-system/cloud-server-operator-leader-election";
-    let names = |index: usize| at(role, &format!("/rules/1/resourceNames/{index}"));
-    let shards = json!({"name": "CSO_SHARDS", "value": "2"});
-    let mut changes = changes(&["shards=2"]);
-    changes.retain(|change| {
-        !change["path"]
-            .as_str()
-            .is_some_and(|path| path.contains("/env/"))
-    });
-    let wanted = [
-        added(names(1), json!("cloud-server-operator-0-of-2")),
-        added(names(2), json!("cloud-server-operator-1-of-2")),
-    ];
-    assert_eq!(changes, wanted);
-    let objects = serde_json::to_value(helm_with(&["crds.install=false", "shards=2"])).unwrap();
-    let named = |values: &[&str]| {
+    let rendered = |values: &[&str]| {
         let objects = helm_with(&[&["crds.install=false"], values].concat());
-        serde_json::to_value(objects).unwrap()[role]["rules"][1]["resourceNames"].clone()
+        serde_json::to_value(objects).unwrap()
     };
+    let named = |values: &[&str]| rendered(values)[role]["rules"][1]["resourceNames"].clone();
     let [own, zero, one] =
         ["", "-0-of-2", "-1-of-2"].map(|end| format!("cloud-server-operator{end}"));
-    assert_eq!(named(&["formerShards=2"]), json!([own, zero, one]));
-    assert_eq!(
-        named(&["formerShards=2", "shards=2"]),
-        json!([own, zero, one])
-    );
-    let env = &objects[DEPLOYMENT]["spec"]["template"]["spec"]["containers"][0]["env"];
-    assert_eq!(env[0], shards);
+    for values in [
+        &["shards=2"][..],
+        &["formerShards=2"],
+        &["formerShards=2", "shards=2"],
+    ] {
+        assert_eq!(named(values), json!([own, zero, one]), "{values:?}");
+    }
+    let (whole, sharded) = (rendered(&[]), rendered(&["shards=2", "replicas=4"]));
+    let stateful = "StatefulSet cloud-server-system/cloud-server-operator";
+    assert!(sharded.get(DEPLOYMENT).is_none() && whole.get(stateful).is_none());
+    let (deployment, set) = (&whole[DEPLOYMENT]["spec"], &sharded[stateful]["spec"]);
+    assert_eq!(set["replicas"], json!(4));
+    // A new process may wait for the old ones: its Pod must not keep the others from starting.
+    assert_eq!(set["podManagementPolicy"], json!("Parallel"));
+    let mut pod = set["template"].clone();
+    let env = &mut pod["spec"]["containers"][0]["env"];
+    let shards = env.as_array_mut().unwrap().remove(0);
+    assert_eq!(shards, json!({"name": "CSO_SHARDS", "value": "2"}));
+    assert_eq!(pod, deployment["template"]);
+    assert_eq!(set["selector"], deployment["selector"]);
 }

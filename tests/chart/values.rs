@@ -39,6 +39,7 @@ fn a_value_that_cannot_be_right_is_refused_with_its_name() {
         (r#"replicas="two""#, "/replicas"),
         ("shards=0", "/shards"),
         ("shards=65", "/shards"),
+        ("shards=4", "replicas=2 is less than shards=4"),
         (
             r#"extraEnv=[{"name":"CSO_SHARDS","value":"2"}]"#,
             "/extraEnv/0/name",

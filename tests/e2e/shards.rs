@@ -1,25 +1,28 @@
-//! Several operators that share the namespaces out, each shard with a Lease of its own.
+//! Several operators, each with a shard of the namespaces and its Lease.
 
-use crate::support::shards::until_shared;
+use crate::support::shards::until_acting;
 use crate::support::{
     Operator, Setup, World, create_calls, eventually, instance, is_ready, names, other_image,
     outline, reason, stopped, with,
 };
-use cloud_server_operator::runtime::Shard;
 use serde_json::{Value, json};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 
 const SHARDS: &str = "CSO_SHARDS";
 
-/// How long the service's tasks take: longer than it takes a shard to move.
+/// How long the service's tasks take: longer than a standby takes to act.
 const TASKS_MILLIS: u64 = 8000;
 
-/// A world whose operators share four shards, and its namespaces, shard by shard.
-async fn shared(name: &str, each: usize) -> (World, Vec<Vec<String>>) {
+/// The two shards of these tests.
+const ZERO: &str = "0-of-2";
+const ONE: &str = "1-of-2";
+
+/// A world whose operators have two shards, and its namespaces, shard by shard.
+async fn sharded(name: &str, each: usize) -> (World, Vec<Vec<String>>) {
     let setup = Setup::default().leases().tasks(TASKS_MILLIS);
     let mut world = setup.without_operator().begin(name).await;
-    world.environment(SHARDS, "4");
-    let namespaces = world.settle(4, each).await;
+    world.environment(SHARDS, "2");
+    let namespaces = world.settle(2, each).await;
     (world, namespaces)
 }
 
@@ -33,7 +36,7 @@ async fn in_each(world: &mut World, namespaces: &[String], act: impl AsyncFn(&Wo
     world.enter(&home);
 }
 
-/// No namespace tells a secret, and none has an Event of a trouble that there was not.
+/// No log, Event or object of a namespace contains a secret, and no Event reports a problem that does not exist.
 async fn finish(mut world: World, namespaces: &[String]) {
     in_each(&mut world, namespaces, async |world| {
         world.assert_no_secret_told().await;
@@ -43,7 +46,7 @@ async fn finish(mut world: World, namespaces: &[String]) {
     world.finish().await;
 }
 
-/// The namespaces in which the service took calls of this operator, as its log says.
+/// The namespaces in which the service took calls of this operator, by its log.
 fn called_in(operator: &Operator) -> BTreeSet<String> {
     let log = operator.log_text();
     let calls = log
@@ -57,87 +60,65 @@ fn called_in(operator: &Operator) -> BTreeSet<String> {
     namespaces.collect()
 }
 
-/// Whether a namespace is in one of these shards.
-fn is_within(namespace: &str, shards: &BTreeSet<String>) -> bool {
-    let mut all = Shard::all(4).filter(|shard| shard.owns(namespace));
-    all.any(|shard| shards.contains(&shard.to_string()))
-}
-
 fn reinstalls(world: &World) -> u64 {
     world.sim.ledger().count("/instance/reinstallSystem")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn operators_share_the_work_and_whatever_moves_each_thing_is_done_once() {
-    let (mut world, namespaces) = shared("shards-move", 2).await;
+async fn each_shard_has_an_operator_and_a_standby_and_whichever_ends_each_thing_is_done_once() {
+    let (mut world, namespaces) = sharded("shards-pods", 2).await;
     let (all, lease, web) = (
         namespaces.concat(),
         world.namespace.clone(),
         names("web", 3),
     );
-    let mut first = world.another(&lease).await;
-    until_shared(&[&first], &[4]).await;
+    let mut zero = world.pod(0, &lease).await;
+    let mut one = world.pod(1, &lease).await;
+    until_acting(&[(&zero, ZERO), (&one, ONE)]).await;
+    let (standby_of_zero, standby_of_one) =
+        (world.pod(2, &lease).await, world.pod(3, &lease).await);
     in_each(&mut world, &all, async |world| {
         world.apply_all(&web, instance).await;
     })
     .await;
-    // Shards move while servers are bought.
-    let mut second = world.another(&lease).await;
-    until_shared(&[&first, &second], &[2, 2]).await;
+    // One is killed while servers are bought.
+    eventually("a server is bought", async || {
+        match create_calls(&world.sim) {
+            0 => Err("none".to_owned()),
+            _ => Ok(()),
+        }
+    })
+    .await;
+    zero.kill();
     in_each(&mut world, &all, async |world| {
         world.all_ready(&web).await;
     })
     .await;
-    assert_eq!(create_calls(&world.sim), 24, "{}", world.ledger_text());
-    let theirs = second.shards().await;
-    let wanted = all.iter().filter(|namespace| is_within(namespace, &theirs));
-    let wanted = 3 * wanted.count();
-    eventually(
-        "the second one counts its own and no others",
-        async || match (second.instances().await, first.instances().await) {
-            (n, m) if (n, m) == (wanted, 24 - wanted) => Ok(()),
+    until_acting(&[(&standby_of_zero, ZERO), (&one, ONE)]).await;
+    assert!(standby_of_one.shards().await.is_empty());
+    assert_eq!(create_calls(&world.sim), 12, "{}", world.ledger_text());
+    eventually("each counts the Instances of its shard", async || {
+        match (standby_of_zero.instances().await, one.instances().await) {
+            (6, 6) => Ok(()),
             counts => Err(format!("{counts:?}")),
-        },
-    )
+        }
+    })
     .await;
-    // While disks are installed anew, a third one comes, and one of the first two is killed.
+    let called = called_in(&one);
+    assert_eq!(called, BTreeSet::from_iter(namespaces[1].iter().cloned()));
+    // The other one gets SIGTERM while disks are installed anew.
     in_each(&mut world, &all, async |world| {
         world.apply_all(&web, other_image).await;
     })
     .await;
-    let called = called_in(&second);
-    assert!(
-        called.iter().all(|namespace| is_within(namespace, &theirs)),
-        "{called:?} of {theirs:?}"
-    );
-    let third = world.another(&lease).await;
-    until_shared(&[&first, &second, &third], &[1, 1, 2]).await;
-    first.kill();
+    one.terminate();
+    assert!(one.ended().await.success());
     in_each(&mut world, &all, async |world| {
         world.until_all(&web, "are Ready", is_ready).await;
     })
     .await;
-    until_shared(&[&second, &third], &[2, 2]).await;
-    assert_eq!(reinstalls(&world), 24, "{}", world.ledger_text());
-    // One is told to end while servers are stopped: what it does ends, and the other one goes on.
-    in_each(&mut world, &all, async |world| {
-        world
-            .apply_all(&web, |name| {
-                let mut manifest = other_image(name);
-                manifest["spec"]["powerState"] = stopped(name)["spec"]["powerState"].clone();
-                manifest
-            })
-            .await;
-    })
-    .await;
-    second.terminate();
-    assert!(second.ended().await.success());
-    in_each(&mut world, &all, async |world| {
-        world.until_all(&web, "are Ready", is_ready).await;
-    })
-    .await;
-    until_shared(&[&third], &[4]).await;
-    assert_eq!(world.sim.ledger().count("/instance/stop"), 24);
+    until_acting(&[(&standby_of_zero, ZERO), (&standby_of_one, ONE)]).await;
+    assert_eq!(reinstalls(&world), 12, "{}", world.ledger_text());
     in_each(&mut world, &all, async |world| {
         for name in &web {
             world.delete(name).await;
@@ -146,20 +127,20 @@ async fn operators_share_the_work_and_whatever_moves_each_thing_is_done_once() {
     .await;
     in_each(&mut world, &all, async |world| world.all_gone(&web).await).await;
     assert_eq!(world.sim.live_servers().len(), 0, "{}", world.ledger_text());
-    assert_eq!(world.sim.ledger().count("/instance/release"), 24);
+    assert_eq!(world.sim.ledger().count("/instance/release"), 12);
     finish(world, &all).await;
 }
 
-/// As while a Deployment is rolled out with another number of shards: the new ones stand by until the last of the old ones went.
+/// As during a rollout with another number of shards: the new operators are ready, and wait until the last of the old ones is gone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn another_number_of_shards_takes_over_when_the_old_one_is_gone() {
-    let (mut world, namespaces) = shared("shards-number", 1).await;
+async fn another_number_of_shards_acts_when_the_former_one_is_gone() {
+    let (mut world, namespaces) = sharded("shards-number", 1).await;
     let (all, lease) = (namespaces.concat(), world.namespace.clone());
     world.environment(SHARDS, "1");
     let mut old = world.another(&lease).await;
-    until_shared(&[&old], &[1]).await;
-    world.environment(SHARDS, "4");
-    let new = world.another(&lease).await;
+    until_acting(&[(&old, "0-of-1")]).await;
+    world.environment(SHARDS, "2");
+    let (mut zero, mut one) = (world.pod(0, &lease).await, world.pod(1, &lease).await);
     in_each(&mut world, &all, async |world| {
         world.apply(&instance("web")).await;
     })
@@ -168,57 +149,63 @@ async fn another_number_of_shards_takes_over_when_the_old_one_is_gone() {
         world.ready("web").await;
     })
     .await;
-    assert!(new.shards().await.is_empty(), "{}", new.log_text());
+    for new in [&zero, &one] {
+        assert!(new.shards().await.is_empty(), "{}", new.log_text());
+    }
     old.terminate();
     assert!(old.ended().await.success());
-    until_shared(&[&new], &[4]).await;
-    // And back, where the last word of the former is a Lease that runs out.
+    until_acting(&[(&zero, ZERO), (&one, ONE)]).await;
+    // And back, where the former ones leave Leases that run out.
     world.environment(SHARDS, "1");
     let next = world.another(&lease).await;
     in_each(&mut world, &all, async |world| {
         world.apply(&stopped("web")).await;
     })
     .await;
+    zero.kill();
+    in_each(&mut world, &namespaces[1], async |world| {
+        world.ready("web").await;
+    })
+    .await;
     assert!(next.shards().await.is_empty(), "{}", next.log_text());
-    let mut new = new;
-    new.kill();
-    until_shared(&[&next], &[1]).await;
+    one.kill();
+    until_acting(&[(&next, "0-of-1")]).await;
     in_each(&mut world, &all, async |world| {
         world.ready("web").await;
     })
     .await;
-    assert_eq!(world.sim.ledger().count("/instance/stop"), 4);
-    assert_eq!(create_calls(&world.sim), 4, "{}", world.ledger_text());
+    assert_eq!(world.sim.ledger().count("/instance/stop"), 2);
+    assert_eq!(create_calls(&world.sim), 2, "{}", world.ledger_text());
     finish(world, &all).await;
 }
 
-/// Each of two operators sees whole what the other one acts on: no server is taken over by two, and none is nobody's.
+/// Each of two operators knows the servers of the other shard: no two Instances have one server, and none counts as unowned.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_of_another_shard_is_neither_taken_over_nor_unowned() {
+async fn a_server_of_another_shard_is_neither_imported_nor_unowned() {
     let setup = Setup::default().leases().imports().without_operator();
     let mut world = setup.begin("shards-import").await;
     world.environment(SHARDS, "2");
     let namespaces = world.settle(2, 1).await.concat();
     let lease = world.namespace.clone();
-    let (first, second) = (world.another(&lease).await, world.another(&lease).await);
-    until_shared(&[&first, &second], &[1, 1]).await;
+    let (zero, one) = (world.pod(0, &lease).await, world.pod(1, &lease).await);
+    until_acting(&[(&zero, ZERO), (&one, ONE)]).await;
     world.strangers(World::TOKEN, 1);
     let id = world.sim.live_servers()[0].id.clone();
     let importing = |name: &str, id: &str| with(name, |spec| spec["import"] = json!({"id": id}));
-    let [one, other] = [&namespaces[0], &namespaces[1]];
-    world.enter(one);
+    let [here, there] = [&namespaces[0], &namespaces[1]];
+    world.enter(here);
     world.apply(&importing("taken", &id)).await;
     world.ready("taken").await;
     world.apply(&instance("bought")).await;
     let bought = world.ready("bought").await;
     let bought = bought.status.unwrap().id.unwrap();
-    world.enter(other);
+    world.enter(there);
     for (thief, id, owner) in [("a", &id, "taken"), ("b", &bought, "bought")] {
         world.apply(&importing(thief, id)).await;
         let web = world.until_reason(thief, "ImportConflict").await;
         let message = web.status.as_ref().unwrap().conditions[0].message.clone();
         assert!(
-            message.contains(&format!("{one}/{owner}")),
+            message.contains(&format!("{here}/{owner}")),
             "{}",
             outline(&web)
         );
@@ -243,8 +230,8 @@ async fn a_server_of_another_shard_is_neither_taken_over_nor_unowned() {
         })
         .await;
     }
-    // Who has it lets go of it: then it is free.
-    world.enter(one);
+    // Once its Instance is deleted and the server retained, the other one may import it.
+    world.enter(here);
     let retained = |spec: &mut serde_json::Value| {
         spec["import"] = json!({"id": id});
         spec["deletionPolicy"] = json!("Retain");
@@ -253,36 +240,35 @@ async fn a_server_of_another_shard_is_neither_taken_over_nor_unowned() {
     world.ready("taken").await;
     world.delete("taken").await;
     world.gone("taken").await;
-    world.enter(other);
+    world.enter(there);
     let taken = world.ready("a").await;
     assert_eq!(reason(&taken), "Available");
     assert_eq!(world.sim.live_servers().len(), 2, "{}", world.ledger_text());
     finish(world, &namespaces).await;
 }
 
-/// What becomes of a replica.
+/// How a replica ends.
 #[derive(Clone, Copy, Debug)]
 enum End {
     Killed,
     Terminated,
-    /// For longer than its Leases last.
-    StandsStill,
+    /// For longer than its Lease lasts.
+    Paused,
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "replicas end for minutes: make torture"]
-async fn replicas_that_end_or_stand_still_while_disks_are_erased_erase_each_once() {
-    let (mut world, namespaces) = shared("shards-torture", 2).await;
+async fn replicas_that_end_or_pause_while_disks_are_erased_erase_each_once() {
+    let (mut world, namespaces) = sharded("shards-torture", 4).await;
     let (all, lease, web) = (
         namespaces.concat(),
         world.namespace.clone(),
         names("web", 3),
     );
-    let mut operators = VecDeque::new();
-    for _ in 0..3 {
-        operators.push_back(world.another(&lease).await);
+    let mut pods = Vec::new();
+    for ordinal in 0..4 {
+        pods.push(world.pod(ordinal, &lease).await);
     }
-    until_shared(&operators.iter().collect::<Vec<_>>(), &[1, 1, 2]).await;
     in_each(&mut world, &all, async |world| {
         world.apply_all(&web, instance).await;
     })
@@ -291,7 +277,7 @@ async fn replicas_that_end_or_stand_still_while_disks_are_erased_erase_each_once
         world.all_ready(&web).await;
     })
     .await;
-    let ends = [End::Killed, End::StandsStill, End::Terminated];
+    let ends = [End::Killed, End::Paused, End::Terminated];
     for (round, end) in ends.into_iter().cycle().take(9).enumerate() {
         let (manifest, before) = ([other_image, instance][round % 2], reinstalls(&world));
         in_each(&mut world, &all, async |world| {
@@ -299,25 +285,30 @@ async fn replicas_that_end_or_stand_still_while_disks_are_erased_erase_each_once
         })
         .await;
         // Some calls are made by now, and some are not.
-        let wanted = before + 6 * (1 + round as u64 % 3);
+        let begun = before + 6 * (1 + round as u64 % 3);
         eventually("disks are being erased", async || {
             match reinstalls(&world) {
-                n if n >= wanted => Ok(()),
+                n if n >= begun => Ok(()),
                 n => Err(format!("{n}")),
             }
         })
         .await;
-        let mut victim = operators.pop_front().unwrap();
+        // The active one of the two Pods of a shard.
+        let shard = round % 2;
+        let is_active = !pods[shard].shards().await.is_empty();
+        let ordinal = if is_active { shard } else { shard + 2 };
+        let victim = &mut pods[ordinal];
         match end {
             End::Killed => victim.kill(),
             End::Terminated => victim.terminate(),
-            End::StandsStill => victim.pause(),
+            End::Paused => victim.pause(),
         }
         in_each(&mut world, &all, async |world| {
             world.until_all(&web, "are Ready", is_ready).await;
         })
         .await;
-        if matches!(end, End::StandsStill) {
+        let victim = &mut pods[ordinal];
+        if matches!(end, End::Paused) {
             victim.go_on();
         }
         if !matches!(end, End::Killed) {
@@ -326,9 +317,9 @@ async fn replicas_that_end_or_stand_still_while_disks_are_erased_erase_each_once
         }
         let erased = reinstalls(&world) - before;
         println!("{end:?}: {erased} disks erased");
-        // A call of one that stood still may come when nobody expects it any more (reliability.md): it is known.
+        // A call of a process that was paused may arrive after another one took over (reliability.md): that is a known limit.
         let most = match end {
-            End::StandsStill => 26,
+            End::Paused => 26,
             End::Killed | End::Terminated => 24,
         };
         assert!(
@@ -336,8 +327,7 @@ async fn replicas_that_end_or_stand_still_while_disks_are_erased_erase_each_once
             "{end:?}: {}",
             world.ledger_text()
         );
-        operators.push_back(world.another(&lease).await);
-        until_shared(&operators.iter().collect::<Vec<_>>(), &[1, 1, 2]).await;
+        pods[ordinal] = world.pod(u16::try_from(ordinal).unwrap(), &lease).await;
     }
     assert_eq!(create_calls(&world.sim), 24, "{}", world.ledger_text());
     finish(world, &all).await;

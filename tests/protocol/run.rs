@@ -464,15 +464,7 @@ impl Field {
                 }
                 universe.kube.version()
             };
-            if matches!(self.operators, Operators::Shards(_)) {
-                // Whoever wins a shard has read nothing of it before.
-                let (seed, shard) = (self.dice.random::<u64>(), self.shard(slot));
-                let fresh = Process::start(&self.universe, seed, shard);
-                fresh.lead(0);
-                if let Some(former) = self.processes[slot].replace(fresh) {
-                    former.kill();
-                }
-            } else if let Some(standby) = &self.processes[slot] {
+            if let Some(standby) = &self.processes[slot] {
                 standby.lead(version);
             }
             self.universe.with(|u| {

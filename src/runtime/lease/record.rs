@@ -1,11 +1,10 @@
 //! What is written into a Lease, word for word as client-go writes it, so that kubectl and other tools show it properly.
 
 use super::Settings;
-use crate::api::names::{MANAGER, WANTED_BY};
+use crate::api::names::MANAGER;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease as Object, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
-use kube::ResourceExt;
 use kube::api::ObjectMeta;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -33,9 +32,6 @@ pub(super) fn fresh(name: String, settings: &Settings, now: Timestamp) -> Object
 /// The same Lease, taken or renewed by us. Its resourceVersion stands, so that the write is a compare-and-swap.
 pub(super) fn taken(mut lease: Object, settings: &Settings, now: Timestamp) -> Object {
     let is_renewal = holder(&lease) == settings.identity;
-    if !is_renewal {
-        forget_wish(&mut lease);
-    }
     let spec = lease.spec.get_or_insert_default();
     if !is_renewal {
         spec.holder_identity = Some(settings.identity.clone());
@@ -47,30 +43,8 @@ pub(super) fn taken(mut lease: Object, settings: &Settings, now: Timestamp) -> O
     lease
 }
 
-/// The same Lease, wanted by us. Each time it is asked for anew, by a number of its own.
-pub(super) fn wanted(mut lease: Object, settings: &Settings) -> Object {
-    let wish = format!("{} {:08x}", settings.identity, rand::random::<u32>());
-    lease.annotations_mut().insert(WANTED_BY.to_owned(), wish);
-    lease
-}
-
-/// That it is wanted, word for word.
-pub(super) fn wish(lease: &Object) -> Option<&str> {
-    lease.annotations().get(WANTED_BY).map(String::as_str)
-}
-
-/// Who it is that wants it.
-pub(super) fn wisher(wish: &str) -> &str {
-    wish.rsplit_once(' ').map_or(wish, |(identity, _)| identity)
-}
-
-fn forget_wish(lease: &mut Object) {
-    lease.annotations_mut().remove(WANTED_BY);
-}
-
-/// The same Lease, held by nobody.
+/// The same Lease without a holder.
 pub(super) fn released(mut lease: Object, now: Timestamp) -> Object {
-    forget_wish(&mut lease);
     let spec = lease.spec.get_or_insert_default();
     spec.holder_identity = Some(String::new());
     spec.lease_duration_seconds = Some(1);
@@ -79,13 +53,13 @@ pub(super) fn released(mut lease: Object, now: Timestamp) -> Object {
     lease
 }
 
-/// Who holds it; empty when nobody does.
+/// The holder; empty if there is none.
 pub(super) fn holder(lease: &Object) -> &str {
     let holder = lease.spec.as_ref().and_then(|s| s.holder_identity.as_ref());
     holder.map_or("", String::as_str)
 }
 
-/// How long it says that it is valid.
+/// The duration that the Lease itself states.
 pub(super) fn duration(spec: &LeaseSpec) -> Duration {
     let seconds = spec.lease_duration_seconds.unwrap_or_default();
     Duration::from_secs(u64::try_from(seconds).unwrap_or_default())

@@ -1,5 +1,6 @@
 //! Who asks for which Lease, and its times.
 
+use crate::runtime::Shard;
 use std::time::Duration;
 use thiserror::Error;
 
@@ -9,10 +10,10 @@ const ROOM: f64 = 1.2;
 /// Who asks for which Lease, and its times.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Name of the Lease; with several shards, what the names of their Leases begin with.
+    /// Name of the Lease; with several shards, the beginning of the names of their Leases.
     pub name: String,
-    /// Into so many shards the work is divided, each with a Lease of its own.
-    pub shards: u16,
+    /// The shard on which this process acts.
+    pub shard: Shard,
     /// Namespace of the Leases.
     pub namespace: String,
     /// This process, and no other: not another container of the same name either.
@@ -46,6 +47,11 @@ pub enum Problem {
 }
 
 impl Settings {
+    /// The name of the Lease of this process.
+    pub fn lease(&self) -> String {
+        self.shard.lease(&self.name)
+    }
+
     /// Whether the times fit together.
     ///
     /// # Errors
@@ -67,7 +73,7 @@ impl Settings {
         self.renew_deadline / 2
     }
 
-    /// How long whoever asks or renews may show no sign of life: a try and the pause before it, and much to spare.
+    /// The longest silence of a task that waits for the Lease or renews it: an attempt and the pause before it, and a large margin.
     pub fn silence(&self) -> Duration {
         self.renew_deadline + self.retry_period + Duration::from_secs(60)
     }

@@ -100,7 +100,7 @@ impl Server {
         self.0.lock().unwrap().mood = mood;
     }
 
-    /// Somebody writes it, whoever holds it.
+    /// Another program writes the Lease, with or without being its holder.
     fn write(&self, change: impl FnOnce(&mut Value)) {
         let mut inner = self.0.lock().unwrap();
         inner.version += 1;
@@ -133,11 +133,11 @@ fn refusal(code: u16) -> (u16, Value) {
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A process that stands by for one of so many shards.
-fn one_of(server: &Server, identity: &str, shards: u16) -> Contest {
+/// A process that waits for the Lease of a shard.
+fn candidate(server: &Server, identity: &str, shard: Shard) -> Candidate {
     let settings = Settings {
         name: "l".into(),
-        shards,
+        shard,
         namespace: "ours".into(),
         identity: identity.into(),
         lease_duration: 15 * SECOND,
@@ -145,30 +145,23 @@ fn one_of(server: &Server, identity: &str, shards: u16) -> Contest {
         retry_period: 2 * SECOND,
     };
     let heartbeat = Heartbeats::default().expect("Lease", settings.silence());
-    Contest::new(server.client(), settings, heartbeat, Holdings::default())
+    Candidate::new(server.client(), settings, heartbeat)
 }
 
-fn standby(server: &Server, identity: &str) -> Contest {
-    one_of(server, identity, 1)
-}
-
-async fn acquire(contest: &mut Contest) -> Won {
-    match contest.next().await {
-        Event::Won(won) => *won,
-        Event::Wanted(shard) => panic!("{shard} is wanted"),
-    }
+fn standby(server: &Server, identity: &str) -> Candidate {
+    candidate(server, identity, Shard::WHOLE)
 }
 
 /// Wins it and keeps it; gives the term, and how that ended.
 async fn hold(
-    mut contest: Contest,
+    mut candidate: Candidate,
 ) -> (
     Term,
     CancellationToken,
     tokio::task::JoinHandle<Result<Lease, Lost>>,
 ) {
     let term = Term::awaited();
-    let won = timeout(60 * SECOND, acquire(&mut contest)).await.unwrap();
+    let won = timeout(60 * SECOND, candidate.win()).await.unwrap();
     let (lease, until) = (won.lease, won.until);
     assert!(term.lasts_until(until));
     let done = CancellationToken::new();
@@ -183,7 +176,7 @@ async fn hold(
 async fn a_lease_that_nobody_made_is_made_as_other_tools_make_it() {
     let server = Server::default();
     let mut first = standby(&server, "a");
-    let won = timeout(SECOND, acquire(&mut first)).await.unwrap();
+    let won = timeout(SECOND, first.win()).await.unwrap();
     assert_eq!(won.until.duration_since(Instant::now()).as_secs(), 10);
     let spec = server.spec();
     assert_eq!(spec["holderIdentity"], "a");
@@ -203,7 +196,7 @@ async fn it_is_stale_by_our_own_clock_alone() {
                 "leaseTransitions": 4, "acquireTime": written, "renewTime": written});
         });
         let begun = Instant::now();
-        acquire(&mut standby(&server, "b")).await;
+        standby(&server, "b").win().await;
         assert_eq!(begun.elapsed().as_secs(), 15, "{written}");
         let spec = server.spec();
         assert_eq!(
@@ -221,7 +214,7 @@ async fn a_record_that_says_longer_is_believed_and_one_that_says_shorter_is_not(
             lease["spec"] = json!({"holderIdentity": "gone", "leaseDurationSeconds": said});
         });
         let begun = Instant::now();
-        acquire(&mut standby(&server, "b")).await;
+        standby(&server, "b").win().await;
         assert_eq!(begun.elapsed().as_secs(), waited);
     }
 }
@@ -231,7 +224,7 @@ async fn a_holder_that_renews_is_never_overtaken() {
     let server = Server::default();
     let (term, _done, _keeper) = hold(standby(&server, "a")).await;
     let mut other = standby(&server, "b");
-    let waited = timeout(300 * SECOND, acquire(&mut other)).await;
+    let waited = timeout(300 * SECOND, other.win()).await;
     assert!(waited.is_err(), "it was taken");
     assert!(term.holds());
     assert_eq!(server.spec()["leaseTransitions"], 0);
@@ -326,7 +319,7 @@ async fn what_is_released_is_taken_at_the_next_look() {
     let (term, done, keeper) = hold(standby(&server, "a")).await;
     let mut other = standby(&server, "b");
     let standing_by = tokio::spawn(async move {
-        acquire(&mut other).await;
+        other.win().await;
         Instant::now()
     });
     sleep(20 * SECOND).await;
@@ -354,7 +347,7 @@ async fn of_many_that_ask_at_once_one_gets_it() {
     let mut all = tokio::task::JoinSet::new();
     for name in ["a", "b", "c", "d", "e", "f"] {
         let mut each = standby(&server, name);
-        all.spawn(async move { timeout(10 * SECOND, acquire(&mut each)).await.is_ok() });
+        all.spawn(async move { timeout(10 * SECOND, each.win()).await.is_ok() });
     }
     let won = all.join_all().await;
     assert_eq!(won.into_iter().filter(|won| *won).count(), 1);

@@ -166,29 +166,18 @@ impl FleetGauges {
         }
     }
 
-    /// Shows these, each in its shard, and nothing of what was shown before.
-    pub(super) fn show(&self, fleets: &[(Shard, Fleet)]) {
+    /// Shows the fleet of a shard, and nothing that was shown before.
+    pub(super) fn show(&self, shard: Shard, fleet: &Fleet) {
         for family in [&self.instances, &self.accounts] {
             family.clear();
         }
-        for family in [&self.drifted, &self.servers, &self.unowned, &self.failing] {
-            family.clear();
-        }
-        self.open.clear();
-        self.open_age.clear();
-        self.inventory_age.clear();
-        for (shard, fleet) in fleets {
-            self.show_one(&shard.to_string(), fleet);
-        }
-    }
-
-    fn show_one(&self, shard: &str, fleet: &Fleet) {
+        let shard = &shard.to_string();
         for (family, counted) in [
             (&self.instances, &fleet.instances),
             (&self.accounts, &fleet.accounts),
         ] {
             for (Standing { state, reason }, count) in counted {
-                let shard = shard.to_owned();
+                let shard = shard.clone();
                 let label = StandingLabel {
                     shard,
                     state,
@@ -199,7 +188,7 @@ impl FleetGauges {
         }
         for (verb, open) in &fleet.operations {
             let label = VerbLabel {
-                shard: shard.to_owned(),
+                shard: shard.clone(),
                 verb,
             };
             self.open.get_or_create(&label).set(open.count.into());
@@ -213,7 +202,7 @@ impl FleetGauges {
             oldest,
         } = fleet.listings;
         let label = ShardLabel {
-            shard: shard.to_owned(),
+            shard: shard.clone(),
         };
         for (family, count) in [
             (&self.drifted, fleet.drifted),

@@ -18,7 +18,7 @@ fn exercised() -> Metrics {
     metrics
 }
 
-fn fleet() -> Vec<(Shard, Fleet)> {
+fn fleet() -> (Shard, Fleet) {
     let standing = Standing {
         state: "ready",
         reason: "Available",
@@ -39,7 +39,7 @@ fn fleet() -> Vec<(Shard, Fleet)> {
             oldest: Duration::from_secs(61),
         },
     };
-    vec![(Shard::WHOLE, fleet)]
+    (Shard::WHOLE, fleet)
 }
 
 /// The labels of each series of a text.
@@ -128,10 +128,8 @@ fn a_scrape_shows_nothing_of_the_one_before() {
     metrics.survey(move || {
         let mut asked = asked.lock().unwrap();
         *asked += 1;
-        vec![(
-            Shard::WHOLE,
-            count(if *asked == 1 { "Available" } else { "Paused" }),
-        )]
+        let reason = if *asked == 1 { "Available" } else { "Paused" };
+        (Shard::WHOLE, count(reason))
     });
     assert!(metrics.encode().contains("Available"));
     let text = metrics.encode();
@@ -158,7 +156,7 @@ fn a_reconcile_that_fails_is_an_error_and_the_errors_begin_at_none() {
     }
 }
 
-/// A process has a queue of each kind for each watched namespace and for each shard.
+/// A process has a queue of each kind for each namespace that it watches.
 #[test]
 fn queues_of_one_kind_count_together_and_leave_nothing_behind() {
     let metrics = Metrics::default();

@@ -74,6 +74,8 @@ pub enum Backing {
     NotYet,
     /// The claimant's Account does not show that server.
     Lacking,
+    /// Only the process of another shard could verify the claim: it blocks an import, and takes no server away.
+    OtherShard,
 }
 
 /// The Instance with the better right to a server that another Instance has on record.

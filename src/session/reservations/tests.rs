@@ -418,6 +418,9 @@ fn a_record_that_nothing_backs_takes_no_server_from_anybody() {
     };
     assert_eq!(backed(Backing::Lacking), (Rival::None, Claim::Taken));
     assert_eq!(backed(Backing::NotYet), (Rival::NotYet, Claim::NotYet));
+    let (rival, claim) = backed(Backing::OtherShard);
+    assert_eq!(rival, Rival::None);
+    assert!(matches!(claim, Claim::Owned(_)));
     let (rival, claim) = backed(Backing::Known);
     assert_eq!(rival, Rival::Of(key("forged")));
     assert!(matches!(claim, Claim::Owned(_)));

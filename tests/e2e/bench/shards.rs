@@ -5,12 +5,13 @@ use super::rest::processor_seconds;
 use super::tell;
 use crate::host::memory::figure;
 use crate::support::bought::{allocated, idle, ready, setup, with_login};
-use crate::support::shards::until_shared;
+use crate::support::shards::until_acting;
 use crate::support::{Operator, World, eventually, names, quiet_all};
+use cloud_server_operator::runtime::Shard;
 use futures::{StreamExt, stream};
 use serde_json::json;
 
-/// So many replicas, each with one shard.
+/// Numbers of replicas, each with one shard.
 const REPLICAS: [u16; 3] = [1, 2, 4];
 /// Namespaces of each of four shards.
 const NAMESPACES: usize = 10;
@@ -59,18 +60,18 @@ async fn apply(world: &mut World, namespaces: &[String], each: usize) {
     }
 }
 
-/// So many operators, each with a shard of its own, once all Instances are Ready.
+/// One operator per shard, once all Instances are Ready.
 async fn begin(world: &mut World, replicas: u16, count: usize) -> Vec<Operator> {
     world.environment("CSO_SHARDS", &replicas.to_string());
-    // A Lease of its own for each number: whoever was killed before has left his behind.
+    // A Lease name of its own for each number: the operators that were killed before have left their Leases behind.
     let lease = format!("{}-by-{replicas}", world.namespace);
     world.allow_leases(&lease).await;
     let mut operators = Vec::new();
-    for _ in 0..replicas {
-        operators.push(world.another(&lease).await);
+    for (ordinal, shard) in (0..).zip(Shard::all(replicas)) {
+        let operator = world.pod(ordinal, &lease).await;
+        until_acting(&[(&operator, &shard.to_string())]).await;
+        operators.push(operator);
     }
-    let shared = vec![1; usize::from(replicas)];
-    until_shared(&operators.iter().collect::<Vec<_>>(), &shared).await;
     let mut last = 0;
     while last < count {
         last = eventually(&format!("{count} Instances are Ready"), async || {

@@ -41,16 +41,22 @@ impl World {
         namespace.clone_into(&mut self.namespace);
     }
 
-    /// Starts another operator beside those that run. Waits until it is ready.
+    /// Starts another operator. Waits until it is ready.
     pub async fn another(&mut self, lease: &str) -> Operator {
         let another = self.launch("direct", lease);
         another.ready().await;
         another
     }
+
+    /// Starts another operator as the Pod of a StatefulSet with this ordinal. Waits until it is ready.
+    pub async fn pod(&mut self, ordinal: u16, lease: &str) -> Operator {
+        self.environment("POD_NAME", &format!("cloud-server-operator-{ordinal}"));
+        self.another(lease).await
+    }
 }
 
 impl Operator {
-    /// The shards that it acts on, as its metrics say.
+    /// The shards that it acts on, by its metrics.
     pub async fn shards(&self) -> BTreeSet<String> {
         let (_, text) = self.metrics().await;
         let lines = text.lines().filter_map(|line| {
@@ -60,7 +66,7 @@ impl Operator {
         lines.map(ToOwned::to_owned).collect()
     }
 
-    /// How many Instances it counts, as its metrics say.
+    /// The number of Instances in its metrics.
     pub async fn instances(&self) -> usize {
         let (_, text) = self.metrics().await;
         let of = "cloud_server_operator_instances{";
@@ -70,19 +76,16 @@ impl Operator {
     }
 }
 
-/// Waits until these operators act on so many shards: the one with the fewest first.
-pub async fn until_shared(operators: &[&Operator], counts: &[usize]) {
-    eventually(&format!("they have {counts:?} shards"), async || {
-        let mut have = Vec::new();
-        for operator in operators {
-            have.push(operator.shards().await.len());
-        }
-        have.sort_unstable();
-        if have == counts {
-            Ok(())
-        } else {
-            Err(format!("{have:?}"))
-        }
-    })
-    .await;
+/// Waits until each of these operators acts on its shard.
+pub async fn until_acting(operators: &[(&Operator, &str)]) {
+    for (operator, shard) in operators {
+        eventually(&format!("an operator acts on shard {shard}"), async || {
+            let acts = operator.shards().await;
+            match acts.iter().eq([shard]) {
+                true => Ok(()),
+                false => Err(format!("{acts:?}")),
+            }
+        })
+        .await;
+    }
 }

@@ -3,10 +3,10 @@
 use super::Running;
 use crate::apiserver::{ACCOUNTS, Change, INSTANCES, SECRETS, place};
 use cloud_server_operator::api::{Account, Instance};
-use kube::core::DeserializeGuard;
 use cloud_server_operator::runtime::watch::{Change as Sort, Notice};
 use kube::Resource;
 use kube::api::ObjectMeta;
+use kube::core::DeserializeGuard;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::sync::Arc;
@@ -21,16 +21,23 @@ impl Running {
                 let object = change.object.map(guarded);
                 self.hear_of_instance(name, object, &notice);
             }
+            // The watches of these kinds are of one shard.
+            _ if !self.link.shard().owns(&notice.key.namespace) => {}
             ACCOUNTS => {
                 let object = change.object.map(guarded);
                 self.hear_of_account(name, object, &notice);
             }
-            SECRETS if self.link.shard().owns(&notice.key.namespace) => self.feed.secret(&notice),
+            SECRETS => self.feed.secret(&notice),
             _ => {}
         }
     }
 
-    fn hear_of_instance(&self, name: String, object: Option<DeserializeGuard<Instance>>, notice: &Notice) {
+    fn hear_of_instance(
+        &self,
+        name: String,
+        object: Option<DeserializeGuard<Instance>>,
+        notice: &Notice,
+    ) {
         let mut former = None;
         match object {
             None => drop(self.known().instances.remove(&name)),
@@ -56,13 +63,17 @@ impl Running {
         self.feed.instance(notice);
     }
 
-    fn hear_of_account(&self, name: String, object: Option<DeserializeGuard<Account>>, notice: &Notice) {
+    fn hear_of_account(
+        &self,
+        name: String,
+        object: Option<DeserializeGuard<Account>>,
+        notice: &Notice,
+    ) {
         match object {
             None => drop(self.known().accounts.remove(&name)),
             Some(object) => {
-                if self.feed.account_shown(&notice.key, &object)
-                    && let Ok(account) = object.0
-                {
+                self.feed.account_shown(&notice.key, &object);
+                if let Ok(account) = object.0 {
                     self.known().accounts.insert(name, Arc::new(account));
                 }
             }

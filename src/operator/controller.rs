@@ -1,0 +1,175 @@
+//! The controller of one process: watches from the start, and reconciles while it holds its Lease.
+
+use super::election::{self, Election};
+use super::fleet::{self, Fleet};
+use super::keeping;
+use super::wiring::Parts;
+use crate::api::Instance;
+use crate::runtime::rights::{self, Trial};
+use crate::runtime::watch::Synced;
+use futures::FutureExt;
+use futures::future::{BoxFuture, join_all, select_all};
+use std::collections::BTreeSet;
+use std::time::Duration;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::AbortOnDropHandle;
+
+/// The error when the process ends because a watch did.
+pub(super) const BROKEN: &str = "a watch ended";
+
+/// How the queues run, and how they end.
+#[derive(Clone, Copy)]
+pub(super) struct Pace {
+    /// Concurrent reconciles of Instances.
+    pub(super) concurrency: u16,
+    /// The time that running reconciles get when the process is asked to stop.
+    pub(super) grace: Duration,
+}
+
+/// The watches of a process, and the queues that run once it is active.
+pub(super) struct Controller {
+    parts: Parts,
+    fleets: Vec<Fleet>,
+    /// Ends when a watch does.
+    watches: BoxFuture<'static, ()>,
+    /// The watches by name, and whether each has its initial list.
+    pub(super) synced: Vec<(String, Synced)>,
+    /// Ends watches and listings. Reconciles end first, and need both until then.
+    _over: DropGuard,
+}
+
+impl Controller {
+    /// Begins to watch. Nothing is changed yet. `over` ends what `parts` has begun.
+    pub(super) fn watch(parts: Parts, namespaces: &[String], over: CancellationToken) -> Self {
+        let mut fleets: Vec<Fleet> = scopes(namespaces)
+            .iter()
+            .map(|scope| Fleet::watch(&parts, scope.as_deref(), &over))
+            .collect();
+        let stores = fleets.iter().map(|fleet| fleet.stores.clone()).collect();
+        // Set once, before the first event of a watch.
+        let _ = parts.stores.set(stores);
+        let synced = fleets.iter().flat_map(|fleet| fleet.synced.clone());
+        let synced = synced.collect();
+        let watches = fleets.iter_mut().flat_map(Fleet::take_watches);
+        let watches = select_all(watches.collect::<Vec<_>>()).map(drop).boxed();
+        Self {
+            parts,
+            fleets,
+            watches,
+            synced,
+            _over: over.drop_guard(),
+        }
+    }
+
+    /// Waits for a watch to end. None does while the process lives, so this is a defect, and a new process is the remedy.
+    pub(super) async fn broken(&mut self) {
+        (&mut self.watches).await;
+    }
+
+    /// Runs the queues until `stop`, or until the right to act is lost.
+    ///
+    /// # Errors
+    /// The right was lost, or a watch ended: the process has to end.
+    pub(super) async fn act(
+        self,
+        mut election: Election,
+        pace: Pace,
+        stop: CancellationToken,
+    ) -> Result<(), String> {
+        let Self {
+            parts,
+            fleets,
+            watches,
+            synced,
+            _over: _watching,
+        } = self;
+        let active = parts.metrics.acts(parts.shard);
+        let trial = trial(&parts, &fleets);
+        let is_tried = trial.begin().await;
+        let tried = AbortOnDropHandle::new(tokio::spawn(trial.go_on(is_tried, stop.clone())));
+        let _begun = election.is_elected().then(|| begin_term(&parts, &fleets));
+        // Before the first reconcile: a deletion may need a token that only a copy has, and one key makes all account sessions.
+        let is_restored = tokio::select! {
+            restored = async {
+                keeping::find_key(&parts).await;
+                keeping::restore(&parts).await
+            } => restored.is_ok(),
+            lost = election.lost() => return Err(lost),
+            () = stop.cancelled() => false,
+        };
+        let synced = synced.into_iter().map(|(_, synced)| synced).collect();
+        let keep = keeping::keep(parts.clone(), synced, is_restored, stop.clone());
+        let keeper = AbortOnDropHandle::new(tokio::spawn(keep));
+        let queues = fleets
+            .into_iter()
+            .map(|fleet| fleet.run(parts.clone(), pace.concurrency, stop.clone()));
+        // The copies of tokens are written and deleted under the Lease, too.
+        let mut queues = Box::pin(futures::future::join(join_all(queues), keeper));
+        let is_drained = tokio::select! {
+            biased;
+            () = stop.cancelled() => {
+                tracing::info!("shutting down, waiting for running reconciles");
+                tokio::select! {
+                    lost = election.lost() => return Err(lost),
+                    _ = &mut queues => true,
+                    () = tokio::time::sleep(pace.grace) => false,
+                }
+            }
+            lost = election.lost() => return Err(lost),
+            _ = &mut queues => true,
+            () = watches => return Err(BROKEN.to_owned()),
+        };
+        // A result about our rights that came now would stay in the metrics.
+        tried.abort();
+        let _ = tried.await;
+        drop(active);
+        if is_drained {
+            election.leave().await;
+        } else {
+            // A call may still be under way, so the next process waits until the Lease is stale.
+            tracing::warn!(
+                "some reconciles did not end in time; what they did is on record, and the Lease is not released"
+            );
+        }
+        Ok(())
+    }
+}
+
+/// The trial of the operator's rights, in the watched namespaces and in the operator's own.
+fn trial(parts: &Parts, fleets: &[Fleet]) -> Trial {
+    let scopes: Vec<_> = fleets
+        .iter()
+        .map(|fleet| fleet.stores.namespace.clone())
+        .collect();
+    Trial {
+        client: parts.client.clone(),
+        namespaces: rights::namespaces(parts.own_namespace.clone(), &scopes),
+        rights: parts.accounts.rights.clone(),
+        metrics: parts.metrics.clone(),
+    }
+}
+
+/// Objects that this process saw as a standby do not count as created in its term: see [`election::find_births`].
+fn begin_term(parts: &Parts, fleets: &[Fleet]) -> AbortOnDropHandle<()> {
+    parts.feed.begin_term();
+    let namespace = fleets
+        .first()
+        .and_then(|fleet| fleet.stores.namespace.clone());
+    let api = fleet::api::<Instance>(&parts.client, namespace.as_deref());
+    let feed = parts.feed.clone();
+    AbortOnDropHandle::new(tokio::spawn(election::find_births(api, feed)))
+}
+
+/// The namespaces to watch; a single `None` for all of them.
+fn scopes(namespaces: &[String]) -> Vec<Option<String>> {
+    let named: BTreeSet<String> = namespaces
+        .iter()
+        .map(|namespace| namespace.trim().to_owned())
+        .filter(|namespace| !namespace.is_empty())
+        .collect();
+    if named.is_empty() {
+        vec![None]
+    } else {
+        named.into_iter().map(Some).collect()
+    }
+}
