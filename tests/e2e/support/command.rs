@@ -11,7 +11,7 @@ pub const EXECUTABLE: &str = env!("CARGO_BIN_EXE_operator-under-test");
 /// The plugin of kubectl.
 pub const PLUGIN: &str = env!("CARGO_BIN_EXE_plugin-under-test");
 
-/// /// Runs a command until it exits, with this input.
+/// Runs a command until it exits, with this input.
 pub async fn run(command: &mut Command, input: &str) -> Output {
     command.stdin(Stdio::piped());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
