@@ -1,4 +1,4 @@
-//! How far a status can be believed: what is said of a server while nobody can be asked for it.
+//! How far a status can be trusted: the report about a server while the service cannot be asked about it.
 
 use crate::support::{Setup, World, condition, delete, instance, is_ready, reason};
 use cloud_server_operator::api::Instance;
@@ -36,7 +36,7 @@ async fn an_instance_whose_account_is_gone_or_refused_says_so_and_stays_ready() 
     ));
 
     world.sim.set_token("default", "rotated-token").unwrap();
-    // Whoever has to call next learns of it.
+    // The next caller learns of it.
     world.apply(&instance("other")).await;
     world.until_reason("other", "TokenRefused").await;
     let told = until_synced(&world, "web", ("False", "TokenRefused")).await;

@@ -1,4 +1,4 @@
-//! Tenants: what the service of one Account does costs no other Account anything.
+//! Tenants: a bad service of one Account does not delay any other Account.
 
 mod service;
 
@@ -11,17 +11,17 @@ use service::{Bad, Service};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// How much later than the one in the middle on an idle operator each newcomer may have its first status and its first call. On two
-/// cores that others use as well they are later by what those take, 2.4 s were seen; whoever has to wait until a call of the others
-/// is given up waits for 5 s and more.
+/// The most by which each newcomer's first status and first call may be later than the median on an idle operator. On two cores
+/// shared with other programs the difference reached 2.4 s; a newcomer that had to wait until another Account's call is given
+/// up would wait for 5 s and more.
 const LATER: Duration = Duration::from_secs(3);
-/// So many newcomers come one after another. The first ones after a start have their status later, until the operator has
-/// learnt how long the service's tasks take: what is compared with is the one in the middle.
+/// The number of newcomers, one after another. The first ones after a start get their status later, until the operator has
+/// learned how long the service's tasks take: therefore the comparison uses the median.
 const TRIES: usize = 5;
-/// Between two looks of the one who waits: a small part of what is measured.
+/// The time between two looks of the waiting test: a small part of the measured time.
 const GLANCE: Duration = Duration::from_millis(20);
 
-/// Ten Accounts, and the share of the Instances that each has: most have those whose services keep the caller waiting.
+/// Ten Accounts, each with its share of the Instances: most belong to Accounts whose services keep the caller waiting.
 const ACCOUNTS: [(Bad, usize); 10] = [
     (Bad::Dead, 2),
     (Bad::Silent, 2),
@@ -35,16 +35,16 @@ const ACCOUNTS: [(Bad, usize); 10] = [
     (Bad::Lure, 15),
 ];
 
-/// Whether the service has met the token of a newcomer.
+/// Whether the service knows the token of a newcomer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Token {
     /// Others have it too, and the service answers them.
     Known,
-    /// Its own: whoever calls with it shares no client, no limit and no listing with anybody, and was never answered.
+    /// A token of its own: its user shares no client, no limit and no listing with others, and has never got an answer.
     New,
 }
 
-/// An Account with the limits that users have who set none.
+/// An Account with default limits.
 async fn account(world: &World, name: &str, endpoint: &str, token: &str) {
     let account = json!({
         "apiVersion": "cloudserver.dev/v1alpha1", "kind": "Account", "metadata": {"name": name},
@@ -68,14 +68,14 @@ fn of(account: &str, name: &str) -> Value {
     manifest
 }
 
-/// What a user waits for who has just applied a new Account and a new Instance of it.
+/// The waiting times of a user who has just applied a new Account and a new Instance of it.
 #[derive(Clone, Copy, Debug)]
 struct Waited {
     status: Duration,
     call: Duration,
 }
 
-/// A new Account at a service that is well, and an Instance of it.
+/// A new Account at a healthy service, and an Instance of it.
 async fn newcomer(world: &World, name: &str, token: Token) -> Waited {
     let (of_its_own, secret) = (format!("{name}-account"), format!("{name}-token"));
     let value = match token {
@@ -119,20 +119,20 @@ async fn newcomer(world: &World, name: &str, token: Token) -> Waited {
     }
 }
 
-/// Status speaks of the spec as it stands.
+/// Whether status refers to the current spec.
 fn is_told(instance: &Instance) -> bool {
     let status = instance.status.as_ref();
     let observed = status.map(|status| status.observed_generation);
     observed.is_some() && observed == instance.metadata.generation
 }
 
-/// What some newcomers waited for in the middle, and at most.
+/// The median and the longest waiting times of some newcomers.
 struct Newcomers {
     middle: Waited,
     most: Waited,
 }
 
-/// Some newcomers, one after another.
+/// Measures some newcomers, one after another.
 async fn newcomers(world: &World, when: &str, token: Token) -> Newcomers {
     let mut all = Vec::new();
     for name in names(when, TRIES) {
@@ -169,7 +169,7 @@ fn assert_as_soon(alone: &Newcomers, beside: &Newcomers) {
     }
 }
 
-/// So many Instances of ten Accounts, none of which will ever have a server.
+/// Applies `scale` times the shares of [`ACCOUNTS`], all without ever getting a server, and measures newcomers among them.
 async fn beside(scale: usize) {
     let world = Setup::default().begin("tenants").await;
     let alone = newcomers(&world, "alone", Token::New).await;
@@ -194,7 +194,7 @@ async fn beside(scale: usize) {
     println!("TENANTS: {count} applied in {:?}", begun.elapsed());
     eventually("every service that listens was called", async || {
         for service in services.iter().filter(|service| service.bad != Bad::Dead) {
-            // More than the first look at the Account: its Instances are what waits now.
+            // More calls than the first check of the Account makes: from then on its Instances are waiting.
             let enough = match service.bad {
                 Bad::Lure => 12,
                 _ => 1,
@@ -208,7 +208,7 @@ async fn beside(scale: usize) {
     .await;
     let among = newcomers(&world, "among", Token::New).await;
     assert_as_soon(&alone, &among);
-    // And those who wait are told so, whatever their service does.
+    // The waiting Instances also report that they wait, regardless of their service's behaviour.
     all_are_told(&world, count + 2 * TRIES).await;
     world.finish().await;
 }
@@ -245,7 +245,7 @@ async fn a_new_account_does_not_wait_for_a_hundred_that_never_answer() {
     let endpoint = silent.endpoint();
     stream::iter(names("silent", 100))
         .for_each_concurrent(16, async |name| {
-            // A path of its own makes each of them another service.
+            // A path of its own makes each endpoint a separate service.
             account(&world, &name, &format!("{endpoint}/{name}"), "cloud-token").await;
         })
         .await;
@@ -256,7 +256,7 @@ async fn a_new_account_does_not_wait_for_a_hundred_that_never_answer() {
     .await;
     let among = newcomers(&world, "among", Token::Known).await;
     assert_as_soon(&alone, &among);
-    // Whom no service has answered yet waits for nobody of another namespace; in his own he may have to.
+    // A newcomer whom no service has answered yet waits for no other namespace; within its own namespace it may have to wait.
     world.next_door();
     world.secret("login", "password", World::PASSWORD).await;
     let next_door = newcomers(&world, "next-door", Token::New).await;

@@ -1,11 +1,11 @@
-//! Every boundary of every operation, and a fault at each, on real parts.
+//! Injects a fault at each boundary of every operation, on real components.
 //!
-//! Two proxies number the requests of one Instance in a world of its own. A run without a fault tells which requests an
-//! operation makes; then there is one run for each boundary (before a request is forwarded, after its effect, after its
-//! reply) and each act. Each run is judged by what the world is like once it is quiet: see `verdict.rs`.
+//! Two proxies number the requests of one Instance in a world of its own. A run without a fault records the requests of an
+//! operation; then each boundary (before a request is forwarded, after its effect, after its reply) and each act gets one run.
+//! The verdict on a run comes from the state of the world once it is idle: see `verdict.rs`.
 //!
-//! `make test` kills at every boundary. All acts: `make torture`; some of them: `TORTURE_ONLY=create/receipt make torture`
-//! plays whatever has that in its name.
+//! `make test` kills at every boundary. All acts: `make torture`; some of them: `TORTURE_ONLY=create/receipt make torture` runs
+//! every case with that text in its name.
 
 mod act;
 mod case;

@@ -1,4 +1,4 @@
-//! What a collector of OpenTelemetry is sent, and a log filter that changes while the operator runs.
+//! The data that an OpenTelemetry collector receives, and a log filter that changes while the operator runs.
 
 use crate::support::{Setup, World, eventually, instance};
 use axum::Router;
@@ -11,7 +11,7 @@ use prost::Message;
 use std::sync::{Arc, Mutex};
 use tokio::net::TcpListener;
 
-/// Stands in for a collector: keeps the spans that it is sent.
+/// Stands in for a collector: keeps the spans that it receives.
 #[derive(Clone, Default)]
 struct Collector {
     spans: Arc<Mutex<Vec<Span>>>,
@@ -19,7 +19,7 @@ struct Collector {
 }
 
 impl Collector {
-    /// Listens; gives its address.
+    /// Starts to listen; returns its address.
     async fn begin(&self) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -94,7 +94,7 @@ async fn each_reconcile_is_a_trace_with_its_calls_and_its_decisions_name_it() {
         attribute(&root, "namespace"),
         Some(world.namespace.as_str())
     );
-    // Intent before and receipt after it are writes of the same trace.
+    // The writes of the intent before a call and of the receipt after it belong to the same trace.
     let spans = collector.spans();
     let writes = spans
         .iter()
@@ -118,7 +118,7 @@ async fn each_reconcile_is_a_trace_with_its_calls_and_its_decisions_name_it() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_collector_that_is_not_there_is_told_once_and_holds_up_nothing() {
     let mut world = Setup::default()
-        // Nobody listens at this port of loopback.
+        // No process listens at this port of loopback.
         .environment("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
         .environment("OTEL_BSP_SCHEDULE_DELAY", "50")
         .begin("untraced")
@@ -161,7 +161,7 @@ async fn the_log_filter_changes_while_the_operator_runs() {
     world.ready("web-1").await;
     let quiet = world.operator().log_text();
     assert!(!says(&quiet, "web-1"), "{quiet}");
-    // No file asks for nothing: then RUST_LOG counts, which is info in tests.
+    // A missing file requests nothing: then RUST_LOG applies, which is info in tests.
     std::fs::remove_file(&file).unwrap();
     is_changed(&mut world, 2).await;
     world.apply(&instance("web-2")).await;

@@ -1,5 +1,6 @@
-//! Another version takes over while every verb is open, and gives back what it opened: PREVIOUS names the executable of the
-//! version before (`make upgrade`). With RELEASED, what this version writes is kept in that folder, for the version after it.
+//! Another version takes over while an operation of every verb is in flight, and hands over its own open operations in return:
+//! PREVIOUS names the executable of the version before (`make upgrade`). With RELEASED, the objects that this version writes
+//! are kept in that folder, for the next version.
 
 use crate::support::{
     Setup, World, at_rest, counts, end_task, endless, eventually, instance, is_ready, other_image,
@@ -21,7 +22,7 @@ const VERBS: [Verb; 7] = [
     Verb::Release,
 ];
 
-/// An Instance whose operation the service has taken, and whose task runs.
+/// An Instance whose operation the service has accepted, and whose task runs.
 struct Open {
     verb: Verb,
     instance: Instance,
@@ -56,7 +57,7 @@ async fn each_version_takes_over_what_the_other_left_open() {
     world.finish().await;
 }
 
-/// Has the service take one operation of each verb, whose tasks do not end.
+/// Makes the service accept one operation of each verb, with tasks that do not end.
 async fn open(world: &World, round: &str) -> Vec<Open> {
     let name = |verb: Verb| format!("{round}-{verb:?}").to_lowercase();
     world
@@ -99,7 +100,7 @@ fn login(round: &str) -> String {
     format!("{round}-login")
 }
 
-/// Waits until the service has taken it, and until that is on record.
+/// Waits until the service has accepted the operation, and until the operator has recorded that.
 async fn taken(world: &World, name: &str, verb: Verb) -> Open {
     let instance = world
         .until(name, "its task is on record", |instance| match verb {
@@ -126,7 +127,7 @@ async fn taken(world: &World, name: &str, verb: Verb) -> Open {
     open
 }
 
-/// How often the service took it and carried it out.
+/// Waits until the service has accepted and carried out the operation this many times.
 async fn until_counted(world: &World, open: &Open, wanted: (usize, usize)) {
     let name = open.instance.name_any();
     eventually(&format!("{name}: {:?}", open.verb), async || {
@@ -138,7 +139,7 @@ async fn until_counted(world: &World, open: &Open, wanted: (usize, usize)) {
     .await;
 }
 
-/// Ends the tasks. Each operation is done, and none is done twice.
+/// Ends the tasks. Each operation completes, and none is done twice.
 async fn close(world: &World, all: &[Open]) {
     for open in all {
         end_task(world, &open.instance).await;
@@ -163,7 +164,7 @@ async fn close(world: &World, all: &[Open]) {
     }
 }
 
-/// Writes what the apiserver has of this version's objects.
+/// Writes this version's objects, as the apiserver stores them, to files.
 async fn keep(world: &World, folder: &Path) {
     for (name, instance) in world.all().await {
         let mut kept = instance;

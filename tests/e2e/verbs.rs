@@ -1,5 +1,5 @@
-//! What happens to a server that exists: reinstalled, given another password, stopped, started, restarted; each verb by
-//! itself. The ledger is the truth: one call, one effect, and then nothing more.
+//! The operations on an existing server, each on its own: reinstall, another password, stop, start, restart. The ledger is the
+//! truth: one call, one effect, and then nothing more.
 
 mod power;
 mod wiped;
@@ -18,10 +18,10 @@ use devcluster::audit::Entry;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// The manifest of a name, changed.
+/// Makes a changed manifest for a name.
 type Change = fn(&str) -> Value;
 
-/// A verb costs one call, two effects and few writes.
+/// Checks that a verb costs one call, two effects and few writes.
 async fn cost(world: &World, mark: &Mark, call: &str, effect: [&str; 2], most: usize) {
     assert_eq!(posts(world, mark.seq), [call], "{}", world.ledger_text());
     assert_eq!(effects(world, mark.seq), effect, "{}", world.ledger_text());
@@ -36,7 +36,7 @@ async fn cost(world: &World, mark: &Mark, call: &str, effect: [&str; 2], most: u
         "COST {call}: {} writes {writes:?}, calls {calls:?}",
         writes.len()
     );
-    // One that was refused, since the object had moved, has written nothing.
+    // A write that was refused because of a changed object has written nothing.
     let refused = writes.iter().filter(|write| !write.ends_with(" 200"));
     let refused = refused.count();
     assert!(
@@ -58,11 +58,11 @@ fn applied(instance: &Instance) -> cloud_server_operator::api::Applied {
 
 /// Short and long tasks.
 const DURATIONS: [u64; 2] = [300, 4_000];
-/// What a reinstall may cost in writes: one shows the operation where it lasts.
+/// The most writes of a reinstall: one of them shows a long operation.
 const MOST_OF_A_REINSTALL: usize = 4;
 /// The effects of a reinstall.
 const REINSTALLED: [&str; 2] = ["ReinstallAccepted", "Reinstalled"];
-/// What a password change, a start, a stop and a restart may cost, however long they take.
+/// The most writes of a password change, a start, a stop or a restart, regardless of their duration.
 const MOST: usize = 3;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -102,7 +102,7 @@ async fn verbs_another_image_reinstalls_once() {
 async fn verbs_a_change_from_password_to_key_reinstalls_once() {
     let (world, _) = begin(Setup::default(), "key").await;
     let before = mark(&world, "web").await;
-    // Force: the same manager gives the password up.
+    // Force: the same manager removes the password.
     world.apply(&instance_by_key("web")).await;
     let ready = done(&world, "web", &before, &[Verb::Reinstall]).await;
     cost(
@@ -197,7 +197,7 @@ async fn verbs_image_and_password_together_are_one_reinstall() {
     let (mut world, ready) = begin(Setup::default(), "both").await;
     let id = world.only_server(&ready).id;
     let before = mark(&world, "web").await;
-    // Together, as far as the operator can see.
+    // The operator sees both changes at the same time.
     world.kill();
     new_password(&world).await;
     world.apply(&other_image("web")).await;
@@ -233,7 +233,7 @@ async fn verbs_an_image_given_at_the_console_is_told_and_not_erased() {
     world.restart().await;
     quiet(&world, "web").await;
     assert_eq!(reason(&world.get("web").await), "ImageDiffers");
-    // The drift is accepted: nothing is called for it.
+    // The drift is accepted: no call is made for it.
     world.apply(&other_image("web")).await;
     world.ready("web").await;
     quiet(&world, "web").await;
@@ -282,7 +282,7 @@ async fn verbs_a_reinstall_token_reinstalls_once_with_the_same_image() {
     .await;
     assert_eq!(applied(&now).reinstall.as_deref(), Some("one"));
     assert_eq!(world.only_server(&ready).image, catalogue::example().image);
-    // Taken away, and there again: it was asked for once.
+    // The token is removed and added back: its reinstall was already done once.
     let before = mark(&world, "web").await;
     for manifest in [instance("web"), asked] {
         world.apply(&manifest).await;
@@ -293,7 +293,8 @@ async fn verbs_a_reinstall_token_reinstalls_once_with_the_same_image() {
     world.finish().await;
 }
 
-/// The service takes an operation and its task fails: told, and tried again, until it is done once.
+/// The service accepts an operation and its task fails: the failure is reported, and the operation is tried again until it has
+/// been done once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn verbs_an_operation_whose_task_fails_is_told_and_tried_again() {
     let changes: [(Verb, &str, Change); 2] = [
@@ -374,7 +375,7 @@ async fn verbs_a_reinstall_taken_back_while_the_server_stops_for_it_erases_nothi
         .until("web", "runs again", |i| {
             let status = i.status.as_ref().unwrap();
             let ended = status.history.iter().any(|e| e.verb == Verb::Reinstall);
-            // What was taken back stands there until the next status.
+            // Status shows the withdrawn operation until its next update.
             let is_over = ended && status.operation.is_none();
             is_ready(i) && is_over && status.detail["ecsStatus"] == "STARTED"
         })

@@ -1,4 +1,4 @@
-//! Services that are of no use to anybody, on loopback: dead, silent, slow, or refusing everything for its rate.
+//! Bad services on loopback: dead, silent, slow, or refusing every call because of its rate.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -9,28 +9,28 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::sleep;
 
-/// How it is of no use.
+/// The fault of a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bad {
-    /// Nobody listens.
+    /// Its port is closed.
     Dead,
-    /// Takes connections and requests, and never answers.
+    /// Accepts connections and requests, and never answers.
     Silent,
     /// Answers each request after twenty seconds.
     Slow,
-    /// Answers at once, a byte a second.
+    /// Answers at once, at one byte per second.
     Trickle,
-    /// Answers every look at once, and no call that changes something, ever.
+    /// Answers every query at once, and never answers a call that changes something.
     Lure,
-    /// Answers everything with 429.
+    /// Answers every request with 429.
     Refusing,
 }
 
-/// An answer to every look: there is nothing.
+/// An answer to every query: an empty list.
 const NOTHING: &str = r#"{"success":true,"rowCount":0,"sshKeys":[],"instances":[],"regions":[],"images":[],"packages":[]}"#;
 const TOO_MANY: &str = r#"{"success":false,"code":"TooManyRequests","message":"come again later"}"#;
 
-/// One such service. It ends when it is dropped.
+/// A bad service. It ends when it is dropped.
 pub struct Service {
     pub bad: Bad,
     address: SocketAddr,
@@ -44,7 +44,7 @@ impl Service {
         let calls = Arc::<AtomicUsize>::default();
         let here = SocketAddr::from(([127, 0, 0, 1], 0));
         if bad == Bad::Dead {
-            // A port that is taken, and on which nobody listens.
+            // A port that is bound, but on which no socket listens.
             let port = TcpSocket::new_v4().unwrap();
             port.bind(here).unwrap();
             return Self {
@@ -78,7 +78,7 @@ impl Service {
         format!("http://{}", self.address)
     }
 
-    /// How many requests came.
+    /// How many requests arrived.
     pub fn calls(&self) -> usize {
         self.calls.load(Ordering::SeqCst)
     }
@@ -90,7 +90,7 @@ impl Drop for Service {
     }
 }
 
-/// Serves one connection until the other side has had enough.
+/// Serves one connection until the other side closes it.
 async fn serve(bad: Bad, mut stream: TcpStream, calls: Arc<AtomicUsize>) {
     loop {
         let Some(is_look) = request(&mut stream).await else {
@@ -104,7 +104,7 @@ async fn serve(bad: Bad, mut stream: TcpStream, calls: Arc<AtomicUsize>) {
             Bad::Trickle | Bad::Refusing => Some(Duration::ZERO),
         };
         let Some(after) = answered else {
-            // Held until the other side gives up.
+            // Keeps the request open until the other side gives up.
             let _ = stream.read(&mut [0; 64]).await;
             return;
         };
@@ -139,7 +139,7 @@ async fn trickle(stream: &mut TcpStream, body: &str) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Reads one request; tells whether it only looks. None at the end of the connection.
+/// Reads one request; returns whether it is a query. None at the end of the connection.
 async fn request(stream: &mut TcpStream) -> Option<bool> {
     let mut read = Vec::new();
     let mut part = [0; 4096];

@@ -1,4 +1,4 @@
-//! What happens at a boundary.
+//! The faults at a boundary.
 
 use super::case::Case;
 use super::story::Story;
@@ -8,20 +8,20 @@ use crate::support::recorder::{Place, Then, Trap};
 use std::fmt;
 use std::time::Duration;
 
-/// Longer than the operator waits for the apiserver (15 s): what is late there comes after it was given up.
+/// Longer than the operator waits for the apiserver (15 s): the delayed request arrives after the operator has given up.
 const LATE_KUBERNETES: Duration = Duration::from_secs(17);
 /// Longer than the settling time of these tests (2 s) and than a listing at the pace of running operations (5 s).
 const LATE_SERVICE: Duration = Duration::from_secs(7);
-/// How long a process whose Lease ran out while it stood still may live on: it is to end in less than a second, on a machine
+/// How long a process may live on if its Lease ran out while it stood still: it should end in less than a second on a machine
 /// that is not busy with twenty other worlds.
 const FENCED: Duration = Duration::from_secs(30);
 
-/// What happens at a boundary.
+/// A fault at a boundary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
-    /// SIGKILL; another operator is started at once. What was not forwarded never is.
+    /// SIGKILL; another operator is started at once. A request that was not forwarded never will be.
     Kill,
-    /// SIGKILL; what it had sent is carried out all the same.
+    /// SIGKILL; the request that was already sent still takes effect.
     Sent,
     /// SIGKILL; the Instance is deleted before another operator is started.
     Deleted,
@@ -31,14 +31,14 @@ pub enum Act {
     Late,
     /// The connection is reset.
     Reset,
-    /// SIGKILL of the leader; a standby that waited for its Lease takes over and does what is to be done.
+    /// SIGKILL of the leader; a standby that waited for its Lease takes over and completes the work.
     Succeeded,
-    /// SIGSTOP; a standby takes over and does what is to be done; then SIGCONT, and what was on the wire goes on.
+    /// SIGSTOP; a standby takes over and completes the work; then SIGCONT, and the stopped request proceeds.
     TakeOver,
 }
 
 impl Act {
-    /// All of them.
+    /// All acts.
     pub const ALL: [Self; 8] = [
         Self::Kill,
         Self::Sent,
@@ -49,7 +49,7 @@ impl Act {
         Self::Succeeded,
         Self::TakeOver,
     ];
-    /// Those that end the process.
+    /// The acts that end the process.
     pub const KILLS: [Self; 3] = [Self::Kill, Self::Sent, Self::Deleted];
 
     /// Whether a second operator waits for the Lease of the first.
@@ -57,7 +57,7 @@ impl Act {
         matches!(self, Self::Succeeded | Self::TakeOver)
     }
 
-    /// What becomes of the request.
+    /// The fate of the request.
     pub fn then(self) -> Then {
         match self {
             Self::Kill | Self::Deleted | Self::Lost | Self::Succeeded => Then::End,
@@ -66,7 +66,7 @@ impl Act {
         }
     }
 
-    /// Does it, while the request stands in the trap. Tells what must not be, where only the act can see it.
+    /// Carries out the act while the request waits in the trap. Returns a finding if only the act can detect it.
     pub async fn carry_out(
         self,
         world: &mut World,
@@ -86,7 +86,7 @@ impl Act {
             }
             Self::Lost | Self::Reset => trap.let_go(),
             Self::Late => {
-                // The fault itself, not a wait for something.
+                // The sleep is the fault itself, not a wait for an event.
                 tokio::time::sleep(if case.point.kind.is_kubernetes() {
                     LATE_KUBERNETES
                 } else {
@@ -109,7 +109,7 @@ async fn succeed(world: &mut World, story: &Story, trap: &Trap) -> Option<Findin
     trap.let_go();
     world.until_holder(&standby).await;
     drop(world.promote());
-    // By itself: whatever starts another operator from here on would hide that it did not.
+    // The standby must finish alone: starting another operator from here on would hide a failure to do so.
     let settled = settle(world, story).await;
     let is_alone = world.operator().is_running() && world.operator().name() == standby;
     let other = (!is_alone).then(|| Finding::Broken("the standby ended as well".to_owned()));
@@ -119,13 +119,13 @@ async fn succeed(world: &mut World, story: &Story, trap: &Trap) -> Option<Findin
 async fn take_over(world: &mut World, case: &Case, story: &Story, trap: &Trap) -> Option<Finding> {
     world.operator().pause();
     if case.place == Place::AfterReply {
-        // What it managed to send before it stood still was on the wire.
+        // The operator may have sent the next request before it stood still: that request is on the wire.
         trap.let_go();
     }
     let standby = world.standby().name();
     world.until_holder(&standby).await;
     let mut former = world.promote();
-    // The standby does all there is to do: what is changed right after that is the former one's doing.
+    // The standby completes all the work: the former operator alone is responsible for changes right after that.
     let alone = settle(world, story).await;
     let before = world.recorder().mutations();
     former.go_on();
@@ -134,7 +134,8 @@ async fn take_over(world: &mut World, case: &Case, story: &Story, trap: &Trap) -
         return Some(Finding::Broken("the former process lives on".to_owned()));
     }
     let made = world.recorder().mutations() - before;
-    // After a reply it was not waiting for anything: it may have been paused between its look at the clock and the wire.
+    // After a reply the operator was not waiting for an answer: the pause may have come between its check of the clock and the
+    // wire.
     let most = usize::from(case.place == Place::AfterReply);
     let made =
         (made > most).then(|| Finding::Broken(format!("{made} changes by the former process")));

@@ -1,25 +1,25 @@
-//! One run: what is asked for, at which boundary something happens, and what.
+//! One run: an operation, a boundary, and a fault at that boundary.
 
 use super::act::Act;
 use super::operation::Operation;
 use crate::support::recorder::{Place, Point};
 use std::fmt;
 
-/// One run. Its name, such as `create/receipt#1/before/kill`, is how a person asks for it.
+/// One run. A name like `create/receipt#1/before/kill` selects it in `TORTURE_ONLY`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Case {
     /// The operation.
     pub operation: Operation,
     /// The request.
     pub point: Point,
-    /// Where it is stopped.
+    /// The place where it is stopped.
     pub place: Place,
-    /// What happens then.
+    /// The fault there.
     pub act: Act,
 }
 
 impl Case {
-    /// Every boundary of an operation and each of these acts, where they make sense.
+    /// Every boundary of an operation, combined with each of these acts where they make sense.
     pub fn all(operation: Operation, points: &[Point], acts: &[Act]) -> Vec<Self> {
         let mut cases = Vec::new();
         for point in points {
@@ -39,13 +39,14 @@ impl Case {
     fn makes_sense(&self) -> bool {
         let changes = self.point.kind.is_mutation();
         let of_act = match self.act {
-            // At the apiserver it is the same as a kill after the effect.
+            // At the apiserver this equals a kill after the effect.
             Act::Sent => changes && !self.point.kind.is_kubernetes() && self.place == Place::Before,
             Act::Deleted => {
                 let buys = [Operation::Create, Operation::Recreate];
                 changes && buys.contains(&self.operation)
             }
-            // Each run takes as long as a Lease: what was carried out and is not known of is the place that tells most.
+            // Each run takes the time of a Lease, so only the most revealing place is tested: the request has taken
+            // effect, and the operator does not know it.
             Act::Succeeded => self.place == Place::AfterEffect,
             Act::Kill | Act::Lost | Act::Late | Act::Reset | Act::TakeOver => true,
         };

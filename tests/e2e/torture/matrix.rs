@@ -1,4 +1,4 @@
-//! Many runs: which there are, how they go on together, and the table at the end.
+//! Many runs: selects them, runs them in parallel, and prints the table at the end.
 
 use super::act::Act;
 use super::case::Case;
@@ -11,31 +11,32 @@ use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 use tokio::sync::Semaphore;
 
-/// Worlds at the same time, over all tests of this file: each is an operator of its own, and the machine is shared.
+/// The number of simultaneous worlds, over all tests of this file: each world has an operator of its own, and other tests share
+/// the machine.
 static ROOM: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(24)));
 
-/// The same for the whole matrix, whose worlds may have two operators each. `TORTURE_AT_ONCE` says otherwise: on a machine
-/// that is busy with something else, operators lose their Leases before a boundary is reached.
+/// The same for the whole matrix, whose worlds may have two operators each. `TORTURE_AT_ONCE` overrides it: on a machine that
+/// is busy otherwise, operators lose their Leases before a boundary is reached.
 static MATRIX_ROOM: LazyLock<Arc<Semaphore>> = LazyLock::new(|| {
     let chosen = std::env::var("TORTURE_AT_ONCE").ok();
     let chosen = chosen.and_then(|number| number.parse().ok());
     Arc::new(Semaphore::new(chosen.unwrap_or(16)))
 });
 
-/// Runs from which the way of an operation is learnt: the shortest counts. Where the machine is busy, an edit is acknowledged
-/// beside the reconcile that is late, which is one write more.
+/// The number of runs that record the requests of an operation: the shortest one counts. On a busy machine, an edit is
+/// acknowledged in parallel with a late reconcile, which takes one more write.
 const LEARNT: usize = 3;
 
-/// How often a boundary is tried again that was not reached.
+/// How many times an unreached boundary is tried again.
 const TRIES: usize = 2;
 
-/// A run that went straight has fewest changes, then fewest requests: a busy machine adds some.
+/// An undisturbed run has the fewest changes, then the fewest requests: a busy machine adds some.
 fn cost(points: &[Point]) -> (usize, usize) {
     let changes = points.iter().filter(|point| point.kind.is_mutation());
     (changes.count(), points.len())
 }
 
-/// The requests of each operation, learnt from runs without a fault.
+/// The requests of each operation, recorded in runs without a fault.
 async fn learn_all(
     room: &Arc<Semaphore>,
     operations: Vec<Operation>,
@@ -64,8 +65,8 @@ async fn learn_all(
 pub async fn kill_everywhere(operation: Operation) {
     for (operation, points) in learn_all(&ROOM, vec![operation]).await {
         let mut cases = Case::all(operation, &points, &Act::KILLS);
-        // What a killed process leaves behind differs from one change to the next, and by nothing else: a read is one
-        // boundary, and after a reply is before the next request.
+        // The traces of a killed process differ only from one change to the next: therefore a read has only one boundary, and
+        // "after a reply" equals "before the next request".
         cases.retain(|case| match case.place {
             Place::Before => true,
             Place::AfterEffect => case.point.kind.is_mutation(),
@@ -75,7 +76,7 @@ pub async fn kill_everywhere(operation: Operation) {
     }
 }
 
-/// The answers to the writes of these operations are lost, with and without their effect.
+/// Loses the answers to the writes of these operations, with and without their effect.
 pub async fn lose_acknowledgements(operations: &[Operation]) {
     let learnt = learn_all(&ROOM, operations.to_vec()).await;
     let all = learnt
@@ -85,11 +86,11 @@ pub async fn lose_acknowledgements(operations: &[Operation]) {
     run(&ROOM, all.filter(is_write).collect()).await;
 }
 
-/// Every operation, boundary and act, or those that `TORTURE_ONLY` names.
+/// Every operation, boundary and act, or those that `TORTURE_ONLY` selects.
 pub async fn everything() {
     let only = std::env::var("TORTURE_ONLY").unwrap_or_default();
     let mut operations = Operation::ALL.to_vec();
-    // The name of a run begins with its operation: the others need not be learnt.
+    // The name of a run begins with its operation: the requests of other operations are not needed.
     if let Some((first, _)) = only.split_once('/')
         && operations.iter().any(|each| each.to_string() == first)
     {
@@ -108,7 +109,7 @@ async fn run(room: &Arc<Semaphore>, cases: Vec<Case>) {
     let (began, total) = (Instant::now(), cases.len());
     assert!(total > 0, "no boundary and act bears that name");
     let mut done = play_all(room, &cases, began).await;
-    // A boundary that is not reached says nothing: the machine was too busy for the way that was learnt, most likely.
+    // A boundary that is not reached proves nothing: most likely the machine was too busy to repeat the recorded sequence.
     for _ in 0..TRIES {
         let missed = done.iter().filter(|(_, report)| report.is_missed());
         let missed: Vec<Case> = missed.map(|(case, _)| *case).collect();
@@ -130,9 +131,10 @@ async fn run(room: &Arc<Semaphore>, cases: Vec<Case>) {
     assert!(never.is_empty(), "never reached: {never:?}");
 }
 
-/// The boundaries that were never reached though each run of their operation has them. How often an operation looks depends on
-/// the moment; what it changes does not, but for the acknowledgement of an edit, which is a status write, and may have an intent
-/// refused that was on its way, where the machine was busy as the way was learnt: that way is learnt once more.
+/// The boundaries that were never reached although each run of their operation has them. The number of queries of an operation
+/// depends on timing. Its changes do not, with one exception: the acknowledgement of an edit is a status write and may cause a
+/// pending intent to be refused, if the machine was busy while the sequence was recorded. In that case the sequence is recorded
+/// again.
 async fn still_on_the_way(room: &Arc<Semaphore>, done: &[(Case, Report)]) -> Vec<String> {
     let missed = done.iter().filter(|(_, report)| report.is_missed());
     let missed: Vec<Case> = missed
@@ -175,7 +177,7 @@ async fn play_all(room: &Arc<Semaphore>, cases: &[Case], began: Instant) -> Vec<
     done
 }
 
-/// Boundary and act, and how it ended.
+/// Prints boundary and act of each case with its outcome.
 fn print_table(cases: &[Case], done: &[(Case, Report)]) {
     let acts: Vec<Act> = Act::ALL
         .into_iter()

@@ -1,4 +1,4 @@
-//! The operations: what a user asks for, in what kind of service.
+//! The operations: the user's request, and the kind of service that it meets.
 
 use crate::support::Setup;
 use crate::support::recorder::{Kind, Point};
@@ -7,32 +7,32 @@ use cloud_simulator::Readings;
 use cloud_simulator::wire::Endpoint;
 use std::fmt;
 
-/// What a user asks for.
+/// A user's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// An Instance is applied.
     Create,
-    /// The same, and its task takes so long that status tells of it meanwhile.
+    /// The same, with a task long enough that status reports it meanwhile.
     LongCreate,
     /// Another image.
     Reinstall,
-    /// Another image, at a service that wants the server stopped for it.
+    /// Another image, at a service that requires a stopped server for it.
     StoppingReinstall,
     /// Another password.
     Password,
     /// `powerState: Stopped`.
     Stop,
-    /// `powerState: Running` of a stopped server.
+    /// `powerState: Running` for a stopped server.
     Start,
     /// A restart token.
     Restart,
     /// The Instance is deleted.
     Delete,
-    /// A password that the operator made is old enough to be followed by another one.
+    /// A password that the operator generated is old enough for rotation.
     Rotation,
     /// An Instance is applied that imports a server.
     Import,
-    /// Somebody else releases the server, and the spec wants another one then.
+    /// The server is released externally, and the spec requests a replacement.
     Recreate,
 }
 
@@ -53,7 +53,7 @@ impl Operation {
         Self::Recreate,
     ];
 
-    /// What the operator does.
+    /// The operator's verb for it.
     pub fn verb(self) -> Verb {
         match self {
             Self::Create | Self::LongCreate | Self::Import | Self::Recreate => Verb::Create,
@@ -66,7 +66,7 @@ impl Operation {
         }
     }
 
-    /// How many servers there ever are, with the one that the operation begins with.
+    /// The total number of servers that ever exist, including an initial one.
     pub fn servers(self) -> usize {
         match self {
             Self::Recreate => 2,
@@ -74,7 +74,7 @@ impl Operation {
         }
     }
 
-    /// The world that it happens in.
+    /// The world of this operation.
     pub fn setup(self) -> Setup {
         let setup = Setup::default().recorder().imports();
         match self {
@@ -87,16 +87,16 @@ impl Operation {
         }
     }
 
-    /// Whether a request is looked at here: of a variant, only what its model has not; of listings, which come when they
-    /// are due, those that the operation cannot do without.
+    /// Whether a request is tested here: for a variant, only the requests that its base operation lacks; for listings, which
+    /// run on a schedule, only the ones that the operation requires.
     pub fn is_about(self, point: Point) -> bool {
         let kind = point.kind;
         if kind == Kind::Call(Endpoint::InstanceList) {
             return match self {
                 Self::Create => point.nth == 1,
-                // The server is found there.
+                // This listing finds the server.
                 Self::Import => point.nth == 1,
-                // Its two passes prove that no server is left.
+                // The two passes of this listing prove that no server is left.
                 Self::Delete | Self::Recreate => point.nth <= 2,
                 _ => false,
             };

@@ -1,4 +1,4 @@
-//! One run, and the run without a fault that tells which requests there are.
+//! Executes one run, and the run without a fault that records the requests.
 
 use super::act::Act;
 use super::case::Case;
@@ -9,11 +9,11 @@ use crate::support::World;
 use crate::support::recorder::Point;
 use std::time::Duration;
 
-/// How long a boundary may take to come: longer than any wait of an operation that is not disturbed (a task is asked for
-/// after 3 s, and again after 10 s), on a busy machine.
+/// How long a boundary may take to be reached: longer, on a busy machine, than any wait of an undisturbed operation (the first
+/// query for a task comes after 3 s, the second after another 10 s).
 const REACH: Duration = Duration::from_secs(30);
 
-/// A world in which an operation can begin; with a standby, where one is to take over.
+/// A world in which an operation can begin; with a standby if one is to take over.
 async fn begin(operation: Operation, with_standby: bool) -> (World, Story) {
     let mut setup = operation.setup();
     if with_standby {
@@ -30,7 +30,7 @@ async fn begin(operation: Operation, with_standby: bool) -> (World, Story) {
     (world, story)
 }
 
-/// The requests of an operation that meets no fault, in their order.
+/// The requests of an undisturbed operation, in order.
 pub async fn learn(operation: Operation) -> Vec<Point> {
     let (mut world, story) = begin(operation, false).await;
     story.ask(&world).await;
@@ -42,13 +42,13 @@ pub async fn learn(operation: Operation) -> Vec<Point> {
     );
     let mut points = world.recorder().points();
     world.finish().await;
-    // What comes after the last change is no longer of the operation.
+    // Requests after the last change do not belong to the operation.
     let last = points.iter().rposition(|point| point.kind.is_mutation());
     points.truncate(last.map_or(0, |last| last + 1));
     points
 }
 
-/// Plays one run to its end.
+/// Executes one run.
 pub async fn play(case: Case) -> Report {
     let (mut world, mut story) = begin(case.operation, case.act.has_standby()).await;
     let trap = world
@@ -78,8 +78,8 @@ pub async fn play(case: Case) -> Report {
     report
 }
 
-/// Whether the operator that meets the act holds the Lease that the act is about. On a machine that stood still it may have
-/// lost it to the standby already.
+/// Whether the operator that the act hits holds the Lease, if the act needs one. If the machine stood still, it may have lost
+/// the Lease to the standby already.
 async fn is_led(world: &mut World, act: Act) -> bool {
     !act.has_standby() || world.holder().await == world.operator().name()
 }

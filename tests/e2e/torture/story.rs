@@ -1,4 +1,4 @@
-//! What a user does in a run, and what the world is like when it is done.
+//! The user's part in a run, and the expected state of the world at its end.
 
 use super::operation::Operation;
 use crate::login::{age, hourly, read};
@@ -11,11 +11,11 @@ use cloud_simulator::model::Console;
 use kube::ResourceExt;
 use serde_json::json;
 
-/// The Instance that it is about.
+/// The Instance of the run.
 const WEB: &str = "web";
 /// The Secret that the operator makes for it.
 const LOGIN: &str = "web-login";
-/// What happens to a server that exists.
+/// The verbs for an existing server.
 const VERBS: [Verb; 5] = [
     Verb::Reinstall,
     Verb::ModifyPassword,
@@ -24,20 +24,19 @@ const VERBS: [Verb; 5] = [
     Verb::Restart,
 ];
 
-/// An operation that a user asks for.
+/// An operation that a user requests.
 pub struct Story {
-    /// The operation.
     pub operation: Operation,
-    /// Whether the Instance is to be gone at the end.
+    /// Whether the Instance must be gone at the end.
     pub is_farewell: bool,
-    /// Where the world stood before it.
+    /// The state of the world before the operation.
     before: Mark,
-    /// How often each verb had been taken and carried out before.
+    /// For each verb, the numbers of accepted and of carried out calls before the operation.
     taken_before: Vec<(Verb, (usize, usize))>,
 }
 
 impl Story {
-    /// Makes everything ready for it.
+    /// Prepares the world for the operation.
     pub async fn prepare(world: &mut World, operation: Operation) -> Self {
         let mut story = Self {
             operation,
@@ -73,7 +72,7 @@ impl Story {
         story
     }
 
-    /// Asks for it.
+    /// Requests it.
     pub async fn ask(&self, world: &World) {
         let manifest = match self.operation {
             Operation::Delete => return self.delete(world).await,
@@ -82,7 +81,7 @@ impl Story {
             Operation::Recreate => {
                 let server = world.only_server(&world.get(WEB).await).id;
                 console(world, Console::Release { server });
-                // The listing of a quiet fleet is read too seldom to wait for it.
+                // The listing of an idle fleet is too rare to wait for.
                 recreated(Some("look"))
             }
             Operation::Import => with(WEB, |spec| spec["import"] = json!({"name": "stranger-0"})),
@@ -94,7 +93,7 @@ impl Story {
         world.apply(&manifest).await;
     }
 
-    /// How often the service has taken a verb since, and how often it was carried out.
+    /// How many calls of a verb the service has accepted since, and how many it carried out.
     pub fn taken(&self, world: &World, verb: Verb) -> (usize, usize) {
         let before = self.taken_before.iter().find(|(each, _)| *each == verb);
         let (accepted, completed) = before.map_or((0, 0), |(_, before)| *before);
@@ -102,7 +101,7 @@ impl Story {
         (now.0 - accepted, now.1 - completed)
     }
 
-    /// How many attempts of the operation stand in the history.
+    /// How many attempts of the operation the history contains.
     pub async fn attempts(&self, world: &World) -> usize {
         let web = world.get(WEB).await;
         let newer = web.status.is_some().then(|| ended(&web, &self.before));
@@ -112,7 +111,7 @@ impl Story {
             .count()
     }
 
-    /// Which version of the Instance stands, if it is there.
+    /// The current version of the Instance, if it exists.
     pub async fn version(&self, world: &World) -> Option<String> {
         let web = world.instances().get_opt(WEB).await.ok().flatten();
         web.and_then(|web| web.resource_version())
@@ -123,10 +122,10 @@ impl Story {
         world.delete(WEB).await;
     }
 
-    /// What is not yet as it was asked for.
+    /// Checks whether the requested state is reached.
     ///
     /// # Errors
-    /// The first such thing.
+    /// The first difference.
     pub async fn is_done(&self, world: &World) -> Result<(), String> {
         let web = world.instances().get_opt(WEB).await;
         match (self.is_farewell, web.map_err(|error| error.to_string())?) {
@@ -143,7 +142,7 @@ impl Story {
         }
     }
 
-    /// The password that the server is to have; none where it logs in by key, or where one still waits.
+    /// The password that the server must have; none if it logs in by key, or while a password still waits.
     async fn password(&self, world: &World) -> Option<String> {
         match self.operation {
             Operation::Import => None,
@@ -157,7 +156,7 @@ impl Story {
         }
     }
 
-    /// The Instance is Ready, and its one server is as it says.
+    /// The Instance is Ready, and its one server matches its status.
     fn is_kept(&self, world: &World, web: &Instance, password: Option<&str>) -> Result<(), String> {
         let verb = self.operation.verb();
         let has_ended = verb == Verb::Create || {
@@ -177,7 +176,7 @@ impl Story {
             Verb::Stop => "STOPPED",
             _ => "STARTED",
         };
-        // One that was imported keeps the name that it had.
+        // An imported server keeps its former name.
         let bearing = usize::from(self.operation != Operation::Import);
         let wrong = [
             ("the recorded id", id != Some(&server.id)),
@@ -202,7 +201,7 @@ impl Story {
     }
 }
 
-/// An Instance whose server is bought anew when somebody else releases it; a token has it looked at now.
+/// An Instance whose server is replaced after it is released externally; a token requests a check now.
 fn recreated(look: Option<&str>) -> serde_json::Value {
     with(WEB, |spec| {
         spec["onExternalDeletion"] = json!("Recreate");

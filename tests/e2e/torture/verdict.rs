@@ -1,4 +1,4 @@
-//! What a run came to: judged in the world, once it is quiet.
+//! The verdict on a run: determined from the world once it is idle.
 
 use super::act::Act;
 use super::case::Case;
@@ -12,34 +12,35 @@ use std::fmt;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// How long the world may take to be as it was asked for. The settling time of these tests is 2 s, the longest pause after a
-/// failure 20 s, a surplus server is found within a minute; the rest is a machine that is busy with twenty other worlds.
+/// How long the world may take to reach the requested state. The settling time of these tests is 2 s, the longest pause after a
+/// failure 20 s, and a surplus server is found within a minute; the rest allows for a machine that is busy with twenty other
+/// worlds.
 const DONE: Duration = Duration::from_secs(240);
 /// Longer than a listing at the pace of running operations (5 s, and a tenth more), and than the settling time.
 const QUIET: Duration = Duration::from_secs(6);
-/// How long the world may take to become quiet once all is done.
+/// How long the world may take to become idle once everything is done.
 const CALMS: Duration = Duration::from_secs(90);
 const POLL: Duration = Duration::from_millis(250);
 
-/// Something that must not be.
+/// A violation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Finding {
-    /// Two servers at once, or one more bought than needed.
+    /// Two servers at once, or one purchase too many.
     Duplicate(String),
-    /// A server that no Instance has, at the end.
+    /// A server without an Instance at the end.
     Orphan(String),
-    /// A destructive operation completed more often than it was asked for.
+    /// A destructive operation completed more often than requested.
     Repeat(String),
-    /// It did not come to its end by itself.
+    /// The run did not complete without help.
     Helped(String),
-    /// Writes or calls went on when all was done.
+    /// Writes or calls continued after everything was done.
     Restless(String),
-    /// Anything else.
+    /// Any other violation.
     Broken(String),
 }
 
 impl Finding {
-    /// In one word.
+    /// A one-word name.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Duplicate(_) => "DUPLICATE",
@@ -52,18 +53,18 @@ impl Finding {
     }
 }
 
-/// What a run came to.
+/// The outcome of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// Whether its boundary was reached.
     pub reached: bool,
-    /// What must not be.
+    /// The violations.
     pub findings: Vec<Finding>,
-    /// Repeats that docs/reliability.md names (E2).
+    /// Repetitions that docs/reliability.md lists (E2).
     pub known_repeats: usize,
-    /// Servers that a process bought which was no longer the active one, and that were found and released.
+    /// Servers that a process bought after it had lost its Lease, and that were found and released.
     pub surplus_healed: usize,
-    /// The end of the operators' logs and the ledger, where something was found.
+    /// The end of the operators' logs and of the ledger, if there is a violation.
     pub evidence: String,
 }
 
@@ -77,12 +78,12 @@ impl Report {
         }
     }
 
-    /// Its boundary was not reached, and all was well.
+    /// The boundary was not reached, and there is no violation.
     pub fn is_missed(&self) -> bool {
         !self.reached && self.findings.is_empty()
     }
 
-    /// Keeps what helps to understand what was found.
+    /// Keeps logs that help to explain the violations.
     pub fn keep_logs(&mut self, world: &World) {
         let logs = world.logs();
         let lines: Vec<&str> = logs.lines().collect();
@@ -113,7 +114,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// Waits until the world is done and quiet, and judges it.
+/// Waits until the world is done and idle, and determines the verdict.
 pub async fn judge(world: &mut World, story: &Story, case: Option<&Case>) -> Report {
     let mut report = Report::default();
     report.findings.extend(settle(world, story).await);
@@ -126,7 +127,7 @@ pub async fn judge(world: &mut World, story: &Story, case: Option<&Case>) -> Rep
     report
 }
 
-/// Waits until all is as it was asked for, and nothing goes on.
+/// Waits until the requested state is reached and all activity has ended.
 pub async fn settle(world: &mut World, story: &Story) -> Option<Finding> {
     if let Err(missing) = within(DONE, async || {
         world.revive().await;
@@ -154,7 +155,7 @@ async fn within(
     }
 }
 
-/// Nothing is written and nothing called for a while, and all stays as it was asked for.
+/// Checks that for a while nothing is written or called, and that the requested state remains.
 async fn calm(world: &World, story: &Story) -> Result<(), String> {
     let (before, end) = (world.recorder().mutations(), Instant::now() + QUIET);
     let version = story.version(world).await;
@@ -166,7 +167,7 @@ async fn calm(world: &World, story: &Story) -> Result<(), String> {
         }
         sleep(POLL).await;
     }
-    // Whoever wrote it.
+    // This counts the writes of every client.
     if story.version(world).await != version {
         return Err("the Instance was written".to_owned());
     }
@@ -187,7 +188,7 @@ fn count_servers(world: &World, story: &Story, case: Option<&Case>, report: &mut
     }
 }
 
-/// A create was on the wire when its process was paused, and reached the service after another one had taken over.
+/// A create was on the wire when its process was paused, and may have reached the service after another process took over.
 fn may_be_surplus(case: &Case) -> bool {
     let is_call = case.point.kind == Kind::Call(Endpoint::Create);
     case.act == Act::TakeOver
@@ -198,7 +199,7 @@ fn may_be_surplus(case: &Case) -> bool {
         }
 }
 
-/// How often what cannot be undone was done.
+/// Counts how often irreversible operations were carried out.
 fn count_repeats(world: &World, story: &Story, case: Option<&Case>, report: &mut Report) {
     for verb in [Verb::Reinstall, Verb::Restart, Verb::ModifyPassword] {
         let wanted = usize::from(story.operation.verb() == verb);
@@ -217,7 +218,7 @@ fn count_repeats(world: &World, story: &Story, case: Option<&Case>, report: &mut
     }
 }
 
-/// An attempt is never taken twice by the service: what is asked for again is a new one.
+/// The service never accepts an attempt twice: each repeated request is a new attempt.
 async fn count_attempts(world: &World, story: &Story, case: Option<&Case>, report: &mut Report) {
     let verb = story.operation.verb();
     if story.is_farewell || verb == Verb::Create || case.is_some_and(may_repeat) {
@@ -231,9 +232,10 @@ async fn count_attempts(world: &World, story: &Story, case: Option<&Case>, repor
     }
 }
 
-/// What docs/maintainers/answers.md says of unknown outcomes: nothing shows a restart or a password change, so it is asked for
-/// again where the answer was lost together with the process, before it stood in status. A password is also set again where only
-/// the answer was lost. A process that was paused right before its call makes it when another one has done all there is to do.
+/// Implements the rules of docs/maintainers/answers.md for unknown outcomes. No query shows a restart or a password change, so
+/// the operator requests it again if the answer was lost together with the process, before status recorded it. It also sets a
+/// password again if only the answer was lost. A process that was paused right before its call makes that call after another
+/// process has completed the work.
 fn may_repeat(case: &Case) -> bool {
     let call = match case.operation {
         Operation::Restart => Endpoint::Restart,
@@ -248,7 +250,7 @@ fn may_repeat(case: &Case) -> bool {
     match (case.act, case.place) {
         (Act::TakeOver, Place::Before) if is_call => true,
         _ if is_shown => false,
-        // The call was on the wire when it was paused.
+        // The call was on the wire when its process was paused.
         (Act::TakeOver, Place::AfterReply) if is_intent => true,
         (Act::Kill | Act::TakeOver, Place::Before) => is_receipt,
         (Act::Kill | Act::Sent | Act::Succeeded | Act::TakeOver, _) => is_call,

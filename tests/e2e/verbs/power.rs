@@ -1,4 +1,4 @@
-//! The server is started, stopped and restarted, by us and by others.
+//! The server is started, stopped and restarted, by the operator and externally.
 
 use super::*;
 
@@ -106,7 +106,7 @@ async fn verbs_a_restart_token_restarts_once() {
             assert_eq!(applied(&ready).restart.as_deref(), Some(word));
             quiet(&world, "web").await;
         }
-        // No token asks for nothing.
+        // Removing the token requests nothing.
         let before = mark(&world, "web").await;
         world.apply(&instance("web")).await;
         world.ready("web").await;
@@ -116,7 +116,8 @@ async fn verbs_a_restart_token_restarts_once() {
     }
 }
 
-/// The power goes back and forth, by us and by others: what a listing showed before an operation of ours is new after it.
+/// The power state changes repeatedly, by the operator and externally: a state that a listing showed before an operation of
+/// ours is news again after it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn verbs_a_server_stopped_at_the_console_twice_is_started_twice() {
     let (world, ready) = begin(Setup::default(), "console-twice").await;
@@ -136,7 +137,7 @@ async fn verbs_a_server_stopped_at_the_console_twice_is_started_twice() {
     world.finish().await;
 }
 
-/// The token is any text, also one that encoders write in different ways; it stands in the record, which patches test.
+/// The token is any text, even one that encoders write in different ways; it is part of the record, which patches test.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn verbs_a_restart_token_of_any_text_restarts_once_and_holds_no_deletion() {
     let (world, _) = begin(Setup::default(), "token").await;
@@ -144,7 +145,7 @@ async fn verbs_a_restart_token_of_any_text_restarts_once_and_holds_no_deletion()
     let before = mark(&world, "web").await;
     world.apply(&token("web", word)).await;
     let ready = done(&world, "web", &before, &[Verb::Restart]).await;
-    // What stands in the spec: the apiserver reads an applied patch as YAML, which folds lines.
+    // Compares with the stored spec: the apiserver reads an applied patch as YAML, which folds lines.
     let spec = ready.spec.restart.as_ref().map(|restart| &restart.token);
     assert_eq!(applied(&ready).restart.as_ref(), spec);
     let restarted = ["RestartAccepted", "Restarted"];
@@ -169,7 +170,7 @@ async fn verbs_a_restart_token_of_a_stopped_server_restarts_nothing() {
     world.ready("web").await;
     quiet(&world, "web").await;
     assert_eq!(posts(&world, before.seq), [""; 0]);
-    // It has restarted when it runs again.
+    // The start of the server counts as the restart.
     world.apply(&token("web", "one")).await;
     done(&world, "web", &before, &[Verb::Start]).await;
     quiet(&world, "web").await;

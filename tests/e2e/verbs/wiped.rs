@@ -1,8 +1,8 @@
-//! A status that is lost asks for nothing but a password, which does no harm.
+//! A lost status causes no call except a harmless password change.
 
 use super::*;
 
-/// Status is wiped, with the operator running or not; only this is called because of that.
+/// Wipes status, with the operator running or not; the loss causes only these calls.
 async fn wiped(mut world: World, running: bool, called: &[&str]) {
     let before = mark(&world, "web").await;
     if !running {
@@ -51,8 +51,8 @@ async fn verbs_a_wiped_status_sets_the_password_once_more() {
     }
 }
 
-/// The server is busy with a restart when status is lost: that is no word of its purchase, and the request for a reinstall that
-/// was answered before is not answered again.
+/// The server is busy with a restart when status is lost: the task is no evidence about the purchase, and a reinstall request that
+/// was carried out before is not carried out again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn verbs_a_status_wiped_while_the_server_is_busy_erases_nothing() {
     for running in [true, false] {
@@ -82,7 +82,7 @@ async fn verbs_a_status_wiped_while_the_server_is_busy_erases_nothing() {
         if !running {
             world.start().await;
         }
-        // Whoever still knows the task asks for that.
+        // An operator that still knows the task queries the task itself.
         eventually("the busy server is looked at", async || {
             let calls = world.calls_since(wiped);
             let looks = ["/instance/detail", "/asynctask/getResult"];
