@@ -1,4 +1,4 @@
-//! The command `catalog`, as a user types it.
+//! The command `catalog` in the form in which users type it.
 
 use crate::support::{PLUGIN, Setup, World, eventually, is_for_now, run};
 use cloud_simulator::catalogue;

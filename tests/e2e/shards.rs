@@ -284,7 +284,7 @@ async fn replicas_that_end_or_pause_while_disks_are_erased_erase_each_once() {
             world.apply_all(&web, manifest).await;
         })
         .await;
-        // Some calls are made by now, and some are not.
+        // By now some calls have been made, and others have not.
         let begun = before + 6 * (1 + round as u64 % 3);
         eventually("disks are being erased", async || {
             match reinstalls(&world) {

@@ -29,7 +29,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 use wiring::Heard;
 
-/// What a turn is about.
+/// The object of a reconcile.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Who {
     Account(String),
@@ -96,17 +96,17 @@ impl Process {
         }
     }
 
-    /// From here on it takes turns, and an object newer than this version was born in its term.
+    /// From here on it reconciles. An object newer than this version was created in its term.
     pub fn lead(&self, version: u64) {
         self.feed.begin_term();
         self.feed.born_after(version);
         self.leads.store(true, Ordering::SeqCst);
-        // It is ended by the harness, as a Lease is lost.
+        // The harness ends the term, as the loss of a Lease would.
         let _ = self.term.lasts_until(Instant::now() + FOR_LIFE);
         self.inbox.arrived.notify_one();
     }
 
-    /// Whether it takes turns, or did until its term was over.
+    /// Whether it reconciles, or did until its term was over.
     pub fn leads(&self) -> bool {
         self.leads.load(Ordering::SeqCst)
     }

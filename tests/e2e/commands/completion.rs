@@ -20,7 +20,7 @@ async fn by_bash(words: &[&str]) -> Vec<String> {
     offered(&run(command.args(words), "").await)
 }
 
-/// What this program answers to the script of a shell.
+/// This program's answer to the script of a shell.
 async fn by(shell: &str, words: &[&str]) -> Told {
     let mut command = Command::new(PLUGIN);
     command
@@ -88,7 +88,7 @@ async fn every_shell_has_a_script_that_asks_this_program() {
         let told = by(shell, &["catalog", "regions", ""]).await;
         assert!(!told.out.contains("--"), "{shell}: {}", told.out);
     }
-    // One that nobody asks is a program as any other.
+    // With an empty variable, the program behaves normally.
     let mut command = Command::new(PLUGIN);
     let told = run(command.arg("--version").env("CSO_COMPLETE", ""), "").await;
     assert!(told.out.starts_with("kubectl-cloudserver"), "{}", told.out);

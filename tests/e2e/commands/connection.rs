@@ -1,4 +1,4 @@
-//! The flags of kubectl that say how the cluster is reached.
+//! The flags of kubectl for the connection to the cluster.
 
 use super::{PLUGIN, Told, eventually, run};
 use crate::support::{PATIENCE, Setup, World, instance, is_for_now};

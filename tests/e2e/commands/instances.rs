@@ -1,4 +1,4 @@
-//! `instances`: every server of the account, and whose it is.
+//! `instances`: every server of the account, and its owner.
 
 use super::{PLUGIN, asked, run, strangers};
 use crate::support::{Setup, World, instance, with};

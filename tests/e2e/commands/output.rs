@@ -1,4 +1,4 @@
-//! Outputs that take nothing: a pipe that its reader closed, and a full disk.
+//! Outputs that cannot be written: a pipe that its reader closed, and a full disk.
 
 use super::{PLUGIN, program};
 use crate::support::{Setup, instance};

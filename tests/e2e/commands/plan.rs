@@ -1,4 +1,4 @@
-//! `plan`: told before anybody applies it, and true.
+//! `plan`: a correct prediction before a manifest is applied.
 
 use super::{PLUGIN, Told, asked, run};
 use crate::support::{

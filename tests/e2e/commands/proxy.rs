@@ -1,4 +1,4 @@
-//! The way to the apiserver through a proxy: of the environment, or of the kubeconfig.
+//! The connection to the apiserver through a proxy: from the environment, or from the kubeconfig.
 
 use super::{PLUGIN, Told, run};
 use crate::support::{Launch, Operator, Setup, World, eventually, instance, is_for_now};
@@ -123,7 +123,7 @@ fn administrator(world: &World) -> String {
     token.split_once('"').unwrap().0.to_owned()
 }
 
-/// `status` with this kubeconfig in this environment.
+/// Runs `status` with this kubeconfig in this environment.
 async fn status(world: &World, kubeconfig: &Path, environment: &[(&str, &str)]) -> Told {
     let mut command = Command::new(PLUGIN);
     command.args(["status", "-n", &world.namespace, "--kubeconfig"]);

@@ -1,4 +1,4 @@
-//! Commands of a user who may do little: each says what it was not allowed, and what would help.
+//! Commands of a user with few permissions: each reports the missing permission and the remedy.
 
 use super::{PLUGIN, Told, run};
 use crate::support::{Setup, World, eventually, instance};

@@ -1,4 +1,4 @@
-//! Commands on a terminal: colours and progress are there, and nowhere else.
+//! Commands on a terminal show colours and progress; elsewhere they do not.
 
 use super::{PLUGIN, Told};
 use crate::support::{Setup, World, eventually, instance, is_for_now};

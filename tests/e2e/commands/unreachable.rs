@@ -1,4 +1,4 @@
-//! Commands that nobody answers: each ends, names who was asked, and says what to look at.
+//! Commands without an answer: each ends, names the address that did not answer, and lists what to check.
 
 use super::{PLUGIN, Told, asked, program, run};
 use crate::support::{PATIENCE, Setup, World, eventually, instance, other_image, with};

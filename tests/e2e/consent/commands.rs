@@ -7,7 +7,7 @@ use crate::support::{PLUGIN, Setup, World, instance, run};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-/// Runs a command as an administrator of the cluster. Gives its status and all that it says.
+/// Runs a command as an administrator of the cluster. Returns its status and its whole output.
 async fn asked(world: &World, arguments: &[&str], input: &str) -> (i32, String) {
     let mut command = Command::new(PLUGIN);
     command.args(arguments).args(["-n", &world.namespace]);
