@@ -45,9 +45,6 @@ pub const TOKEN_COPY: &str = "cloudserver.dev/token-copy";
 /// Annotation in which kubectl stores the manifest of a client-side apply.
 pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// Type of the Secret, in the operator's own namespace, that contains the key for the credentials in records.
-pub const CREDENTIAL_KEY: &str = "cloudserver.dev/credential-key";
-
 /// Field manager of every write, and the program's name in logs and in the user agent.
 pub const MANAGER: &str = "cloud-server-operator";
 

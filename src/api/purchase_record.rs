@@ -84,8 +84,8 @@ pub struct PurchaseRecord {
     pub recreated: u32,
     /// The Account of the newest attempt. Its server belongs to this Account, even if the spec now names another.
     pub account: String,
-    /// An HMAC of that Account's endpoint and token. While it is unchanged, answers of the service come from the account that
-    /// bought the server. The key of the HMAC is in no annotation, so that the value cannot be used to confirm a guessed token.
+    /// A digest of that Account's endpoint and token (`session/credential.rs`). While the Account's digest is the same,
+    /// answers of the service come from the account that bought the server.
     pub credential: String,
 }
 

@@ -19,6 +19,7 @@ use jiff::Timestamp;
 use jiff::tz::Offset;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Map, Value};
+use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -41,13 +42,23 @@ pub struct SessionFacts {
     pub settle: Duration,
     /// Whether Instances may import existing servers.
     pub imports: Imports,
-    /// Identifies endpoint and token in records.
+    /// Identifies endpoint and token in records that are written now.
     pub credential: Arc<str>,
+    /// Identifies them in records of an earlier version.
+    pub former_credential: Option<Arc<str>>,
     /// The time zone in which the service writes its times.
     pub utc_offset: Offset,
     /// In each region where a server of the Instance may be, a listing with this token has shown a server that was recorded under
     /// the same credential as this Instance's server.
     pub shown_ours: bool,
+}
+
+impl SessionFacts {
+    /// Whether the attempt on record was made with this endpoint and token.
+    pub fn made(&self, record: &PurchaseRecord) -> bool {
+        let mut ours = iter::once(&self.credential).chain(&self.former_credential);
+        ours.any(|ours| **ours == *record.credential)
+    }
 }
 
 /// All values that a plan is made from.

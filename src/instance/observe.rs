@@ -395,6 +395,7 @@ fn session_facts(session: &AccountSession, facts: &Facts) -> SessionFacts {
             .credential
             .clone()
             .unwrap_or_else(|| shared(bought_with.unwrap_or_default())),
+        former_credential: session.former_credential.clone(),
         shown_ours: bought_with.is_some_and(|bought_with| {
             let inventory = &session.shared.inventory;
             let mut places = facts.places.iter();

@@ -61,8 +61,7 @@ pub(super) struct RunArgs {
           num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     pub(super) keep_tokens: bool,
 
-    /// Namespace of these copies, and of the key under which records name tokens; only the operator may read Secrets there. The
-    /// Pod's own when absent.
+    /// Namespace of these copies; only the operator should be able to read Secrets there. The Pod's own when absent.
     #[arg(long, env = "CSO_KEEP_TOKENS_NAMESPACE", value_name = "NAME")]
     pub(super) keep_tokens_namespace: Option<String>,
 

@@ -88,10 +88,11 @@ impl Controller {
         let is_tried = trial.begin().await;
         let tried = AbortOnDropHandle::new(tokio::spawn(trial.go_on(is_tried, stop.clone())));
         let _begun = election.is_elected().then(|| begin_term(&parts, &fleets));
-        // Before the first reconcile: a deletion may need a token that only a copy has, and one key makes all account sessions.
+        // Before the first reconcile: a deletion may need a token that only a copy has, and an account session knows the
+        // credentials of an earlier version only if it is made after their key was read.
         let is_restored = tokio::select! {
             restored = async {
-                keeping::find_key(&parts).await;
+                keeping::find_former_key(&parts).await;
                 keeping::restore(&parts).await
             } => restored.is_ok(),
             lost = election.lost() => return Err(lost),

@@ -26,7 +26,7 @@ use tracing::{Instrument, Span};
 
 /// Secrets of these types are of no interest and often many.
 const SECRET_FIELDS: &str = "type!=helm.sh/release.v1,type!=kubernetes.io/service-account-token,\
-                             type!=cloudserver.dev/token-copy,type!=cloudserver.dev/credential-key";
+                             type!=cloudserver.dev/token-copy";
 /// Reconciles of Accounts at the same time. Most of them wait for the answer of a service, and cost no more than that.
 const ACCOUNT_TURNS: usize = 256;
 /// Objects in a page of a list. A page is decoded as a whole before annotations are removed, and those of one object may take 6 MB.

@@ -1,22 +1,21 @@
-//! Keeping what deletions need, and dropping it when nobody needs it any more: account sessions in memory, and copies of tokens
-//! in the operator's own namespace.
+//! Keeping what deletions need, and dropping it when no Instance needs it any more: account sessions in memory, and copies of
+//! tokens in the operator's own namespace.
 
 use super::wiring::Parts;
 use crate::runtime::watch::{ObjectKey, Synced};
 use crate::runtime::{Backoff, KubeError};
-use crate::session::{Copies, CredentialKey};
+use crate::session::{Copies, FormerKey};
 use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// How often account sessions and copies that nobody needs any more are dropped.
+/// How often account sessions and copies that no Instance needs any more are dropped.
 const SWEEP: Duration = Duration::from_secs(60);
 /// Instances that go together are one reason to look.
 const TOGETHER: Duration = Duration::from_secs(1);
 
-/// A right that was given a moment ago may not be known everywhere yet, and an apiserver that has just started refuses everybody:
-/// longer than that takes. Who goes on without the key does so to the end of the term.
-const REFUSED: Duration = Duration::from_secs(30);
+/// How long a refusal may pass: an apiserver that has just started refuses every request for a moment.
+const REFUSED: Duration = Duration::from_secs(10);
 
 /// Turns the keeping of copies on, where it is wanted and there is a place for them.
 pub(super) fn begin(parts: &Parts, is_wanted: bool) {
@@ -34,42 +33,27 @@ pub(super) fn begin(parts: &Parts, is_wanted: bool) {
     parts.accounts.sessions.keep_copies(copies);
 }
 
-/// Finds the key of the credentials in records, before any reconcile. Without it the process has one of its own, and the next one
-/// looks as if every token had been replaced: nothing is bought or released by that, and some deletions wait for a human.
-pub(super) async fn find_key(parts: &Parts) {
-    const REMEDY: &str = "after a restart every token will look replaced";
-    let sessions = &parts.accounts.sessions;
+/// Reads the key of records of an earlier version, before any reconcile. Without it a token that such a record names looks
+/// replaced: nothing is bought or released because of that, but some deletions wait for a human.
+pub(super) async fn find_former_key(parts: &Parts) {
     let Some(namespace) = &parts.own_namespace else {
-        tracing::warn!(
-            "no namespace for the key of credentials, so {REMEDY}: set --keep-tokens-namespace or POD_NAMESPACE"
-        );
         return;
     };
     let gives_up = Instant::now() + REFUSED;
     let mut backoff = Backoff::default();
     loop {
-        match CredentialKey::find(&parts.client, namespace).await {
-            Ok(Some(key)) => return sessions.key_credentials(key),
-            Ok(None) => {
+        match FormerKey::find(&parts.client, namespace).await {
+            Ok(None) => return,
+            Ok(Some(key)) => return parts.accounts.sessions.compare_former(key),
+            Err(error) if error.is_refusal() && Instant::now() > gives_up => {
                 tracing::warn!(
-                    namespace,
-                    "the Secret of the key of credentials holds none, so {REMEDY}: delete it, and another one is made"
+                    namespace, %error,
+                    "the key of records of an earlier version was not read; where there are such records, allow get of Secrets there"
                 );
                 return;
             }
-            // A namespace that is not there is refused in its own way.
-            Err(error)
-                if (error.is_refusal() || error.is_not_found()) && Instant::now() > gives_up =>
-            {
-                let right = "allow get and create of Secrets there (deploy/ has the Role)";
-                let remedy = error
-                    .obstacle()
-                    .map_or(right, |obstacle| obstacle.remedy(right));
-                tracing::warn!(namespace, %error, "no key of credentials, so {REMEDY}: {remedy}");
-                return;
-            }
             Err(error) => {
-                tracing::warn!(namespace, %error, "the key of credentials was not found yet; trying again");
+                tracing::warn!(namespace, %error, "the key of records of an earlier version was not read yet; trying again");
                 tokio::time::sleep(backoff.fail().min(TOGETHER)).await;
             }
         }
@@ -91,7 +75,7 @@ pub(super) async fn restore(parts: &Parts) -> Result<(), KubeError> {
     Ok(())
 }
 
-/// Drops what nobody needs any more, once it is known which Instances there are.
+/// Drops what no Instance needs any more, once all Instances are known.
 pub(super) async fn keep(
     parts: Parts,
     synced: Vec<Synced>,
@@ -108,7 +92,7 @@ pub(super) async fn keep(
     sessions.reservations().is_whole();
     let mut ticks = tokio::time::interval(SWEEP);
     loop {
-        // First the stop: whoever waits for this to end waits for one deletion at most.
+        // First the stop, so that the end of this task waits for one deletion at most.
         tokio::select! {
             biased;
             () = stop.cancelled() => return,

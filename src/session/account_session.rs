@@ -47,9 +47,11 @@ pub struct AccountSession {
     /// The objects that this account session was made from. A new version of a Secret, or another Account, needs a new account
     /// session.
     pub made_from: MadeFrom,
-    /// HMAC of endpoint and token under the installation's key. While it is the same, the account at the service is the same.
-    /// None in a process that only reads, which believes the records.
+    /// The credential of records that are written now, a digest of endpoint and token. While it is the same, the account at the
+    /// service is the same. None in a process that only reads, which believes the records.
     pub credential: Option<Arc<str>>,
+    /// The credential that records of an earlier version have for the same endpoint and token.
+    pub former_credential: Option<Arc<str>>,
     /// How long the outcome of a create whose answer was lost stays open (`Account.spec.settleSeconds`).
     pub settle: Duration,
     /// Which password the operator sends with a login by key.
@@ -71,6 +73,12 @@ impl AccountSession {
     /// How many special characters the service allows in a password.
     pub fn password_special_characters(&self) -> PasswordSpecialCharacters {
         self.source.0.password_special_characters
+    }
+
+    /// Whether a record with this credential names the endpoint and token of this account session.
+    pub fn is_named_by(&self, credential: &str) -> bool {
+        let mut ours = self.credential.iter().chain(&self.former_credential);
+        ours.any(|ours| **ours == *credential)
     }
 
     /// The endpoint in the Account's spec, without a slash at its end.

@@ -7,9 +7,9 @@ mod access;
 mod account_session;
 mod consent;
 mod copies;
+mod credential;
 mod digest;
 mod durations;
-mod key;
 mod line;
 mod opening;
 mod reservations;
@@ -36,8 +36,8 @@ pub use account_session::{
 };
 pub use consent::{Destination, Refusal, Use, UseProblem, read_for, read_token};
 pub use copies::{Copies, TokenCopy};
+pub use credential::FormerKey;
 pub use durations::Durations;
-pub use key::CredentialKey;
 pub use reservations::{
     Backing, Claim, Limit, Most, ReconcileGuard, Reservation, Reservations, Rival, Say, Usage,
 };
@@ -80,15 +80,15 @@ struct Inner {
     trusts_records: AtomicBool,
     copies: OnceLock<Copies>,
     doubted: OnceLock<Box<opening::Doubted>>,
-    /// Signs the credentials in records.
-    key: OnceLock<CredentialKey>,
+    /// For records of an earlier version.
+    former_key: OnceLock<FormerKey>,
     cancel: CancellationToken,
     open: Mutex<HashMap<[u8; 32], Weak<Session>>>,
     account_sessions: Mutex<HashMap<ObjectKey, Entry>>,
 }
 
 impl Sessions {
-    /// No sessions yet, for the Accounts of this shard. `cluster` is part of the credential in records. `wake` is called with the
+    /// No sessions yet, for the Accounts of this shard. `cluster` salts the credentials of records. `wake` is called with the
     /// UID of an Instance whose server changed in a listing, that may get a reservation, or that has a slot for calls.
     pub fn new(
         (cluster, shard): (String, Shard),
@@ -108,7 +108,7 @@ impl Sessions {
             trusts_records: AtomicBool::new(false),
             copies: OnceLock::new(),
             doubted: OnceLock::new(),
-            key: OnceLock::new(),
+            former_key: OnceLock::new(),
             cluster,
             http,
             settings,
@@ -161,9 +161,9 @@ impl Sessions {
         &self.inner.reservations
     }
 
-    /// For a process that only reads: the reservations hold only Instances of the service in question, and no decision changes
-    /// anything. From here on each record is believed to name a server of that account, since such a process has no key to check
-    /// it.
+    /// For a process that only reads: the reservations hold only Instances of the service in question, and no decision
+    /// changes anything. From here on each record is believed to name a server of that account: a command may not know by
+    /// which identity of the cluster the operator salts credentials.
     pub fn trust_records(&self) {
         self.inner.trusts_records.store(true, Ordering::Relaxed);
     }
@@ -183,10 +183,9 @@ impl Sessions {
     /// server.
     pub fn backing(&self, say: &Say<'_>, id: &ServerId, ours: &AccountSession) -> Backing {
         if self.inner.trusts_records.load(Ordering::Relaxed)
-            || ours
+            || say
                 .credential
-                .as_deref()
-                .is_some_and(|ours| say.credential == Some(ours))
+                .is_some_and(|theirs| ours.is_named_by(theirs))
         {
             return Backing::Known;
         }

@@ -5,7 +5,7 @@ use super::account_session::{
 };
 use super::digest::{limiter_key, session_key};
 use super::line::Line;
-use super::{CredentialKey, Destination, Durations, Sessions, tls};
+use super::{Destination, Durations, FormerKey, Sessions, credential, tls};
 use crate::api::AccountSpec;
 use crate::catalog::Catalog;
 use crate::cloud::{BuildError, Client, Doubt, Observer, Paths, RateLimiter, WaitObserver};
@@ -13,7 +13,6 @@ use crate::inventory::Inventory;
 use crate::runtime::queue::Priority;
 use crate::runtime::strings::shared;
 use crate::runtime::watch::ObjectKey;
-use secrecy::SecretString;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -59,9 +58,13 @@ impl Sessions {
         credentials: &Credentials,
         made_from: MadeFrom,
     ) -> Result<Arc<AccountSession>, BuildError> {
+        let (cluster, token) = (&self.inner.cluster, &credentials.token);
+        let is_compared = !self.inner.trusts_records.load(Ordering::Relaxed);
+        let former = self.inner.former_key.get().filter(|_| is_compared);
         Ok(Arc::new(AccountSession {
             shared: self.session(&account.namespace, spec, credentials)?,
-            credential: self.credential(spec, &credentials.token),
+            credential: is_compared.then(|| shared(&credential::credential(cluster, spec, token))),
+            former_credential: former.map(|key| shared(&key.credential(cluster, spec, token))),
             made_from,
             settle: Duration::from_secs(u64::try_from(spec.settle_seconds).unwrap_or(180)),
             key_login_password: spec.key_login_password,
@@ -80,21 +83,11 @@ impl Sessions {
         Destination::of(spec)
     }
 
-    /// From here on credentials in records are signed with this key. Call it before the first account session is made. Otherwise
-    /// the process makes up a key that is lost when it ends, and each restart looks like another token.
-    pub fn key_credentials(&self, key: CredentialKey) {
+    /// From here on records of an earlier version, whose credentials were made with this key, count as those of this version.
+    /// Call it before the first account session is made.
+    pub fn compare_former(&self, key: FormerKey) {
         // Set once, before the first use.
-        let _ = self.inner.key.set(key);
-    }
-
-    /// The credential for records of servers that are bought with this endpoint and token; None in a process that only reads
-    /// records.
-    fn credential(&self, spec: &AccountSpec, token: &SecretString) -> Option<Arc<str>> {
-        if self.inner.trusts_records.load(Ordering::Relaxed) {
-            return None;
-        }
-        let key = self.inner.key.get_or_init(CredentialKey::random);
-        Some(shared(&key.credential(&self.inner.cluster, spec, token)))
+        let _ = self.inner.former_key.set(key);
     }
 
     /// From here on the callback receives each Account that should be reconciled because its calls failed in a way that may make

@@ -99,7 +99,10 @@ async fn accounts_with_one_token_share_its_limit_also_where_they_read_errors_dif
 #[tokio::test(start_paused = true)]
 async fn what_an_instance_says_of_a_server_counts_where_its_account_has_it() {
     let sessions = sessions();
+    let former_key = FormerKey::of(&[7; 32]);
+    sessions.compare_former(former_key.clone());
     let here = spec(HERE, json!({}));
+    let former = former_key.credential("cluster", &here, &SecretString::from("t"));
     let ours = seated(&sessions, "ours", &here, "t");
     seated(&sessions, "same-token", &here, "t");
     seated(&sessions, "other-token", &here, "u");
@@ -120,6 +123,7 @@ async fn what_an_instance_says_of_a_server_counts_where_its_account_has_it() {
     assert_eq!(says("same-token", None), Backing::Known);
     assert_eq!(says("nowhere", ours.credential.as_deref()), Backing::Known);
     assert_eq!(says("elsewhere", Some("0badcafe")), Backing::Lacking);
+    assert_eq!(says("nowhere", Some(&former)), Backing::Known);
     // A claimant whose Account may still list the server, until every Account had the time to.
     assert_eq!(says("other-token", None), Backing::NotYet);
     assert_eq!(says("nowhere", None), Backing::NotYet);

@@ -8,7 +8,6 @@ use crate::oracle::{ProcessId, Rule, Verdict};
 use crate::universe::{About, Absence, Fate, Reply, Shared, Universe};
 use cloud_server_operator::cloud::{Carried, Carrier, Http, Lost};
 use cloud_server_operator::runtime::{Shard, Term};
-use cloud_server_operator::session::CredentialKey;
 use cloud_simulator::model::TaskScript;
 use cloud_simulator::secret::Secret;
 use cloud_simulator::wire::RawRequest;
@@ -238,12 +237,6 @@ impl Link {
             sleep(Duration::from_secs(after)).await;
             universe.with(|u| effect(u, None));
         });
-    }
-
-    /// The key of the credentials in records.
-    pub fn credential_key(&self) -> CredentialKey {
-        let process = self.state.process;
-        self.universe.lock().credential_key(process)
     }
 
     /// The service, without a network.

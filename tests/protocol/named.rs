@@ -1,10 +1,10 @@
 //! The counterexamples of the model-checked protocol, each as a schedule with its name there. What broke simpler rules must
 //! not break these. A name that ends in `limit` shows what is not promised, and that it stays at that. What came later than
-//! that protocol is played in [`operations`] and [`logins`], what is refused or fails for long in [`refusals`], a key that is
-//! lost in [`keys`], conditions of other controllers in [`conditions`].
+//! that protocol is played in [`operations`] and [`logins`], what is refused or fails for long in [`refusals`], the
+//! credentials of records in [`credentials`], conditions of other controllers in [`conditions`].
 
 mod conditions;
-mod keys;
+mod credentials;
 mod logins;
 mod operations;
 pub mod play;

@@ -46,7 +46,7 @@ const LISTS_KNOWN: Duration = Duration::from_secs(375);
 /// No watch is later than this, including the reconcile that follows.
 const WATCHES_LATE: Duration = Duration::from_secs(27);
 /// The cluster that the runs play in.
-const CLUSTER: &str = "cluster-1";
+pub const CLUSTER: &str = "cluster-1";
 /// Between the last look at an object and the call that it was for, when nothing is in the way.
 const UNDER_WAY: Duration = Duration::from_secs(2);
 /// The same if something is slow: a reconcile is aborted after 120 s.

@@ -1,7 +1,9 @@
 //! What the last release left open is carried out once: an object as it wrote it while a verb was open (`tests/released`) is put
 //! in the place of the one that stands here at that point, and another process goes on.
 
-use crate::fault::Step::{Delete, EditImage, EditPower, Kill, Released, Restart, RotatePassword};
+use crate::fault::Step::{
+    ConsoleRelease, Delete, EditImage, EditPower, Kill, Released, Restart, RotatePassword,
+};
 use crate::judges;
 use crate::named::play::{Play, one};
 use serde_json::json;
@@ -61,6 +63,21 @@ fn lives() -> Vec<(&'static str, Play, &'static str)> {
             "bought 1, left 0; web-1 gone",
         ),
     ]
+}
+
+/// Its record names the token by a credential of the last release: it does not look replaced, so the service's "no such server"
+/// counts, although no listing shows a server of ours.
+#[test]
+fn an_object_of_the_last_release_is_deleted_after_its_server_was_released_at_the_console() {
+    let play = one().tasks(TASK).at(ASKED, Restart(1));
+    let play = play
+        .at(KILLED, Kill(0))
+        .at(REPLACED, Released(1, "after-restart".to_owned()));
+    let play = play
+        .at(KILLED + 60_000, ConsoleRelease(1))
+        .at(KILLED + 61_000, Kill(0));
+    let play = play.at(KILLED + 90_000, Delete(1));
+    play.holds("bought 1, left 0, restarted 1; web-1 gone");
 }
 
 #[test]

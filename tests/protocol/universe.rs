@@ -18,6 +18,7 @@ use faults::Unheard;
 pub use moments::Moment;
 use moments::Truth;
 pub use neighbours::{Done, Fate, Manner, Neighbour, OTHERS};
+pub use released::FORMER_KEY;
 
 use crate::apiserver::{
     ACCOUNTS, Apiserver, Edit, INSTANCES, Key, NAMESPACE, Refused, SECRETS, is_neighbours,
@@ -27,7 +28,6 @@ use crate::oracle::{Oracle, ProcessId};
 use crate::run::Look;
 use crate::tally::Tally;
 use crate::tenants::Pace;
-use cloud_server_operator::session::CredentialKey;
 use cloud_simulator::Timestamp;
 use cloud_simulator::model::{Config, Durations, Effect, TaskScript, Verb, World};
 use cloud_simulator::wire::{
@@ -239,16 +239,6 @@ impl Universe {
             let at = self.began.elapsed().as_secs_f64();
             self.trace.push(format!("{at:9.3} {}", what()));
         }
-    }
-
-    /// The key of the credentials in records, as this process finds it.
-    pub fn credential_key(&self, process: ProcessId) -> CredentialKey {
-        let number = if self.setting.forgets_key {
-            process.0
-        } else {
-            0
-        };
-        CredentialKey::of(&[number.to_be_bytes(); 4].concat())
     }
 
     /// What was noted.

@@ -14,7 +14,7 @@ pub(super) fn is_our_account(observed: &Observation, session: &SessionFacts) -> 
         || observed
             .facts
             .purchase()
-            .is_none_or(|record| *record.credential == *session.credential)
+            .is_none_or(|record| session.made(record))
 }
 
 /// Whether status refers to the current spec.

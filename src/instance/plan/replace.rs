@@ -29,7 +29,7 @@ use tokio::time::Instant;
 /// account.
 pub(super) fn is_its_account(observed: &Observation, session: &SessionFacts) -> bool {
     let bought_with = observed.facts.purchase();
-    bought_with.is_some_and(|record| *record.credential == *session.credential)
+    bought_with.is_some_and(|record| session.made(record))
         || observed.memory.observations.shown_by.as_ref() == Some(&session.credential)
 }
 

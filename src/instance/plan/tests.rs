@@ -72,6 +72,7 @@ impl Scene {
                 imports: Imports::Allowed,
                 utc_offset: jiff::tz::Offset::UTC,
                 credential: "secret/1".into(),
+                former_credential: Some("former/1".into()),
                 shown_ours: false,
             }),
             listing: Some(Listing::of(here(), testing::view(None, None))),

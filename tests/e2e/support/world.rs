@@ -132,11 +132,11 @@ impl World {
         } else {
             flags.push("--leader-elect=false");
         }
-        // There stands the key of the credentials in records, too.
-        flags.push("--keep-tokens-namespace=cloud-server-system");
-        if !self.keeps_tokens {
-            flags.push("--keep-tokens=false");
-        }
+        // Without copies of tokens the operator has no namespace of its own, and no test may need one.
+        flags.push(match self.keeps_tokens {
+            true => "--keep-tokens-namespace=cloud-server-system",
+            false => "--keep-tokens=false",
+        });
         Operator::start(&kubeconfig, flags, log, self.filter, &self.launch)
     }
 

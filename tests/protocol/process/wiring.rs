@@ -3,12 +3,14 @@
 use super::{Due, Known, Running, Who};
 use crate::apiserver::name_in;
 use crate::link::Link;
+use crate::universe::FORMER_KEY;
 use cloud_server_operator::instance::facts::Facts;
 use cloud_server_operator::runtime::kubernetes::writes_within;
 use cloud_server_operator::runtime::queue::Priority;
 use cloud_server_operator::runtime::requests::well_formed;
 use cloud_server_operator::runtime::watch::ObjectKey;
 use cloud_server_operator::runtime::{Metrics, Term};
+use cloud_server_operator::session::FormerKey;
 use cloud_server_operator::wiring::{Contexts, Objects, Process};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio_util::sync::CancellationToken;
@@ -32,7 +34,8 @@ impl Running {
             accounts,
             feed,
         } = Contexts::new(process, &objects, stop);
-        instances.sessions.key_credentials(link.credential_key());
+        let former = FormerKey::of(&FORMER_KEY);
+        instances.sessions.compare_former(former);
         Self {
             instances,
             accounts,

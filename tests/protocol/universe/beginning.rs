@@ -38,8 +38,6 @@ pub struct Setting {
     pub imports: bool,
     /// How long an operating system takes to stop, where that is another time.
     pub stop: Option<Duration>,
-    /// The key of the credentials in records is lost whenever a process ends.
-    pub forgets_key: bool,
     /// Other teams, which the same process serves.
     pub neighbours: Vec<Neighbour>,
     /// Whether the Account of the judged team does not exist at the beginning: see [`Step::ApplyAccount`].
@@ -71,7 +69,6 @@ impl Default for Setting {
             import: None,
             imports: true,
             stop: None,
-            forgets_key: false,
             neighbours: Vec::new(),
             account_comes_later: false,
         }

@@ -1,14 +1,20 @@
 //! Objects as the last release wrote them (`tests/released`), in the place of those that stand here.
 
+use super::TOKEN;
 use crate::judges;
-use crate::oracle::reason;
+use crate::oracle::{CLUSTER, reason};
 use cloud_server_operator::api::names::BINDING;
+use cloud_server_operator::session::FormerKey;
+use secrecy::SecretString;
 use serde_json::Value;
 use std::fs;
 
+/// The key of the last release, which every process finds.
+pub const FORMER_KEY: [u8; 32] = [7; 32];
+
 /// What differs between two runs, and not only between two versions: whose object and server it is, of which token, and when it
 /// began. The image of a restart and so on are the same in both.
-const OF_RECORD: [&str; 10] = [
+const OF_RECORD: [&str; 9] = [
     "/cluster",
     "/namespace",
     "/name",
@@ -18,7 +24,6 @@ const OF_RECORD: [&str; 10] = [
     "/id",
     "/task",
     "/startedAt",
-    "/credential",
 ];
 /// Likewise, in status. The token is the user's, who chooses another one here.
 const OF_STATUS: [&str; 5] = [
@@ -45,7 +50,8 @@ fn kept(name: &str) -> Value {
 }
 
 /// Writes into an object what an operator writes, as the last release did at this point. The identifiers of this run stay.
-pub(super) fn write(object: &mut Value, name: &str) {
+/// The credential is the one that the last release writes for this Account.
+pub(super) fn write(object: &mut Value, name: &str, account: &Value) {
     let mut kept = kept(name);
     let said = reason(&kept);
     // The first status of a create comes after its receipt.
@@ -55,6 +61,10 @@ pub(super) fn write(object: &mut Value, name: &str) {
     );
     let [mut theirs, ours] = [&kept, object].map(record);
     fit(name, &mut theirs, &ours, &OF_RECORD);
+    let spec = serde_json::from_value(account.clone()).unwrap();
+    let token = SecretString::from(TOKEN);
+    let former = FormerKey::of(&FORMER_KEY).credential(CLUSTER, &spec, &token);
+    theirs["credential"] = Value::String(former);
     let annotations = &mut object["metadata"]["annotations"];
     *annotations = kept["metadata"]["annotations"].take();
     annotations[BINDING] = Value::String(theirs.to_string());

@@ -75,9 +75,13 @@ impl Universe {
                     strip(object);
                 }
             }),
-            Step::Released(n, ref name) => self.kube.edit(&instance(n), |object| {
-                released::write(object, name);
-            }),
+            Step::Released(n, ref name) => {
+                let account = self.kube.get(&(ACCOUNTS, "default".to_owned()));
+                let spec = account.unwrap()["spec"].clone();
+                self.kube.edit(&instance(n), |object| {
+                    released::write(object, name, &spec);
+                });
+            }
             Step::Backup(n) => match self.kube.get(&instance(n)) {
                 Some(object) => drop(self.backups.insert(n, object.clone())),
                 None => self.finds_nothing(step),
