@@ -313,7 +313,7 @@ impl Memory {
     /// Our operation ended, and status shows it. From now on everything in the listing counts as new, even if the listing showed
     /// the same before. `brought_login`: the operation set the password that its call contained.
     pub fn operation_ended(&mut self, ended: &HistoryEntry, brought_login: bool, now: Instant) {
-        self.observations.led_by = None;
+        self.observations.listed = None;
         self.observations.poll = None;
         self.calls.followed = None;
         let number = u32::try_from(ended.attempt).unwrap_or_default();
@@ -399,7 +399,7 @@ impl Memory {
     /// Discards the observations of a server, which do not apply to another one.
     pub fn forget_looks(&mut self) {
         self.observations.observed_at = None;
-        self.observations.led_by = None;
+        self.observations.listed = None;
         self.observations.unread = false;
         self.observations.unreached = false;
         self.observations.not_found = false;
@@ -464,7 +464,6 @@ impl Memory {
                 whole: began.is_some(),
                 last: None,
                 ended: None,
-                led_by: None,
                 odd: None,
             })
         })

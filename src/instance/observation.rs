@@ -8,8 +8,7 @@ use crate::instance::facts::Facts;
 use crate::instance::listing::Listing;
 use crate::instance::login;
 use crate::instance::memory::Memory;
-use crate::instance::memory::kinds::CallState;
-use crate::instance::poll_schedule::Sight;
+use crate::instance::memory::kinds::{CallState, RowDigest};
 use crate::instance::resolved_references::Found;
 use crate::inventory::Sighting;
 use crate::runtime::chance::Day;
@@ -134,17 +133,11 @@ pub fn of_purchase(record: &PurchaseRecord) -> Operation {
 }
 
 impl Observation {
-    /// The newest listing of a server, in short.
-    pub fn sight(&self, id: &ServerId) -> Option<Sight> {
+    /// The state of a server in the newest listing, and when it was listed.
+    pub fn listed(&self, id: &ServerId) -> Option<(Instant, RowDigest)> {
         match self.listing.as_ref()?.sighting(id) {
-            Sighting::Present(row, at) => Some(Sight {
-                at,
-                digest: row.digest(),
-            }),
-            Sighting::Absent { began } => Some(Sight {
-                at: began,
-                digest: 0,
-            }),
+            Sighting::Present(row, at) => Some((at, RowDigest::Row(row.digest()))),
+            Sighting::Absent { began } => Some((began, RowDigest::Absent)),
             Sighting::Unknown(_) => None,
         }
     }

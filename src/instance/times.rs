@@ -209,11 +209,8 @@ pub const TASK_QUERY_MIN: Duration = Duration::from_millis(1200);
 /// Longest pause between queries.
 pub const TASK_QUERY_MAX: Duration = Duration::from_secs(60);
 
-/// Shortest pause between the last query and one at the expected end.
+/// Shortest wait for a query, also if one is due that the request limit does not admit yet.
 pub const TASK_QUERY_APART: Duration = Duration::from_millis(200);
-
-/// Pause after a query at the expected end that found the task still running.
-pub const TASK_QUERY_AFTER_EXPECTED: Duration = Duration::from_millis(500);
 
 /// Longest pause after a failure of a dependency (the service or the apiserver is down), so that everything continues within 30 s
 /// after it is back.

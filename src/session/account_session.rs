@@ -1,15 +1,16 @@
 //! The session shared by all Accounts with one endpoint and token, and the account session of each of them.
 
+use super::Most;
 use super::line::Line;
-use super::{Durations, Most};
 use crate::api::conditions::Reason;
-use crate::api::{AccountSpec, Imports, KeyLoginPassword, PasswordSpecialCharacters};
+use crate::api::{AccountSpec, Imports, KeyLoginPassword, PasswordSpecialCharacters, Verb};
 use crate::catalog::Catalog;
 use crate::cloud::{Client, Limits, Tls};
 use crate::inventory::Inventory;
 use jiff::tz::Offset;
 use secrecy::SecretString;
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -24,13 +25,29 @@ pub struct Session {
     pub inventory: Inventory,
     /// The service's offers (images, packages, …).
     pub catalog: Catalog,
-    /// How long the service's tasks take.
-    pub durations: Durations,
+    /// How long the last task of each verb took that this process followed from begin to end.
+    pub(super) took: Mutex<HashMap<Verb, Duration>>,
     /// The slots for calls to the service, shared by the same Accounts as the request limit.
     pub(super) line: Line,
     /// Sessions with this key share one request limit.
     pub(super) limiter_key: [u8; 32],
     pub(super) cancel: CancellationToken,
+}
+
+impl Session {
+    /// How long the last task of this verb took, as far as this process knows.
+    pub fn last_took(&self, verb: Verb) -> Option<Duration> {
+        self.took().get(&verb).copied()
+    }
+
+    /// A task that this process followed from its begin was found done so long after the service accepted its call.
+    pub fn task_took(&self, verb: Verb, time: Duration) {
+        self.took().insert(verb, time);
+    }
+
+    fn took(&self) -> MutexGuard<'_, HashMap<Verb, Duration>> {
+        self.took.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Drop for Session {

@@ -9,7 +9,6 @@ mod consent;
 mod copies;
 mod credential;
 mod digest;
-mod durations;
 mod line;
 mod opening;
 mod reservations;
@@ -37,7 +36,6 @@ pub use account_session::{
 pub use consent::{Destination, Refusal, Use, UseProblem, read_for, read_token};
 pub use copies::{Copies, TokenCopy};
 pub use credential::FormerKey;
-pub use durations::Durations;
 pub use reservations::{
     Backing, Claim, Limit, Most, ReconcileGuard, Reservation, Reservations, Rival, Say, Usage,
 };

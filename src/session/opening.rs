@@ -5,7 +5,7 @@ use super::account_session::{
 };
 use super::digest::{limiter_key, session_key};
 use super::line::Line;
-use super::{Destination, Durations, FormerKey, Sessions, credential, tls};
+use super::{Destination, FormerKey, Sessions, credential, tls};
 use crate::api::AccountSpec;
 use crate::catalog::Catalog;
 use crate::cloud::{BuildError, Client, Doubt, Observer, Paths, RateLimiter, WaitObserver};
@@ -14,7 +14,7 @@ use crate::runtime::queue::Priority;
 use crate::runtime::strings::shared;
 use crate::runtime::watch::ObjectKey;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 /// Called with an Account that should be reconciled, and why.
@@ -178,7 +178,7 @@ impl Sessions {
             catalog: Catalog::new(client.clone()),
             client,
             inventory,
-            durations: Durations::default(),
+            took: Mutex::default(),
             line,
             cancel,
         });

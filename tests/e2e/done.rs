@@ -10,15 +10,14 @@ use jiff::{SignedDuration, Timestamp};
 
 const TASK: &str = "/asynctask/getResult";
 
-/// From the end of a task to the write that says Ready; of longer ones, a tenth.
+/// From the end of a task to the write of Ready; after longer ones, a quarter of their length.
 const SHORTEST: SignedDuration = SignedDuration::from_millis(1500);
 /// A single one may wait for a processor that other tests use: for two calls and a write.
 const SLACK: SignedDuration = SignedDuration::from_secs(3);
 
-/// Tasks of this many seconds, and the most questions for each: 1.2 s apart, from 14 s on a twelfth of the age, one more for an
-/// end that was expected and one that the listing leads to.
-const LENGTHS: [(u64, usize); 3] = [(1, 3), (4, 6), (12, 13)];
-const LONG: [(u64, usize); 2] = [(30, 24), (60, 32)];
+/// Tasks of this many seconds, and the most queries for each: 1.2 s apart, from 7.2 s on a sixth of the age.
+const LENGTHS: [(u64, usize); 3] = [(1, 1), (4, 4), (12, 10)];
+const LONG: [(u64, usize); 2] = [(30, 16), (60, 20)];
 
 /// When the task ended that the operator began since then.
 fn ended(world: &World, since: &Mark) -> Timestamp {
@@ -63,9 +62,9 @@ pub async fn tells_when_done(world: &World, (seconds, most): (u64, usize), turns
         assert!(questions <= most, "{}", world.ledger_text());
         since = mark(world, "erased").await;
     }
-    let tenth = SignedDuration::from_millis(i64::try_from(seconds * 100).unwrap());
+    let quarter = SignedDuration::from_millis(i64::try_from(seconds * 250).unwrap());
     let what = format!("done, tasks of {seconds} s");
-    within(&what, &figures, SHORTEST.max(tenth), SLACK);
+    within(&what, &figures, SHORTEST.max(quarter), SLACK);
 }
 
 async fn told_when_done(lengths: &[(u64, usize)], turns: usize, readings: Readings) {

@@ -162,6 +162,15 @@ pub struct ReleaseCall {
     pub not_before: Option<Instant>,
 }
 
+/// The state that a listing shows of a server, to notice that a later listing shows another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowDigest {
+    /// The server is not in the listing.
+    Absent,
+    /// [`Row::digest`](crate::inventory::Row::digest) of its row.
+    Row(u64),
+}
+
 /// Why a server counts as gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gone {
@@ -182,8 +191,6 @@ pub struct Poll {
     pub last: Option<Instant>,
     /// How the task ended; then it is not queried again.
     pub ended: Option<Ended>,
-    /// The listing's digest at the last query: each new digest triggers one query.
-    pub led_by: Option<u64>,
     /// Set while the queries give no useful answer.
     pub odd: Option<Odd>,
 }

@@ -6,7 +6,7 @@ use crate::api::{InstanceStatus, Operation, Verb};
 use crate::cloud::ServerId;
 use crate::instance::memory::kinds::{
     Attempt, Auxiliary, Connected, Gone, LoginMetadata, Orphan, Passwords, Pause, Poll, Power,
-    RecordText, ReleaseCall, Wants, WrittenStatus,
+    RecordText, ReleaseCall, RowDigest, Wants, WrittenStatus,
 };
 use crate::instance::memory::version::Newest;
 use crate::instance::passing::Passing;
@@ -91,9 +91,9 @@ pub struct Observations {
     pub at_rest_since: Option<Instant>,
     /// A temporary state of the server that is expected to pass.
     pub passing: Option<Box<Passing>>,
-    /// The listing's digest when the detail was last read: a row whose words differ from the detail triggers one read, not one
-    /// per listing.
-    pub led_by: Option<u64>,
+    /// The state that the listing showed when the detail was last read: a row whose words differ from the detail triggers one
+    /// read, not one per listing.
+    pub listed: Option<RowDigest>,
     /// The credential under which the recorded server was last listed; it identifies the server's account.
     pub shown_by: Option<Arc<str>>,
     /// The token of `spec.reconcile` that has not been carried out yet, and when it was first seen.

@@ -5,10 +5,10 @@ use crate::cloud::{CallPriority, Error, ServerId, TaskId, TaskState};
 use crate::instance::context::Context;
 use crate::instance::expiry;
 use crate::instance::fact::Fact;
-use crate::instance::memory::kinds::{CallState, Ended, Gone, Odd, Poll};
+use crate::instance::memory::kinds::{CallState, Ended, Gone, Odd, Poll, RowDigest};
 use crate::instance::observation::{Observation, is_idle, is_off};
 use crate::instance::passing::Passing;
-use crate::instance::poll_schedule::{Schedule, Sight};
+use crate::instance::poll_schedule::Schedule;
 use crate::instance::times;
 use crate::inventory::{Sighting, Why};
 use crate::session::{Access, AccountSession};
@@ -83,7 +83,7 @@ async fn at_operation(
     let (idle, vanished) = as_listed(observed, &id, attempt.map(|(.., since)| since));
     let task = observed.task_id();
     if let Some(task) = &task {
-        at_task(observed, session, context, verb, task, began, idle).await;
+        at_task(observed, session, context, verb, task, began).await;
     }
     let asked = observed
         .memory
@@ -104,7 +104,7 @@ async fn at_operation(
         .poll
         .as_ref()
         .is_some_and(|poll| poll.odd.is_some());
-    let tells = ended || vanished || is_odd || (idle.is_some() && asked.is_some());
+    let tells = ended || vanished || is_odd || (idle && asked.is_some());
     let schedule = Schedule::of(session, verb);
     if just_ended || (tells && detail_is_due(observed, &id, schedule)) {
         at_detail(
@@ -120,14 +120,9 @@ async fn at_operation(
     as_shown(observed, session, id, attempt);
 }
 
-/// The listing of a server with an open operation that was first seen at `since`: the listing if it shows the server idle, and
-/// whether the server has vanished. A server that is listed as busy no longer counts as idle since an earlier time.
-fn as_listed(
-    observed: &mut Observation,
-    id: &ServerId,
-    since: Option<Instant>,
-) -> (Option<Sight>, bool) {
-    let sight = observed.sight(id);
+/// Whether the listing shows a server with an open operation idle, and whether the server has vanished. The operation was
+/// first seen at `since`. A server that is listed as busy no longer counts as idle since an earlier time.
+fn as_listed(observed: &mut Observation, id: &ServerId, since: Option<Instant>) -> (bool, bool) {
     let listed = observed
         .listing
         .as_ref()
@@ -144,9 +139,14 @@ fn as_listed(
         let is_new = since.is_none_or(|since| at > since);
         is_new && pending.is_some() && is_idle(pending.as_deref())
     });
-    let vanished =
-        sight.is_some_and(|sight| sight.digest == 0 && since.is_none_or(|since| sight.at > since));
-    (sight.filter(|_| idle), vanished)
+    let vanished = is_listed_absent(observed, id, since);
+    (idle, vanished)
+}
+
+/// Whether a listing that began after `since` lacks the server.
+fn is_listed_absent(observed: &Observation, id: &ServerId, since: Option<Instant>) -> bool {
+    let listed = observed.listed(id);
+    listed.is_some_and(|(at, row)| row == RowDigest::Absent && since.is_none_or(|since| at > since))
 }
 
 /// Records what the detail shows of an open operation. `attempt`: whether it is ours, its number of calls, and when it was first
@@ -315,9 +315,9 @@ fn is_given_nothing(observed: &Observation) -> bool {
 
 /// Whether the listing shows something new since the detail was last read.
 fn is_led(observed: &Observation, id: &ServerId, observed_at: Instant) -> bool {
-    let sight = observed.sight(id);
-    sight.is_some_and(|sight| {
-        sight.at > observed_at && observed.memory.observations.led_by != Some(sight.digest)
+    let listed = observed.listed(id);
+    listed.is_some_and(|(at, row)| {
+        at > observed_at && observed.memory.observations.listed != Some(row)
     })
 }
 
@@ -372,7 +372,7 @@ fn needs_detail(observed: &Observation, id: &ServerId) -> bool {
         .get("ecsPendingStatus")
         .and_then(serde_json::Value::as_str);
     let busy = !is_idle(pending) && observed.now >= observed_at + times::UNREADABLE_RETRY;
-    let event = |digest| old || busy || observed.memory.observations.led_by != Some(digest);
+    let event = |row| old || busy || observed.memory.observations.listed != Some(row);
     match observed
         .listing
         .as_ref()
@@ -381,8 +381,8 @@ fn needs_detail(observed: &Observation, id: &ServerId) -> bool {
         Some(Sighting::Present(row, _)) if !detail.is_empty() && row.agrees_with(detail) => {
             busy || (old && !row.tells_enough())
         }
-        Some(Sighting::Present(row, at)) => at > observed_at && event(row.digest()),
-        Some(Sighting::Absent { began }) => began > observed_at && event(0),
+        Some(Sighting::Present(row, at)) => at > observed_at && event(RowDigest::Row(row.digest())),
+        Some(Sighting::Absent { began }) => began > observed_at && event(RowDigest::Absent),
         Some(Sighting::Unknown(Why::BreakerOpen)) => {
             observed.now >= observed_at + times::OPEN_BREAKER_RECHECK
         }
@@ -398,9 +398,9 @@ pub(super) async fn at_release(observed: &mut Observation, session: &Access, con
     let Some(call) = observed.memory.calls.releases.get(&id).cloned() else {
         return;
     };
-    let absent = observed.sight(&id).filter(|sight| sight.digest == 0);
+    let is_absent = is_listed_absent(observed, &id, None);
     let waits = !call.accepted && call.not_before.is_some_and(|at| observed.now < at);
-    if waits && absent.is_none() {
+    if waits && !is_absent {
         // The release is retried at its time, and the server is read right before that.
         return;
     }
@@ -415,7 +415,6 @@ pub(super) async fn at_release(observed: &mut Observation, session: &Access, con
             Verb::Release,
             &task,
             Some(call.at),
-            absent,
         )
         .await;
         match observed.task {
@@ -435,10 +434,10 @@ pub(super) async fn at_release(observed: &mut Observation, session: &Access, con
     }
     // A task that never ends or cannot be queried must not hide that the server is gone.
     let overdue = observed.now >= call.at + times::GONE_IS_CERTAIN_AFTER;
-    if (!running || absent.is_some() || overdue)
+    if (!running || is_absent || overdue)
         && detail_is_due(observed, &id, Schedule::of(session, Verb::Release))
         // If no release is running, the schedule of running operations does not apply.
-        && (call.accepted || absent.is_some() || observed.has_not_looked_for(times::UNTAKEN_RELEASE_RECHECK))
+        && (call.accepted || is_absent || observed.has_not_looked_for(times::UNTAKEN_RELEASE_RECHECK))
     {
         at_detail(
             observed,
@@ -461,7 +460,6 @@ async fn at_task(
     verb: Verb,
     task: &TaskId,
     began: Option<Instant>,
-    ended: Option<Sight>,
 ) {
     observed.following = Some(verb);
     let poll = observed.memory.poll_of(task, began, observed.now);
@@ -486,7 +484,7 @@ async fn at_task(
         && poll
             .last
             .is_some_and(|last| observed.now < last + times::UNREADABLE_RETRY);
-    let is_due = !soon && schedule.is_due(poll, ended, observed.now);
+    let is_due = !soon && schedule.is_due(poll, observed.now);
     if !is_due || !session.may_call(CallPriority::Operation) {
         if let Some(odd) = &poll.odd {
             observed.task = Fact::Unknown(odd.why.clone());
@@ -494,13 +492,8 @@ async fn at_task(
         return;
     }
     let since = poll.since;
-    let running_at = poll.last.map(|last| last.duration_since(since));
-    // If no query was made for long, or none was useful, the task may have ended at any time, so its duration cannot be learnt.
-    let asked_at = running_at.unwrap_or_default();
-    let is_steady = observed.now < since + asked_at + 2 * schedule.pause(asked_at);
-    let is_learnt = poll.whole && poll.odd.is_none() && is_steady;
+    let is_learnt = poll.whole;
     poll.last = Some(observed.now);
-    poll.led_by = ended.map(|sight| sight.digest).or(poll.led_by);
     let asked = tokio::time::timeout(
         times::OBSERVE_DEADLINE,
         session.shared.client.task(CallPriority::Operation, task),
@@ -514,7 +507,7 @@ async fn at_task(
         Err(_) => Fact::Unknown(NO_ROOM.to_owned()),
     };
     if is_learnt && matches!(state, Fact::Known(TaskState::Succeeded)) {
-        session.shared.durations.was_done(verb, running_at, took);
+        session.shared.task_took(verb, took);
     }
     if verb == Verb::Create && matches!(state, Fact::Known(TaskState::Running)) {
         runs(observed);
@@ -574,7 +567,7 @@ async fn at_detail(
         return;
     }
     observed.memory.observations.observed_at = Some(observed.now);
-    let sight = observed.sight(&id);
+    let listed = observed.listed(&id);
     let asked = tokio::time::timeout(
         times::OBSERVE_DEADLINE,
         session.shared.client.detail(priority, &id),
@@ -603,9 +596,10 @@ async fn at_detail(
     if !observed.memory.observations.unread {
         // A listing from before the purchase cannot show the server, and is no reason to read the detail.
         let bought = observed.memory.newest_attempt();
-        let sight = sight
-            .filter(|sight| sight.digest != 0 || bought.is_none_or(|bought| sight.at > bought));
-        observed.memory.observations.led_by = sight.map(|sight| sight.digest);
+        let listed = listed.filter(|(at, row)| {
+            *row != RowDigest::Absent || bought.is_none_or(|bought| *at > bought)
+        });
+        observed.memory.observations.listed = listed.map(|(_, row)| row);
         observed.memory.observations.not_found = matches!(observed.detail, Fact::Absent);
         let since = observed
             .memory

@@ -4,6 +4,7 @@ use crate::api::conditions::{Readiness, Reason};
 use crate::api::{Cause, EndReason, Operation, OperationEnd, PurchaseRecord, Verb};
 use crate::cloud::{Detail, Place, ServerId, TaskState};
 use crate::instance::fact::Fact;
+use crate::instance::memory::kinds::RowDigest;
 use crate::instance::observation::{Observation, SessionFacts, is_idle, of_purchase, pending};
 use crate::instance::plan::ended::ended;
 use crate::instance::plan::evidence::{breaker_open, is_missing, is_our_account, is_told_missing};
@@ -377,7 +378,8 @@ fn watch(
             if !former.is_empty()
                 && !is_gone_since(at)
                 && (row.agrees_with(former)
-                    || observed.memory.observations.led_by == Some(row.digest())
+                    || observed.memory.observations.listed
+                        == Some(RowDigest::Row(row.digest()))
                     || is_past(at)) =>
         {
             decide(observed, record, id, former)
@@ -394,7 +396,8 @@ fn watch(
         (Fact::NotAsked, Some(Sighting::Absent { began }))
             if !former.is_empty()
                 && !observed.memory.observations.not_found
-                && (observed.memory.observations.led_by == Some(0) || is_past(began)) =>
+                && (observed.memory.observations.listed == Some(RowDigest::Absent)
+                    || is_past(began)) =>
         {
             decide(observed, record, id, former)
         }

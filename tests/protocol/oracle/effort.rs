@@ -25,11 +25,11 @@ const WOKEN: usize = 1;
 const EACH: usize = 8;
 /// How often an operation that runs is asked for within a minute: its task and its server, each as often as
 /// `instance::pace` allows while it is young.
-const FOLLOWED: usize = 36;
+const FOLLOWED: usize = 26;
 /// And each further one that was young within that minute: as often as it is asked for before its pauses grow.
-const YOUNG: usize = 12;
-/// For so long it is: then a twelfth of its age is more than the shortest pause.
-const GROWN: Duration = Duration::from_secs(14);
+const YOUNG: usize = 6;
+/// How long an operation is young: later, a sixth of its age is more than the shortest pause.
+const GROWN: Duration = Duration::from_secs(8);
 /// And how many writes.
 const WRITTEN: usize = 6;
 /// An event that is older than a minute plus this does not justify requests any more.

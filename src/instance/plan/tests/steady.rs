@@ -3,6 +3,7 @@
 use super::diff::with_spec;
 use super::*;
 use crate::api::PowerState;
+use crate::instance::memory::kinds::RowDigest;
 use crate::instance::passing::Passing;
 
 #[test]
@@ -245,7 +246,7 @@ fn a_listing_from_before_the_purchase_does_not_make_the_server_missing() {
         .memory(|memory| {
             memory.observations.observed_at =
                 Some(memory.origin.first_seen + Duration::from_secs(30));
-            memory.observations.led_by = Some(0);
+            memory.observations.listed = Some(RowDigest::Absent);
         });
     assert!(rests(&scene.plan()));
     let available = (State::Ready, Reason::Available);
