@@ -259,7 +259,8 @@ reading!(
     }
 );
 reading!(
-    /// How the service answers a listing of a region that the account's token may not see (field note 24).
+    /// How the service answers a listing of a region that the account's token may not see (field note 24). A create there is
+    /// refused either way.
     UnseenRegion {
         /// With an empty list.
         Empty,

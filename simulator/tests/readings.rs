@@ -183,6 +183,8 @@ async fn a_token_that_is_limited_to_regions_sees_no_servers_of_others() {
     assert_eq!(listed().await, (202, json!(0)));
     let query = [("ecsResourceUUID", server.as_str())];
     assert_eq!(caller.get("/instance/detail", &query).await.status, 404);
+    let refused = caller.post("/instance/create", &create_body("web-2")).await;
+    assert_eq!(refused.status, 403);
     sim.set_readings(Readings {
         unseen_region: UnseenRegion::Refused,
         ..Readings::default()

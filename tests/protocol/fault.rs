@@ -222,6 +222,9 @@ pub enum Step {
     TasksFail(bool),
     /// Every listing leaves one server out from here on, or does so no more.
     Hides(bool),
+    /// The token is limited to another region: that of the servers lists as empty, and the service knows none of them. Or the
+    /// limit is taken away.
+    LimitToken(bool),
     /// The Account may have so many Instances with a server.
     Most(u8),
     /// The Account allows imports, or denies them.
@@ -310,6 +313,7 @@ impl Step {
             | Self::Restock
             | Self::TasksFail(_)
             | Self::Hides(_)
+            | Self::LimitToken(_)
             | Self::Most(_)
             | Self::Imports(_)
             | Self::ApplyAccount
@@ -367,6 +371,7 @@ impl Step {
             | Self::Restock
             | Self::TasksFail(_)
             | Self::Hides(_)
+            | Self::LimitToken(_)
             | Self::Backup(_)
             | Self::SnapshotEtcd
             | Self::ConsoleRelease(_)

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::reply::{Answer, Effect, Refusal};
 use super::request::{CreateRequest, InstanceRequest, PasswordRequest, ReinstallRequest, Verb};
-use super::require::required;
+use super::require::{not_authorized, required};
 use super::server::{Power, Server};
 use super::task::{Progress, Task, TaskScript, Work};
 use super::{World, rules};
@@ -28,6 +28,9 @@ impl World {
         let package = required(body.package_code.as_deref(), "PackageCode")?;
         let (region, zone) =
             self.require_zone(body.region_code.as_deref(), body.zone_code.as_deref())?;
+        if !self.accounts[account].sees(&region) {
+            return Err(not_authorized());
+        }
         let name = required(body.instance_name.as_deref(), "InstanceName")?;
         rules::instance_name(name)?;
         let image = self.require_image(body.image.as_deref(), &region)?;

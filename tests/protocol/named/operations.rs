@@ -13,8 +13,8 @@ use crate::fault::Kind::{
 use crate::fault::Step::{
     Acknowledge, Answers, Apply, Back, Backup, ConsoleMigrate, ConsoleOff, ConsoleOn,
     ConsoleRebuild, ConsoleRelease, Copy, Delete, EditImage, EditPower, ForceFinalizers, Imports,
-    Kill, Label, OfferImage, Replace, Restart, Restock, RestoreBackup, RestoreEtcd, SellOut,
-    SnapshotEtcd, Spec, TasksFail, Terminate, WipeStatus, WithdrawImage,
+    Kill, Label, LimitToken, OfferImage, Replace, Restart, Restock, RestoreBackup, RestoreEtcd,
+    SellOut, SnapshotEtcd, Spec, TasksFail, Terminate, WipeStatus, WithdrawImage,
 };
 use crate::fault::{Act, Dependency, Kind};
 use crate::specs::{
@@ -147,6 +147,10 @@ schedules! {
         one().tasks(5).spec(recreates(1)).at(6_000, ConsoleRelease(1)).at(6_010, Kill(0));
     recreate_a_server_on_which_a_call_was_lost => "bought 2, left 1, stopped 1; web-1 Available":
         one().spec(recreates(1)).at(4_000, EditPower(1)).on(Intent, 2, CrashAfter).at(4_500, ConsoleRelease(1));
+    recreate_nothing_while_the_token_is_limited_to_another_region => "bought 1, left 1; web-1 Available":
+        one().spec(recreates(1)).at(4_000, LimitToken(true)).at(200_000, LimitToken(false));
+    recreate_nothing_of_four_while_the_token_is_limited_to_another_region => "bought 4, left 4; web-1 Available, web-2 Available, web-3 Available, web-4 Available":
+        one().spec(recreates(1)).at(600, Apply(2)).at(600, Apply(3)).at(600, Apply(4)).at(15_000, LimitToken(true)).at(300_000, LimitToken(false));
     recreate_no_more_while_it_is_sold_out => "bought 1, left 0; web-1 ServerMissing":
         recreated(1).at(5_000, SellOut).at(150_000, Spec(1, recreates_no_more())).at(200_000, Restock);
     recreate_less_while_it_is_sold_out => "bought 1, left 0; web-1 RecreateLimitReached":

@@ -9,10 +9,13 @@ use crate::fault::Step;
 use crate::specs;
 use cloud_server_operator::api::names::{BINDING, FINALIZER};
 use cloud_simulator::catalogue::{self, Image};
-use cloud_simulator::model::Console;
+use cloud_simulator::model::{Account, Console, DEFAULT_ACCOUNT};
 use json_patch::merge;
 use serde_json::{Value, json};
 use tokio::time::Instant;
+
+/// Another region than that of the judged Instances.
+const ELSEWHERE: &str = "de-frankfurt-1";
 
 impl Universe {
     /// Somebody who is not the operator does something.
@@ -48,6 +51,7 @@ impl Universe {
             | Step::Restock
             | Step::TasksFail(_)
             | Step::Hides(_)
+            | Step::LimitToken(_)
             | Step::Most(_)
             | Step::Imports(_)
             | Step::ApplyAccount
@@ -133,6 +137,11 @@ impl Universe {
             }),
             Step::TasksFail(fail) => self.tasks_fail = fail,
             Step::Hides(hides) => self.hides = hides,
+            Step::LimitToken(limit) => {
+                let regions = limit.then(|| [ELSEWHERE.to_owned()].into());
+                let limited = |account: &mut Account| account.regions = regions;
+                self.cloud.change_account(DEFAULT_ACCOUNT, limited).unwrap();
+            }
             Step::Most(most) => self
                 .kube
                 .edit(&(ACCOUNTS, "default".to_owned()), |account| {
