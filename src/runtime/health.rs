@@ -1,5 +1,5 @@
-//! `/livez`, `/readyz` and `/metrics`: on one port, or the last one on a port of its own, with TLS and authentication where
-//! they are wanted. Probes stay plain: a kubelet has no token to show.
+//! Serves `/livez`, `/readyz` and `/metrics` on one port, or the last one on a port of its own, optionally with TLS and
+//! authentication. Probes stay unauthenticated: a kubelet has no token for them.
 
 use super::access::{Access, MetricsAuthorizer};
 use super::serve::{Certificate, serve};
@@ -13,7 +13,7 @@ use axum::routing::get;
 use std::net::SocketAddr;
 use tokio_util::sync::CancellationToken;
 
-/// The path that is scraped.
+/// The path for scrapes.
 const METRICS: &str = "/metrics";
 
 /// The watches by name, and whether each has its initial list.
@@ -31,27 +31,27 @@ struct Page {
     authorizer: Option<MetricsAuthorizer>,
 }
 
-/// A port of its own for metrics.
+/// A separate port for metrics.
 pub struct MetricsPort {
     pub listen: SocketAddr,
-    /// TLS, if wanted.
+    /// TLS, if requested.
     pub certificate: Option<Certificate>,
-    /// Who is asked whether the caller may, if anybody.
+    /// Checks whether the caller may read metrics, if requested.
     pub authorizer: Option<MetricsAuthorizer>,
 }
 
-/// Where is served: the probes, and the metrics where they have a port of their own.
+/// The addresses of the probes, and of the metrics if they have a port of their own.
 pub struct Addresses {
-    /// /livez, /readyz, and /metrics without a port of its own.
+    /// /livez, /readyz, and without a port of its own /metrics.
     pub probes: SocketAddr,
-    /// /metrics, where it has one.
+    /// /metrics, if it has a port of its own.
     pub metrics: Option<SocketAddr>,
 }
 
-/// Serves until cancelled; gives the addresses it listens on, which matters when a port was 0.
+/// Serves until cancelled; returns the addresses on which it listens, which matter for port 0.
 ///
 /// # Errors
-/// An address cannot be bound: which, and why.
+/// An address cannot be bound: names the address and the reason.
 pub async fn begin(
     listen: SocketAddr,
     port: Option<MetricsPort>,
@@ -101,8 +101,8 @@ fn page(metrics: Metrics, authorizer: Option<MetricsAuthorizer>) -> Router {
     })
 }
 
-/// Alive while every task of this process gets on with its work. What others do to it does not count: a new process would
-/// not help, and would have forgotten what this one knows.
+/// Alive while every task of this process makes progress. External failures do not count: a new process would not help, and
+/// would lack the state of this one.
 async fn live(State(shared): State<Shared>) -> (StatusCode, String) {
     let silent = shared.heartbeats.missing();
     if silent.is_empty() {
@@ -116,8 +116,8 @@ async fn live(State(shared): State<Shared>) -> (StatusCode, String) {
     }
 }
 
-/// Ready when every watch has its initial list, also while the process waits for its Lease: a rolling update waits for each Pod to
-/// become ready, and a new Pod may wait for the Leases of the old ones.
+/// Ready when every watch has its initial list, even while the process waits for its Lease: a rolling update waits for each Pod
+/// to become ready, and a new Pod may wait for the Leases of the old ones.
 async fn ready(State(shared): State<Shared>) -> (StatusCode, String) {
     let watches = shared.watches.iter();
     let unlisted = watches.filter(|(_, synced)| !*synced.borrow());
@@ -142,7 +142,7 @@ async fn scrape(State(page): State<Page>, head: HeaderMap) -> Response {
     ([(header::CONTENT_TYPE, kind)], page.metrics.encode()).into_response()
 }
 
-/// Lets in who bears a token whose owner may get the page.
+/// Admits a caller whose token belongs to a user with permission to read the page.
 async fn admit(
     authorizer: &MetricsAuthorizer,
     head: &HeaderMap,

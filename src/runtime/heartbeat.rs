@@ -1,8 +1,8 @@
-//! Signs of life of the process's own tasks: what `/livez` goes by.
+//! Signs of life of the process's own tasks, on which `/livez` relies.
 //!
-//! A task shows that it lives whenever it gets through a round of its work, whether that ended well or not. So an apiserver
-//! or a service that is down turns nothing red: the rounds fail, and they end. A task that hangs, or that nobody wakes any
-//! more, does not get through, and a new process is the remedy.
+//! A task reports a sign of life after each round of its work, successful or not. So an apiserver or a service that is down
+//! does not fail the probe: the rounds fail, but they end. A task that hangs, or that is never woken again, does not finish a
+//! round, and a new process is the remedy.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

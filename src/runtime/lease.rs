@@ -1,17 +1,18 @@
-//! The election of the process that acts on a shard: one Lease of coordination.k8s.io per shard, written only by compare-and-swap.
+//! The election of the process that acts on a shard: one Lease of coordination.k8s.io per shard, written only by
+//! compare-and-swap.
 //!
-//! The clocks of other machines do not count. A Lease is stale once *this process* has seen it unchanged for its duration, by its own
-//! monotonic clock. A holder counts from the *beginning* of its last successful renewal, and stops well before other processes may
-//! consider the Lease stale. The times in the Lease are for people.
+//! Clocks of other machines are irrelevant. A Lease is stale once *this process* has seen it unchanged for its duration, by its
+//! own monotonic clock. A holder counts from the *beginning* of its last successful renewal, and stops well before other
+//! processes may consider the Lease stale. The times in the Lease are only informative.
 //!
 //! ```text
 //! holder   renewal begins ──── renew deadline (10 s): the term is over, by the clock alone
 //! others        see the renewal ──────── lease duration (15 s) ────────► take it
 //! ```
 //!
-//! Processes with different numbers of shards, as during a rollout that changes the number, share no Lease. So a process that has taken
-//! one lists all of them before it acts, and releases its own if one of another number is held: of two processes that do so, at least the
-//! one that looked last sees the other. See [`Candidate`].
+//! Processes with different numbers of shards, as during a rollout that changes the number, share no Lease. So a process that
+//! has taken one lists all of them before it acts, and releases its own if one of another number is held: of two processes that
+//! do so, at least the one that looked last sees the other. See [`Candidate`].
 
 mod candidate;
 mod record;
@@ -41,7 +42,7 @@ pub struct Lease {
     name: String,
     settings: Settings,
     heartbeat: Heartbeat,
-    /// When the write that brought it began.
+    /// When the write that acquired it began.
     begun: Instant,
     /// The Lease as our own last write left it.
     own: Option<Object>,
@@ -50,7 +51,7 @@ pub struct Lease {
 /// Why a term ended early.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Lost {
-    /// No renewal went through in time.
+    /// No renewal succeeded in time.
     #[error("the Lease could not be renewed in time")]
     NotRenewed,
     /// Another process wrote it.
@@ -68,7 +69,7 @@ impl Lease {
     /// Renews until `done`, then returns the Lease so that it can be released; or returns why the term is over.
     ///
     /// # Errors
-    /// The term is over. It ends by the clock also while this future hangs or is not polled.
+    /// The term is over. It ends by the clock even while this future hangs or is not polled.
     pub async fn keep(mut self, term: &Term, done: &CancellationToken) -> Result<Self, Lost> {
         let mut next = self.begun + self.settings.retry_period;
         loop {
@@ -115,7 +116,7 @@ impl Lease {
             loop {
                 match self.give_up().await {
                     Ok(true) => return,
-                    // Another program wrote it in between, or a renewal of ours that got no answer.
+                    // Another program changed it in the meantime, or a renewal of ours took effect without an answer.
                     Ok(false) => {}
                     Err(error) => {
                         tracing::warn!(
@@ -149,7 +150,7 @@ impl Lease {
             }
             renewed => renewed,
         };
-        // What a failed write left behind is not known: it is read before the next.
+        // The effect of a failed write is unknown: the Lease is read before the next write.
         self.own = Some(renewed.map_err(NoRenewal::Failed)?);
         Ok(())
     }
@@ -160,7 +161,7 @@ impl Lease {
         written.await
     }
 
-    /// The Lease as it stands, if it is still ours.
+    /// The current Lease, if it is still ours.
     async fn own_as_it_stands(&self) -> Result<Object, NoRenewal> {
         let found = self.leases.read(&self.name);
         let found = found.await.map_err(NoRenewal::Failed)?;
@@ -171,7 +172,7 @@ impl Lease {
         }
     }
 
-    /// Whether it is settled that it is not ours any more.
+    /// Gives up the Lease; returns whether it is certain that it is no longer ours.
     async fn give_up(&mut self) -> Result<bool, KubeError> {
         let known = match self.own.take() {
             Some(known) => known,
@@ -193,7 +194,7 @@ impl Lease {
     }
 }
 
-/// Leases of one namespace, each request with the deadline that those of an election have.
+/// The Leases of one namespace; each request has the deadline of an election.
 #[derive(Clone, Debug)]
 struct Leases {
     api: Api<Object>,

@@ -64,7 +64,7 @@ pub struct Metrics {
     survey: Arc<OnceLock<Survey>>,
 }
 
-/// What is counted of the process and of its apiserver.
+/// The metrics of the process and of its apiserver.
 #[derive(Clone)]
 struct Process {
     watch_errors: Family<KindLabel, Counter>,
@@ -75,10 +75,10 @@ struct Process {
     log_dropped: Counter,
 }
 
-/// Tells how many lines of the log were dropped so far.
+/// Returns how many lines of the log were dropped so far.
 type DroppedLines = Box<dyn Fn() -> u64 + Send + Sync>;
 
-/// Tells how all objects stand, in each shard on which this process acts.
+/// Returns the state of all objects, for the shard on which this process acts.
 type Survey = Box<dyn Fn() -> (Shard, Fleet) + Send + Sync>;
 
 impl Default for Metrics {
@@ -152,27 +152,27 @@ impl Process {
 }
 
 impl Metrics {
-    /// What there is, in the order of the reference.
+    /// All metrics, in the order of the reference.
     pub fn described(&self) -> &[Described] {
         &self.described
     }
 
-    /// A reconcile ended, well or by a panic or an overrun.
+    /// A reconcile ended: successfully, by a panic, or by a timeout.
     pub fn reconcile(&self, kind: &str, is_success: bool, took: Duration) {
         self.controllers.reconciled(kind, is_success, took);
     }
 
-    /// A reconcile begins, after so long a wait.
+    /// A reconcile begins after this wait.
     pub fn waited(&self, kind: &str, priority: Priority, wait: Duration) {
         self.controllers.waited(kind, priority, wait);
     }
 
-    /// What one queue of a kind shows: all of that kind count together.
+    /// The gauges of one queue of a kind: all queues of that kind count together.
     pub fn queue(&self, kind: &str) -> QueueGauges {
         QueueGauges::of(&self.controllers, kind)
     }
 
-    /// A watch failed and goes on.
+    /// A watch failed and is retried.
     pub fn watch_error(&self, kind: &str) {
         self.process
             .watch_errors
@@ -187,7 +187,7 @@ impl Metrics {
         self.service.call(operation, result, took);
     }
 
-    /// A call to the service may go, after so long a wait at the request limit.
+    /// A call to the service may start after this wait at the request limit.
     pub fn limiter_waited(&self, priority: &'static str, wait: Duration) {
         self.service.waited(priority, wait);
     }
@@ -200,12 +200,12 @@ impl Metrics {
             .inc();
     }
 
-    /// Status says that an edit is done, or that somebody has to mend something first.
+    /// Status reports that an edit is done, or that it needs action by a user first.
     pub fn edit(&self, verb: &'static str, outcome: &'static str, took: Duration) {
         self.changes.edit(verb, outcome, took);
     }
 
-    /// Status says that an operation ended.
+    /// Status reports that an operation ended.
     pub fn operation(&self, verb: &'static str, outcome: &'static str, took: Duration) {
         self.changes.operation(verb, outcome, took);
     }
@@ -215,24 +215,24 @@ impl Metrics {
         self.changes.surplus_released.inc();
     }
 
-    /// An Instance went and its server did not.
+    /// An Instance was deleted and its server was kept.
     pub fn left_behind(&self) {
         self.changes.left_behind.inc();
     }
 
-    /// So much memory is there for answers of services.
+    /// The memory available for answers of services.
     pub fn room_for_answers(&self, bytes: usize) {
         self.usage
             .room
             .set(i64::try_from(bytes).unwrap_or(i64::MAX));
     }
 
-    /// These are the shards. Nobody here acts on one yet.
+    /// Adds all shards. This process acts on none of them yet.
     pub fn shards(&self, all: impl Iterator<Item = Shard>) {
         all.for_each(|shard| self.active(shard, false));
     }
 
-    /// This process acts on a shard, until what this gives is dropped.
+    /// This process acts on a shard until the returned value is dropped.
     pub fn acts(&self, shard: Shard) -> Acts {
         self.process.has_acted.store(true, Ordering::Relaxed);
         self.active(shard, true);
@@ -245,7 +245,7 @@ impl Metrics {
         gauge.set(active.into());
     }
 
-    /// Whether the operator may do what it must not.
+    /// Whether the operator has a right that it must not have.
     pub fn unsafe_right(&self, what: &'static str, is_allowed: bool) {
         self.process
             .unsafe_rights
@@ -253,18 +253,18 @@ impl Metrics {
             .set(is_allowed.into());
     }
 
-    /// Where to ask, at each scrape, how many lines of the log were dropped. The first that is given stays.
+    /// Sets the function that counts dropped log lines, for each scrape. The first one remains.
     pub fn count_dropped_lines(&self, count: impl Fn() -> u64 + Send + Sync + 'static) {
         let _ = self.dropped_lines.set(Box::new(count));
     }
 
-    /// Where to ask, at each scrape, how all objects stand. The first that is given stays. Nobody is asked before this process has
-    /// acted: a standby sees all objects, too.
+    /// Sets the function that reports the state of all objects, for each scrape. The first one remains. It is not called before
+    /// this process has acted: a standby sees all objects, too.
     pub fn survey(&self, survey: impl Fn() -> (Shard, Fleet) + Send + Sync + 'static) {
         let _ = self.survey.set(Box::new(survey));
     }
 
-    /// The text that a scrape gets.
+    /// The text for a scrape.
     pub fn encode(&self) -> String {
         let process = &self.process;
         if let Some(count) = self.dropped_lines.get() {
@@ -273,7 +273,7 @@ impl Metrics {
         }
         self.usage.read();
         let mut text = String::new();
-        // Held from here on: what one scrape counts must not be shown by half to another.
+        // The lock is held from here on, so that no other scrape shows half of this one's counts.
         let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
         let has_acted = process.has_acted.load(Ordering::Relaxed);
         if let Some(survey) = self.survey.get().filter(|_| has_acted) {
@@ -287,14 +287,14 @@ impl Metrics {
     }
 }
 
-/// As long as it lives, this process acts on a shard.
+/// While this value exists, this process acts on a shard.
 #[must_use]
 pub struct Acts(Metrics, Shard);
 
 impl Drop for Acts {
     fn drop(&mut self) {
         self.0.active(self.1, false);
-        // Only the active process tries the operator's rights.
+        // Only the active process tests the operator's rights.
         self.0.process.unsafe_rights.clear();
     }
 }

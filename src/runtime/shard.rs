@@ -1,13 +1,14 @@
-//! Which part of the cluster is whose, where several processes act at the same time.
+//! Divides the cluster among several processes that act at the same time.
 //!
-//! A shard is a set of namespaces: what an Instance refers to stands in its own namespace, so all that must be exact (the limits
-//! of an Account, its one listing, its share of requests, the copy of its token) stays within one shard. The number of shards
-//! is a matter of the whole operator: see [`super::lease`] for what happens where two processes count differently.
+//! A shard is a set of namespaces: an Instance refers only to objects in its own namespace, so everything that must be exact
+//! (the limits of an Account, its one listing, its share of requests, the copy of its token) stays within one shard. All
+//! processes of an operator must agree on the number of shards: [`super::lease`] explains what happens while two of them
+//! differ.
 
 use sha2::{Digest, Sha256};
 use std::fmt;
 
-/// One of so many shards.
+/// One of several shards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Shard {
     index: u16,
@@ -15,16 +16,16 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// The only one there is: every namespace.
+    /// The only shard, with every namespace.
     pub const WHOLE: Self = Self { index: 0, count: 1 };
 
-    /// All shards of so many; one where none is asked for.
+    /// All shards of this number; one if the number is 0.
     pub fn all(count: u16) -> impl Iterator<Item = Self> {
         let count = count.max(1);
         (0..count).map(move |index| Self { index, count })
     }
 
-    /// The shard of the Pod with this ordinal in a StatefulSet: with more Pods than shards, several Pods have one shard.
+    /// The shard of the Pod with this ordinal in a StatefulSet: with more Pods than shards, several Pods share a shard.
     pub fn of_ordinal(ordinal: u16, count: u16) -> Self {
         let count = count.max(1);
         Self {
@@ -47,10 +48,10 @@ impl Shard {
         self.count == 1
     }
 
-    /// Whether this namespace is in it.
+    /// Whether this namespace belongs to it.
     ///
-    /// By a hash that spreads names which differ in one digit only. That of the apiserver's `shardRange` (FNV-1a, by its first
-    /// bits) puts most of `team-0` to `team-99` into one half, so it is not what divides here.
+    /// The hash spreads names that differ in only one digit. The hash of the apiserver's `shardRange` (FNV-1a, by its first
+    /// bits) is not used: it puts most of `team-0` to `team-99` into one half.
     pub fn owns(self, namespace: &str) -> bool {
         if self.is_whole() {
             return true;
@@ -60,11 +61,11 @@ impl Shard {
         let number = first
             .iter()
             .fold(0u64, |number, byte| number << 8 | u64::from(*byte));
-        // The range of all numbers, cut into equal parts.
+        // Divides the range of all numbers into equal parts.
         (u128::from(number) * u128::from(self.count)) >> 64 == u128::from(self.index)
     }
 
-    /// The name of its Lease, where that of an operator without shards has this one.
+    /// The name of its Lease, if an operator without shards uses the Lease `name`.
     pub fn lease(self, name: &str) -> String {
         if self.is_whole() {
             name.to_owned()
@@ -73,7 +74,7 @@ impl Shard {
         }
     }
 
-    /// What divides an operator with this name of its Lease, if this is the name of one of its Leases.
+    /// The shard of a Lease, if an operator whose Leases begin with `name` uses that Lease.
     pub fn of_lease(name: &str, lease: &str) -> Option<Self> {
         let rest = lease.strip_prefix(name)?;
         if rest.is_empty() {
@@ -84,7 +85,7 @@ impl Shard {
             index: index.parse().ok()?,
             count: count.parse().ok()?,
         };
-        // Written in this way and no other.
+        // Only the canonical spelling counts.
         (shard.count > 1 && shard.index < shard.count && shard.lease(name) == lease)
             .then_some(shard)
     }
@@ -113,7 +114,7 @@ mod tests {
                     sizes[usize::from(owners[0].index)] += 1;
                 }
                 let fair = 400 / usize::from(count);
-                // Five deviations of a fair throw.
+                // Five standard deviations of a fair distribution.
                 let most = fair + 5 * fair.isqrt();
                 assert!(
                     sizes.iter().all(|size| *size <= most),
@@ -123,7 +124,7 @@ mod tests {
         }
     }
 
-    /// Who changes this moves namespaces between processes that are not of the same version.
+    /// A change of these expectations moves namespaces between processes of different versions.
     #[test]
     fn a_namespace_stays_where_it_is() {
         let of = |namespace: &str| {

@@ -24,7 +24,7 @@ struct Inner {
 enum State {
     /// Standing by.
     Awaited,
-    /// Active: until it is ended, or until this instant.
+    /// Active: until [`Term::end`], or until this instant.
     Held(Option<Instant>),
     Over,
 }
@@ -50,7 +50,8 @@ impl Term {
         }
     }
 
-    /// Begins an awaited term, or moves the end of one that lasts, to `until`. Gives whether it lasts: one that is over stays so.
+    /// Begins an awaited term, or moves the end of a current one to `until`. Returns whether it is current: a term that is over
+    /// remains over.
     #[must_use = "a term that is over stays so"]
     pub fn lasts_until(&self, until: Instant) -> bool {
         let mut state = self.look();
@@ -60,7 +61,7 @@ impl Term {
         self.settle(&mut state)
     }
 
-    /// Ends it for good.
+    /// Ends it permanently.
     pub fn end(&self) {
         *self.look() = State::Over;
         self.inner.over.cancel();
@@ -71,7 +72,7 @@ impl Term {
         self.settle(&mut self.look())
     }
 
-    /// Whether a mutating call that takes at most `needed` may begin before `turn_ends`.
+    /// Whether a mutating call that takes at most `needed` may begin before `reconcile_ends`.
     pub fn allows(&self, reconcile_ends: Instant, needed: Duration) -> bool {
         self.holds() && reconcile_ends.saturating_duration_since(Instant::now()) >= needed
     }
@@ -97,7 +98,7 @@ impl Term {
         }
     }
 
-    /// The state, after a look at the clock: an end that has passed is final.
+    /// The state, after a check of the clock: an end that has passed is final.
     fn look(&self) -> MutexGuard<'_, State> {
         let mut state = self
             .inner

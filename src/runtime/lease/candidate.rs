@@ -27,7 +27,7 @@ pub struct Candidate {
 /// The Lease, held by this process.
 #[derive(Debug)]
 pub struct Won {
-    /// To be kept.
+    /// The Lease to renew.
     pub lease: Lease,
     /// The end of the term, counted from the beginning of the write.
     pub until: Instant,
@@ -97,7 +97,7 @@ impl Candidate {
         }
     }
 
-    /// Twice per renewal period: a Lease that is found free late is taken late.
+    /// Twice per renewal period: a Lease is taken only after a look has found it free.
     fn interval(&self) -> Duration {
         self.settings.retry_period / 2
     }
@@ -106,7 +106,7 @@ impl Candidate {
         let snapshot = self.look().await?;
         let holder = snapshot.other_number.or(match snapshot.state {
             State::Held { holder, until } => Some((holder, until)),
-            // Ours by a write that got no answer.
+            // Ours means that an earlier write took it and got no answer.
             State::Free | State::Ours => None,
         });
         match holder {
@@ -151,7 +151,7 @@ impl Candidate {
         };
         let until = begun + self.settings.renew_deadline;
         let other_number = self.look().await.map(|snapshot| snapshot.other_number);
-        // Two requests took this long: there must be time for a third one, or the term ends before the first renewal.
+        // If two requests took this long, a third one must still fit, or the term ends before the first renewal.
         let is_late = begun.elapsed().mul_f64(1.5) > self.settings.renew_deadline;
         if is_late || !matches!(other_number, Ok(None)) {
             lease.release().await;
@@ -160,7 +160,7 @@ impl Candidate {
         Ok(Round::Won(Box::new(Won { lease, until })))
     }
 
-    /// Two candidates that gave way to each other do not return at the same time.
+    /// A random pause, so that two candidates that gave way to each other do not try again at the same time.
     fn at_odds(&self) -> Duration {
         let part = rand::rng().random_range(0.1..1.0);
         self.interval().mul_f64(part)

@@ -1,4 +1,4 @@
-//! What is written into a Lease, word for word as client-go writes it, so that kubectl and other tools show it properly.
+//! The contents of a Lease, in exactly the form that client-go writes, so that kubectl and other tools display it properly.
 
 use super::Settings;
 use crate::api::names::MANAGER;
@@ -9,7 +9,7 @@ use kube::api::ObjectMeta;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A Lease that was not there.
+/// A new Lease.
 pub(super) fn fresh(name: String, settings: &Settings, now: Timestamp) -> Object {
     let labels = BTreeMap::from([("app.kubernetes.io/name".to_owned(), MANAGER.to_owned())]);
     Object {
@@ -29,7 +29,7 @@ pub(super) fn fresh(name: String, settings: &Settings, now: Timestamp) -> Object
     }
 }
 
-/// The same Lease, taken or renewed by us. Its resourceVersion stands, so that the write is a compare-and-swap.
+/// The same Lease, acquired or renewed by us. Its resourceVersion is kept, so that the write is a compare-and-swap.
 pub(super) fn taken(mut lease: Object, settings: &Settings, now: Timestamp) -> Object {
     let is_renewal = holder(&lease) == settings.identity;
     let spec = lease.spec.get_or_insert_default();
@@ -65,7 +65,7 @@ pub(super) fn duration(spec: &LeaseSpec) -> Duration {
     Duration::from_secs(u64::try_from(seconds).unwrap_or_default())
 }
 
-/// The field knows whole seconds only. Rounded up: who believes it waits longer.
+/// The field has only whole seconds. The value is rounded up: a reader that relies on it waits longer.
 fn whole_seconds(duration: Duration) -> i32 {
     let rounded = duration.as_secs() + u64::from(duration.subsec_nanos() > 0);
     i32::try_from(rounded).unwrap_or(i32::MAX)

@@ -1,13 +1,13 @@
-//! Who asks for which Lease, and its times.
+//! The name, shard and identity for an election, and its times.
 
 use crate::runtime::Shard;
 use std::time::Duration;
 use thiserror::Error;
 
-/// A deadline has room for more than one try: a factor of client-go.
+/// A deadline must allow more than one try: a factor of client-go.
 const ROOM: f64 = 1.2;
 
-/// Who asks for which Lease, and its times.
+/// The name, shard and identity for an election, and its times.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Name of the Lease; with several shards, the beginning of the names of their Leases.
@@ -16,20 +16,20 @@ pub struct Settings {
     pub shard: Shard,
     /// Namespace of the Leases.
     pub namespace: String,
-    /// This process, and no other: not another container of the same name either.
+    /// Identifies this process uniquely, even among containers of the same name.
     pub identity: String,
-    /// How long others wait, since they saw it change last, before they take it.
+    /// How long other processes wait after the last change that they saw, before they take the Lease.
     pub lease_duration: Duration,
-    /// How long after the beginning of the last successful renewal the holder stops.
+    /// The time after the beginning of the last successful renewal at which the holder stops.
     pub renew_deadline: Duration,
-    /// Between two renewals.
+    /// The pause between two renewals.
     pub retry_period: Duration,
 }
 
-/// Times that do not fit together.
+/// Contradictory times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Problem {
-    /// The holder would go on while others may take over.
+    /// The holder would continue while others may take over.
     #[error(
         "--leader-elect-lease-duration must be longer than --leader-elect-renew-deadline: the active process stops before \
          another may begin"
@@ -41,7 +41,7 @@ pub enum Problem {
          another try"
     )]
     DeadlineTooShort,
-    /// Nothing would ever be tried, or without end.
+    /// Renewals would follow each other without a pause.
     #[error("--leader-elect-retry-period must be longer than zero")]
     NoPeriod,
 }
@@ -52,7 +52,7 @@ impl Settings {
         self.shard.lease(&self.name)
     }
 
-    /// Whether the times fit together.
+    /// Checks that the times do not contradict each other.
     ///
     /// # Errors
     /// The first [`Problem`].
@@ -68,12 +68,13 @@ impl Settings {
         }
     }
 
-    /// Deadline of one request: a request that hangs leaves time for another before the term is over.
+    /// Deadline of one request: after a request that hangs, there is time for another one before the term is over.
     pub fn request_deadline(&self) -> Duration {
         self.renew_deadline / 2
     }
 
-    /// The longest silence of a task that waits for the Lease or renews it: an attempt and the pause before it, and a large margin.
+    /// The longest silence of a task that waits for the Lease or renews it: an attempt and the pause before it, plus a large
+    /// margin.
     pub fn silence(&self) -> Duration {
         self.renew_deadline + self.retry_period + Duration::from_secs(60)
     }

@@ -15,11 +15,11 @@ pub(super) struct Observed(HashMap<String, (LeaseSpec, Instant)>);
 /// The holder of a Lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// None, or one that did not renew it in time.
+    /// No holder, or one that did not renew the Lease in time.
     Free,
-    /// This process, by the identity in the Lease.
+    /// This process, according to the identity in the Lease.
     Ours,
-    /// Another process, at least until then.
+    /// Another process, at least until this time.
     Held { holder: String, until: Instant },
 }
 
@@ -28,7 +28,7 @@ pub(super) enum State {
 pub(super) struct Snapshot {
     pub(super) lease: Option<Object>,
     pub(super) state: State,
-    /// A process that may act under another number of shards, at least until then.
+    /// A process that may act under another number of shards, at least until this time.
     pub(super) other_number: Option<(String, Instant)>,
 }
 
@@ -71,7 +71,7 @@ impl Snapshot {
 }
 
 impl Observed {
-    /// Leases that were deleted. Their holders may not have noticed yet, and act until their own clocks end that.
+    /// The Leases that were deleted. Their holders may not have noticed yet, and may act until their own clocks end the term.
     fn deleted(&mut self, names: &HashSet<String>, settings: &Settings) -> Vec<(Shard, State)> {
         let now = Instant::now();
         let mut deleted = Vec::new();

@@ -1,4 +1,4 @@
-//! What is counted of all objects when somebody asks, and not with each change.
+//! Counts of all objects that are computed for each scrape instead of at each change.
 
 use super::register::Register;
 use crate::runtime::Shard;
@@ -9,22 +9,22 @@ use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-/// How all objects stand, as the watches and the listings show them.
+/// The state of all objects, according to watches and listings.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Fleet {
     /// Instances by the state and the reason of their condition Ready.
     pub instances: BTreeMap<Standing, u32>,
-    /// Accounts likewise.
+    /// Accounts, likewise.
     pub accounts: BTreeMap<Standing, u32>,
-    /// Instances whose server differs from the spec in a way that only a person may resolve.
+    /// Instances whose server differs from the spec in a way that only a user may resolve.
     pub drifted: u32,
-    /// Operations that are under way, by verb; each verb is there, also with none.
+    /// Operations in flight, by verb; a verb without any has an entry as well.
     pub operations: BTreeMap<&'static str, Open>,
-    /// What the service's listings show.
+    /// The state of the service's listings.
     pub listings: Listings,
 }
 
-/// How an object stands: words of a fixed set, so that they can be labels.
+/// The state of an object: words of a fixed set, so that they can be labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Standing {
     /// `ready`, `reconciling`, `stalled` or `unknown`.
@@ -33,29 +33,28 @@ pub struct Standing {
     pub reason: &'static str,
 }
 
-/// Operations that are under way.
+/// Operations in flight.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Open {
-    /// How many.
     pub count: u32,
-    /// How long ago the oldest one was announced.
+    /// The time since the oldest one was announced.
     pub oldest: Duration,
 }
 
-/// What the listings of all services show.
+/// The state of the listings of all services.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Listings {
     pub servers: u32,
-    /// Those among them that no Instance owns.
+    /// The number of servers that no Instance owns.
     pub unowned: u32,
-    /// Places whose listing fails.
+    /// The number of places whose listing fails.
     pub failing: u32,
-    /// How old the newest whole listing is in the place where it is oldest.
+    /// The age of the newest complete listing, in the place where that is oldest.
     pub oldest: Duration,
 }
 
 impl Listings {
-    /// Those of two services together.
+    /// The sum of two services.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
@@ -67,8 +66,8 @@ impl Listings {
     }
 }
 
-// All is counted by shard. In the moment in which a shard changes hands two processes may be asked: whoever adds up takes the
-// maximum of each shard first.
+// All counts are per shard. While a shard moves, two processes may report it: a query that adds up shards takes the maximum of
+// each shard first.
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 pub(super) struct ShardLabel {
@@ -92,7 +91,7 @@ type OfShard<M> = Family<ShardLabel, M>;
 
 type Seconds = Gauge<f64, AtomicU64>;
 
-/// The gauges that show a [`Fleet`].
+/// The gauges for a [`Fleet`].
 #[derive(Clone)]
 pub(super) struct FleetGauges {
     instances: Family<StandingLabel, Gauge>,
@@ -166,7 +165,7 @@ impl FleetGauges {
         }
     }
 
-    /// Shows the fleet of a shard, and nothing that was shown before.
+    /// Shows the fleet of a shard, and removes the former values.
     pub(super) fn show(&self, shard: Shard, fleet: &Fleet) {
         for family in [&self.instances, &self.accounts] {
             family.clear();

@@ -41,8 +41,8 @@ fn rules(places: usize) -> Rules<Flow> {
     }
 }
 
-/// A reconcile that panics and one that never ends are defects of ours. Each costs its own object a reconcile a minute or so, and
-/// nobody else anything, although one Account gets two of six places.
+/// A reconcile that panics and one that never ends are defects of the operator. Each costs its own object about one reconcile
+/// per minute and does not affect other objects, although one Account gets two of six places.
 #[tokio::test(start_paused = true)]
 async fn a_turn_that_panics_or_never_ends_stays_the_matter_of_its_object() {
     let (store, mut writer) = store::<ConfigMap>();
@@ -85,7 +85,8 @@ async fn a_turn_that_panics_or_never_ends_stays_the_matter_of_its_object() {
     }
     tokio::time::sleep(Duration::from_secs(600)).await;
     let seen = reconciles.lock().unwrap().clone();
-    // Ten minutes: every ten seconds, every sixty, every hundred and twenty and sixty.
+    // The test lasts ten minutes. The intervals are ten seconds for the healthy object, sixty for the poisoned one, and a
+    // hundred and twenty plus sixty for the endless one.
     assert!((55..=61).contains(&seen["healthy"]), "{seen:?}");
     assert!((8..=11).contains(&seen["poisoned"]), "{seen:?}");
     assert!((3..=4).contains(&seen["endless"]), "{seen:?}");
@@ -111,7 +112,7 @@ async fn it_shows_life_while_it_runs_whatever_its_turns_do_and_not_when_nobody_p
         Metrics::default(),
         heartbeats.expect("queue", times::QUEUE_SILENCE_MAX),
         CancellationToken::new(),
-        // The only place is always taken, by a reconcile that does not end by itself.
+        // The only place stays taken by a reconcile that never ends.
         |_| Box::pin(std::future::pending()),
     ));
     trigger.open();
