@@ -30,7 +30,7 @@ const REMOVE_DEADLINE: Duration = Duration::from_secs(10);
 /// How often to check whether the script has ended.
 const END_POLL: Duration = Duration::from_millis(5);
 
-/// What to do with the cluster's directory at the end.
+/// The treatment of the cluster's directory at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
     Remove,

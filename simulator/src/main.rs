@@ -57,7 +57,7 @@ struct ReadingOptions {
     /// Everything that clients of the service report (field notes 21 to 33). The flags below override single readings.
     #[arg(long, env = "SIMULATOR_AS_REPORTED")]
     as_reported: bool,
-    /// Where the answer of an accepted operation contains the task id.
+    /// The place of the task id in the answer of an accepted operation.
     #[arg(long, env = "SIMULATOR_TASK_ID", value_enum)]
     task_id: Option<TaskId>,
     /// The HTTP status of successful answers.
@@ -90,10 +90,10 @@ struct ReadingOptions {
     /// usedFlow and cpuLoad (which is not in the specification) grow at every read.
     #[arg(long, env = "SIMULATOR_USED_FLOW_GROWS")]
     used_flow_grows: bool,
-    /// What a failed create leaves behind.
+    /// The remains of a failed create.
     #[arg(long, env = "SIMULATOR_FAILED_CREATE", value_enum)]
     failed_create: Option<FailedCreate>,
-    /// What happens if a release arrives while the create task runs.
+    /// The answer to a release that arrives while the create task runs.
     #[arg(long, env = "SIMULATOR_RELEASE_WHILE_CREATING", value_enum)]
     release_while_creating: Option<ReleaseWhileCreating>,
     /// How the service reports "no such instance".

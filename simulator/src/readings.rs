@@ -12,7 +12,7 @@ use crate::time::Timestamp;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct Readings {
-    /// Where the answer of an accepted operation contains the task id.
+    /// The place of the task id in the answer of an accepted operation.
     pub task_id: TaskId,
     /// The HTTP status of successful answers.
     pub http_status: HttpStatus,
@@ -35,9 +35,9 @@ pub struct Readings {
     pub awkward_ids: bool,
     /// Whether `usedFlow` and `cpuLoad` (which is not in the specification) grow at every read.
     pub used_flow_grows: bool,
-    /// What a failed create leaves behind.
+    /// The remains of a failed create.
     pub failed_create: FailedCreate,
-    /// What happens if a release arrives while the create task runs.
+    /// The answer to a release that arrives while the create task runs.
     pub release_while_creating: ReleaseWhileCreating,
     /// How the service reports "no such instance".
     pub not_found: FailureShape,
@@ -148,7 +148,7 @@ macro_rules! reading {
 }
 
 reading!(
-    /// Where the answer of an accepted operation contains the task id.
+    /// The place of the task id in the answer of an accepted operation.
     TaskId {
         /// Nested in `asyncTaskInfo` for create and release, at the top level for the others.
         AsSpecified,
@@ -208,7 +208,7 @@ reading!(
     }
 );
 reading!(
-    /// What a failed create leaves behind.
+    /// The remains of a failed create.
     FailedCreate {
         /// An instance with `ecsStatus` `ERROR`, billed until it is released.
         LeavesBroken,
@@ -217,7 +217,7 @@ reading!(
     }
 );
 reading!(
-    /// What happens if a release arrives while the create task runs.
+    /// The answer to a release that arrives while the create task runs.
     ReleaseWhileCreating {
         /// 409 `OperationConflict.InProgress`, as for any second operation.
         Refused,

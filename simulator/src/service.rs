@@ -48,7 +48,7 @@ struct State {
     ledger: Ledger,
 }
 
-/// Where the state is stored.
+/// The place where the state is stored.
 #[derive(Debug)]
 enum Keeping {
     InMemory,

@@ -8,8 +8,8 @@ use std::sync::LazyLock;
 
 const DEPLOYMENT: &str = "Deployment cloud-server-system/cloud-server-operator";
 
-/// What the values change of the defaults, as operations of a JSON patch on all objects by their names. Both without the definitions,
-/// which take nine tenths of the time to read.
+/// The difference that the values make, as operations of a JSON patch on all objects by their names. Both sides are rendered
+/// without the definitions, which take nine tenths of the time to read.
 fn changes(values: &[&str]) -> Vec<Value> {
     const SHORT: &str = "crds.install=false";
     static DEFAULTS: LazyLock<Objects> = LazyLock::new(|| helm_with(&[SHORT]));

@@ -45,7 +45,7 @@ async fn a_token_of_another_account_confirms_no_release() {
     };
     world.sim.wait_ledger(taken, PATIENCE).await.unwrap();
     world.delete("web").await;
-    // That account has no such server, and its listing is empty and complete: true, but about another account.
+    // The other account has no such server: its listing is empty and complete, which is true but concerns the wrong account.
     stays(
         "the Instance is held and its server lives",
         WINDOW,

@@ -23,7 +23,7 @@ pub enum When {
     AfterReply,
 }
 
-/// What happens to the rows of a listing.
+/// A fault in the rows of a listing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "rows", rename_all = "kebab-case")]
 pub enum Listing {
@@ -60,7 +60,7 @@ pub enum Listing {
     },
 }
 
-/// What happens to the bytes of a reply.
+/// A fault in the bytes of a reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Spoil {
     /// Sends half of the announced length, then ends the connection.
@@ -81,7 +81,7 @@ pub enum Spoil {
     Quote(String),
 }
 
-/// What happens to a call.
+/// A fault of a call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(
     tag = "act",
@@ -124,7 +124,7 @@ pub enum Act {
     Hold {
         /// At which position.
         at: When,
-        /// What happens to the call if its client disconnects meanwhile.
+        /// The treatment of the call if its client disconnects meanwhile.
         #[serde(default)]
         gone: ClientGone,
     },

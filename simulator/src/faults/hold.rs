@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use serde::{Deserialize, Serialize};
 
-/// What happens to a call whose client disconnects while the call is parked before its effect.
+/// The treatment of a call whose client disconnects while the call is parked before its effect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClientGone {
@@ -45,7 +45,7 @@ impl HoldState {
         }
     }
 
-    /// What happens to a call whose client disconnects while the call is parked before its effect.
+    /// The treatment of a call whose client disconnects while the call is parked before its effect.
     #[must_use]
     pub const fn gone(&self) -> ClientGone {
         self.gone

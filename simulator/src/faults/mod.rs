@@ -183,11 +183,11 @@ pub struct Plan {
     pub script: TaskScript,
     /// For queries: the older state that the call is answered from.
     pub stale: Option<Arc<Mutex<World>>>,
-    /// What happens to the rows of a listing.
+    /// A fault in the rows of a listing.
     pub listing: Option<Listing>,
     /// Steps after the effect.
     pub after: Vec<Step>,
-    /// What happens to the body.
+    /// A fault in the body.
     pub spoil: Option<Spoil>,
     /// The holds that are notified once the reply has been written.
     pub after_reply: Vec<Arc<HoldState>>,
