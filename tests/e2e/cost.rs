@@ -130,7 +130,7 @@ async fn tasks_of_four_and_twenty_seconds_cost_eight_and_sixteen_calls() {
     .await;
 }
 
-/// Deletes the Instance: two writes, after at most so many of its create.
+/// Deletes the Instance: two writes, after at most this many for its create.
 async fn deletion(world: &World, most_of_create: usize) {
     let deleted_at = Timestamp::now();
     world.delete("web").await;
@@ -271,7 +271,7 @@ async fn an_operation_among_a_thousand_quiet_servers_costs_three_calls() {
         let pages = |calls: &BTreeMap<String, u64>| calls.get(LIST).copied().unwrap_or_default();
         let listed = pages(&calls(&world)) - pages(&before);
         println!("an operation among {MANY} servers: {spent:?}, {listed} pages");
-        // Another minute may be over.
+        // Another minute may have passed.
         let is_listed = restarted.elapsed() > QUIET;
         assert!(is_listed || listed == 0, "{listed} pages");
         assert!(spent.values().sum::<u64>() <= 3, "{spent:?}");

@@ -12,7 +12,7 @@ const TASK: &str = "/asynctask/getResult";
 
 /// From the end of a task to the write of Ready; after longer ones, a quarter of their length.
 const SHORTEST: SignedDuration = SignedDuration::from_millis(1500);
-/// A single one may wait for a processor that other tests use: for two calls and a write.
+/// A single report may wait for a processor that other tests use: for two calls and a write.
 const SLACK: SignedDuration = SignedDuration::from_secs(3);
 
 /// Tasks of this many seconds, and the most queries for each: 1.2 s apart, from 7.2 s on a sixth of the age.

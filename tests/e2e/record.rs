@@ -1,4 +1,4 @@
-//! The record of what was bought survives what users and tools do to the object: a wiped status, a replace by the bare
+//! The record of a purchase survives changes of the object by users and tools: a wiped status, a replace with the bare
 //! manifest, a copy of the manifest under another name.
 
 use crate::support::{Setup, World, console, create_calls, eventually, instance, stays};

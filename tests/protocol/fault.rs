@@ -220,12 +220,12 @@ pub enum Step {
     Restock,
     /// From here on the tasks of all calls fail, or succeed again.
     TasksFail(bool),
-    /// Every listing leaves one server out from here on, or does so no more.
+    /// From here on every listing omits one server, or is complete again.
     Hides(bool),
     /// The token is limited to another region: that of the servers lists as empty, and the service knows none of them. Or the
     /// limit is taken away.
     LimitToken(bool),
-    /// The Account may have so many Instances with a server.
+    /// Sets the Account's limit of Instances with a server.
     Most(u8),
     /// The Account allows imports, or denies them.
     Imports(bool),
