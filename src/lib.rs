@@ -1,4 +1,4 @@
-//! Cloud servers as Kubernetes objects: exactly one server for each Instance, whatever crashes, and no human needed.
+//! Cloud servers as Kubernetes objects: exactly one server for each Instance, through every crash and without human help.
 //!
 //! Imports between the modules go one way: `api` ← `runtime` ← `cloud` ← `inventory` ← `catalog` ← `session` ← `instance`,
 //! `account` ← `wiring` ← `operator`. `program` imports `runtime`. A test checks this. The commands of users are the crate

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-// glibc keeps what a relist needed for a moment; jemalloc gives it back (.cargo/config.toml says when). A heap profiler wants to see
+// glibc keeps the memory of a relist; jemalloc returns it to the system (.cargo/config.toml sets when). A heap profiler wants to see
 // each allocation.
 #[cfg(not(heap_profile))]
 #[global_allocator]

@@ -95,7 +95,7 @@ fn the_reference_of_metrics_is_up_to_date() {
     same("docs/operations/metrics.md", &page);
 }
 
-/// What the labels say, as far as the words are not those of Kubernetes.
+/// The values of labels that are not words of Kubernetes.
 fn label_values() -> String {
     use crate::api::Verb;
     use crate::cloud::CallPriority;

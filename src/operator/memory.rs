@@ -1,17 +1,17 @@
-//! Keeping within the memory that the process may have: what services say gets what is left of it.
+//! Keeps the process within its memory limit: answers of services get the memory that is left.
 
 use crate::cloud::Budget;
 use crate::runtime::{Metrics, host, strings};
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// Between two looks. A limit may be changed while the process runs, as Kubernetes resizes a Pod in place.
+/// Time between two measurements. The limit may change while the process runs, since Kubernetes resizes a Pod in place.
 const LOOK: Duration = Duration::from_secs(2);
-/// In so many looks strings are swept once, a minute's.
+/// Unused strings are dropped once in this many measurements: once a minute.
 const SWEPT_IN: u64 = 30;
-/// A tenth of the limit stays free: the kernel counts more than what is resident, and a reconcile takes what it needs at once.
+/// A tenth of the limit stays free: the kernel counts more than the resident memory, and reconciles need some at any time.
 const FREE_PART: u64 = 10;
-/// Less than this for answers is told, since a rush of calls waits; and more than that, once there is.
+/// With less memory for answers than `SHORT`, many calls at once have to wait: that is logged, and the end of it at `ENOUGH`.
 const SHORT: usize = 16 << 20;
 const ENOUGH: usize = 24 << 20;
 

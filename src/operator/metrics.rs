@@ -8,7 +8,7 @@ use kube::Client;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Flags of `run` that say how metrics are read.
+/// Flags of `run` for reading metrics.
 #[derive(Debug, Args)]
 pub(super) struct MetricsArgs {
     /// Address of its own for /metrics; without it /metrics is beside the probes, plain and for everybody.

@@ -1,4 +1,4 @@
-//! How all objects stand, counted when metrics are read: what is shown is what status says.
+//! Counts the states of all objects, from their status, when metrics are read.
 
 use super::briefs::{AccountBrief, InstanceBrief};
 use super::wiring::Parts;

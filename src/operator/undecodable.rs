@@ -1,5 +1,5 @@
-//! An object that this version of the operator cannot read: what a newer version wrote and left behind, under its
-//! definitions. It is told in the object's own conditions, past our types, and left alone.
+//! An object that this version of the operator cannot decode, because a newer version wrote it under newer definitions. The
+//! operator reports that in the conditions of the object, without our types, and does nothing else with it.
 
 use crate::api::condition_list::ListedTypes;
 use crate::api::conditions::{Readiness, Reason};
@@ -15,13 +15,13 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// An object whose trouble is told, or that is mended or gone, is looked at again after this time: its next version brings a
-/// reconcile.
+/// Time to the next check of an object whose error is reported, or that is fixed or gone: its next version triggers a reconcile
+/// anyway.
 const UNDECODABLE_RECHECK: Duration = Duration::from_secs(600);
-/// What could not be read or written is tried again sooner: the apiserver's trouble is no event of the object.
+/// Time to the next try if the apiserver refused a read or a write: no event of the object triggers one.
 const RETRY_AFTER_KUBE_ERROR: Duration = Duration::from_secs(20);
 
-/// Tells of an object that does not decode. Writes only what does not stand there yet.
+/// Reports that an object cannot be decoded, unless its conditions already show that.
 pub(super) async fn tell<K>(client: &Client, events: &Events, object: &impl ResourceExt) -> Duration
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + DeserializeOwned,
@@ -38,7 +38,7 @@ where
         }
     };
     let Some(why) = trouble::<K>(&now) else {
-        return UNDECODABLE_RECHECK; // it was mended meanwhile
+        return UNDECODABLE_RECHECK; // it was fixed meanwhile
     };
     let message = format!(
         "the object cannot be read by this version of the operator ({why}): install the version that wrote it, or mend the \
@@ -65,12 +65,12 @@ fn trouble<K: DeserializeOwned>(object: &DynamicObject) -> Option<String> {
     let mut reader = serde_json::Deserializer::from_str(&text);
     let error = serde_path_to_error::deserialize::<_, K>(&mut reader).err()?;
     let reason = error.inner().to_string();
-    // A line of our own making tells nobody anything.
+    // The line number counts in a text that no user has seen.
     let reason = reason.split(" at line ").next().unwrap_or_default();
     Some(format!("{}: {reason}", error.path()))
 }
 
-/// Writes the conditions, unless they stand there already. Tells whether that was new.
+/// Writes the conditions, unless the object has them already. Returns whether it wrote.
 async fn write(
     api: &Api<DynamicObject>,
     object: &DynamicObject,

@@ -1,4 +1,4 @@
-//! Every Event that the code tells stands in the table of `docs/operations.md`, and no other.
+//! The table in `docs/operations.md` has exactly the Events that the code publishes.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,7 +17,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The words in capitals that stand in quotes.
+/// The quoted words that begin with a capital letter.
 fn quoted(text: &str) -> impl Iterator<Item = &str> {
     let is_word = |text: &&str| {
         text.starts_with(|c: char| c.is_ascii_uppercase()) && text.chars().all(char::is_alphabetic)
@@ -25,7 +25,7 @@ fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.split('"').skip(1).step_by(2).filter(is_word)
 }
 
-/// The reasons that one source tells: the first argument where it stands there, else what the function chooses from.
+/// The reasons of the Events in one source: the first argument if it is a literal, else the literals that the function chooses from.
 fn told(source: &str) -> BTreeSet<String> {
     let code = source.split("#[cfg(test)]").next().unwrap();
     let mut reasons = BTreeSet::new();

@@ -1,5 +1,5 @@
-//! What holds a token or a password shows neither when it is printed, for people or for developers: a panic, an error or a
-//! line at trace level may print whatever a reconcile holds (S7). The client and its errors have a test of their own.
+//! A value that holds a token or a password shows neither when it is printed with `Display` or `Debug`: a panic, an error or a line
+//! at trace level may print every value of a reconcile (S7). The client and its errors have a test of their own.
 
 use crate::cloud::{AllowedEndpoints, Http, Login, PasswordRequest, ReinstallRequest};
 use crate::instance::fact::Fact;

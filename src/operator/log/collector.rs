@@ -27,17 +27,17 @@ const END_WITHIN: Duration = Duration::from_secs(2);
 pub(super) struct Collector(SdkTracerProvider);
 
 impl Collector {
-    /// The one that the environment names, if it does.
+    /// The collector that the environment names, if any.
     ///
     /// # Errors
-    /// What it says cannot be used.
+    /// The environment names a collector that cannot be used.
     pub(super) fn of_environment() -> Result<Option<Self>, String> {
         let is_named = |name: &str| std::env::var(name).is_ok_and(|value| !value.is_empty());
         if !ENDPOINTS.iter().any(|name| is_named(name)) {
             return Ok(None);
         }
         crate::runtime::tls::install_provider();
-        // As for the services: no proxy of the environment, and nobody is followed elsewhere.
+        // As for the services: no proxy of the environment, and no redirects.
         let client = reqwest::Client::builder()
             .no_proxy()
             .redirect(reqwest::redirect::Policy::none())
@@ -72,12 +72,12 @@ impl Collector {
 
 impl Drop for Collector {
     fn drop(&mut self) {
-        // What did not reach the collector is lost with the process, whatever the reason.
+        // Spans that did not reach the collector by now are lost with the process.
         let _ = self.0.shutdown_with_timeout(END_WITHIN);
     }
 }
 
-/// Tells of a collector that takes nothing, once until it does again.
+/// Logs that the collector takes no spans: once, until it takes them again.
 #[derive(Debug)]
 struct Telling {
     exporter: SpanExporter,

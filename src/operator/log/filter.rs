@@ -1,4 +1,4 @@
-//! Which lines are logged: what `RUST_LOG` says, or a file that may change while the process runs.
+//! The filter of log lines: from `RUST_LOG`, or from a file that may change while the process runs.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -7,33 +7,33 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::ParseError;
 use tracing_subscriber::reload::Handle;
 
-/// What is logged where nothing is asked for.
+/// The filter if none is given.
 pub(super) const DEFAULT: &str = "info";
-/// What is not logged unless it is named: each request that fails is an error to the Kubernetes client, and a line of our own
-/// says what follows from it.
+/// Targets that are logged only if the filter names them: the Kubernetes client logs each failed request as an error, and a line
+/// of our own already reports the consequence.
 const QUIET: &str = "kube_client=off,kube_runtime=off";
 /// How often the file is read: a kubelet brings a changed ConfigMap within a minute.
 const REREAD: Duration = Duration::from_secs(5);
 
-/// What is asked for; and why it is the default, where it cannot be read.
+/// The filter; and the error, if it cannot be parsed and the default is used instead.
 pub(super) fn parsed(asked: &str) -> (EnvFilter, Option<ParseError>) {
     let asked = match asked.trim() {
         "" => DEFAULT,
         asked => asked,
     };
-    // Of two words about one target the later one counts.
+    // If two directives name one target, the later one counts.
     match EnvFilter::try_new(format!("{QUIET},{asked}")) {
         Ok(filter) => (filter, None),
         Err(why) => (EnvFilter::new(format!("{QUIET},{DEFAULT}")), Some(why)),
     }
 }
 
-/// What `RUST_LOG` asks for.
+/// The value of `RUST_LOG`.
 pub(super) fn of_environment() -> String {
     std::env::var(EnvFilter::DEFAULT_ENV).unwrap_or_default()
 }
 
-/// What a file asks for. Where there is none, or nothing in it, what `RUST_LOG` does.
+/// The text of the file, or the value of `RUST_LOG` if the file is missing or empty.
 pub(super) fn of_file(file: &Path) -> String {
     let text = std::fs::read_to_string(file).unwrap_or_default();
     match text.trim() {
@@ -42,7 +42,7 @@ pub(super) fn of_file(file: &Path) -> String {
     }
 }
 
-/// Has the filter follow the file from now on. Never ends by itself.
+/// Reads the file again and again and changes the filter with it. Ends with the log only.
 pub(super) async fn follow<S: Subscriber>(file: PathBuf, handle: Handle<EnvFilter, S>) {
     let mut stands = of_file(&file);
     loop {
@@ -56,7 +56,7 @@ pub(super) async fn follow<S: Subscriber>(file: PathBuf, handle: Handle<EnvFilte
             return; // the log has ended
         }
         match unread {
-            // Whatever the filter, this is to be seen once: it says why there are other lines from here on.
+            // An error, so that every filter shows it once: it explains why other lines follow.
             None => tracing::error!(
                 filter = asked,
                 "the log filter was changed, as its file says"

@@ -42,7 +42,7 @@ fn logged(panics: impl FnOnce() + std::panic::UnwindSafe) -> String {
     lines.concat()
 }
 
-/// S7: whatever a reconcile holds when it panics.
+/// S7: a panic shows no value that the reconcile holds.
 #[test]
 fn a_panic_tells_its_place_and_no_value() {
     let secret = CANARY.to_owned();

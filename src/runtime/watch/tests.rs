@@ -176,13 +176,13 @@ enum Mood {
     EndlessPages,
 }
 
-/// Why there is no stream of what there is.
+/// The reason why the initial list is not streamed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum NoStream {
     Refused(u16),
-    /// It begins, and tells of an error.
+    /// The stream begins, and then shows an error.
     Told,
-    /// It ends before it has told all.
+    /// The stream ends before the list is complete.
     Cut,
 }
 
@@ -371,7 +371,7 @@ async fn what_gets_stuck_at_the_begin_begins_anew() {
         assert!(heartbeats.missing().is_empty());
         let [streams, pages] = [Asked::Stream, Asked::Page].map(|asked| server.times(asked).len());
         assert!((10..60).contains(&(streams + pages)), "{streams} {pages}");
-        // Where nobody answers there is no reason to ask for something else.
+        // An apiserver that does not answer is no reason to fall back to pages.
         let is_silent = matches!(mood, Mood::Silent { .. });
         assert_eq!(pages >= 5, !is_silent, "{streams} {pages}");
         server.set(Mood::Well);

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 const ELSEWHERE: &str = "de-frankfurt-1";
 
 impl Universe {
-    /// Somebody who is not the operator does something.
+    /// Carries out one step of a user, a fault or the service.
     pub fn step(&mut self, step: &Step) {
         self.advance();
         self.last_change = Instant::now();

@@ -1,4 +1,4 @@
-//! What libraries quote of what came and went is not logged, whatever `RUST_LOG` asks for.
+//! Libraries that quote requests and answers do not bring them into the log, at any setting of `RUST_LOG`.
 
 use super::super::subscriber;
 use futures::TryStreamExt;
@@ -115,7 +115,7 @@ async fn ask_the_apiserver() {
     assert!(watched.await.is_err());
 }
 
-/// A service that says the canary when it closes a connection, and one that answers with it, to a client that tells all.
+/// Asks a service that sends the canary when it closes a connection, and one that answers with it, with a client that logs everything.
 async fn ask_the_service() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
