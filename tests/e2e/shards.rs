@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 const SHARDS: &str = "CSO_SHARDS";
 
-/// How long the service's tasks take: longer than a standby takes to act.
+/// Duration of the service's tasks: longer than a standby takes to become active.
 const TASKS_MILLIS: u64 = 8000;
 
 /// The two shards of these tests.
@@ -46,7 +46,7 @@ async fn finish(mut world: World, namespaces: &[String]) {
     world.finish().await;
 }
 
-/// The namespaces in which the service took calls of this operator, by its log.
+/// The namespaces in which this operator made calls that the service accepted, according to the operator's log.
 fn called_in(operator: &Operator) -> BTreeSet<String> {
     let log = operator.log_text();
     let calls = log
@@ -81,7 +81,7 @@ async fn each_shard_has_an_operator_and_a_standby_and_whichever_ends_each_thing_
         world.apply_all(&web, instance).await;
     })
     .await;
-    // One is killed while servers are bought.
+    // One operator is killed while servers are being bought.
     eventually("a server is bought", async || {
         match create_calls(&world.sim) {
             0 => Err("none".to_owned()),
@@ -106,7 +106,7 @@ async fn each_shard_has_an_operator_and_a_standby_and_whichever_ends_each_thing_
     .await;
     let called = called_in(&one);
     assert_eq!(called, BTreeSet::from_iter(namespaces[1].iter().cloned()));
-    // The other one gets SIGTERM while disks are installed anew.
+    // The other one gets SIGTERM while disks are being reinstalled.
     in_each(&mut world, &all, async |world| {
         world.apply_all(&web, other_image).await;
     })
@@ -155,7 +155,7 @@ async fn another_number_of_shards_acts_when_the_former_one_is_gone() {
     old.terminate();
     assert!(old.ended().await.success());
     until_acting(&[(&zero, ZERO), (&one, ONE)]).await;
-    // And back, where the former ones leave Leases that run out.
+    // Back to the old number: this time the former operators leave Leases that run out.
     world.environment(SHARDS, "1");
     let next = world.another(&lease).await;
     in_each(&mut world, &all, async |world| {
@@ -179,7 +179,8 @@ async fn another_number_of_shards_acts_when_the_former_one_is_gone() {
     finish(world, &all).await;
 }
 
-/// Each of two operators knows the servers of the other shard: no two Instances have one server, and none counts as unowned.
+/// Each of two operators knows the servers of the other shard: no two Instances have the same server, and none is reported as
+/// unowned.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_of_another_shard_is_neither_imported_nor_unowned() {
     let setup = Setup::default().leases().imports().without_operator();
@@ -247,12 +248,12 @@ async fn a_server_of_another_shard_is_neither_imported_nor_unowned() {
     finish(world, &namespaces).await;
 }
 
-/// How a replica ends.
+/// The ways in which a replica ends.
 #[derive(Clone, Copy, Debug)]
 enum End {
     Killed,
     Terminated,
-    /// For longer than its Lease lasts.
+    /// Stands still for longer than its Lease is valid.
     Paused,
 }
 
@@ -293,7 +294,7 @@ async fn replicas_that_end_or_pause_while_disks_are_erased_erase_each_once() {
             }
         })
         .await;
-        // The active one of the two Pods of a shard.
+        // Selects the active one of the two Pods of a shard.
         let shard = round % 2;
         let is_active = !pods[shard].shards().await.is_empty();
         let ordinal = if is_active { shard } else { shard + 2 };

@@ -1,7 +1,7 @@
-//! The counterexamples of the model-checked protocol, each as a schedule with its name there. What broke simpler rules must
-//! not break these. A name that ends in `limit` shows what is not promised, and that it stays at that. What came later than
-//! that protocol is played in [`operations`] and [`logins`], what is refused or fails for long in [`refusals`], the
-//! credentials of records in [`credentials`], conditions of other controllers in [`conditions`].
+//! The counterexamples of the model-checked protocol: each is a schedule with the name that it has in the model. The sequences
+//! that broke simpler rules must not break these rules. A name that ends in `limit` shows a known limit, and checks that it
+//! does not get worse. Cases that are newer than the model are in [`operations`] and [`logins`], refusals and long failures in
+//! [`refusals`], the credentials of records in [`credentials`], conditions of other controllers in [`conditions`].
 
 mod conditions;
 mod credentials;

@@ -1,5 +1,5 @@
-//! What the last release left open is carried out once: an object as it wrote it while a verb was open (`tests/released`) is put
-//! in the place of the one that stands here at that point, and another process goes on.
+//! An operation that the last release left open is carried out once: an object that the last release wrote while a verb was
+//! open (`tests/released`) replaces the object of the run at the same point, and another process continues.
 
 use crate::fault::Step::{
     ConsoleRelease, Delete, EditImage, EditPower, Kill, Released, Restart, RotatePassword,

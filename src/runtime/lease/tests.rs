@@ -10,7 +10,7 @@ use std::time::Duration;
 
 mod shards;
 
-/// An apiserver that knows Leases.
+/// An apiserver that supports only Leases.
 #[derive(Clone, Default)]
 struct Server(Arc<Mutex<Inner>>);
 
@@ -26,13 +26,13 @@ struct Inner {
 enum Mood {
     #[default]
     Well,
-    /// Nothing is answered.
+    /// No request gets an answer.
     Silent,
-    /// Writes are done, and not answered.
+    /// Writes take effect, but get no answer.
     Mute,
-    /// Answers come so late.
+    /// Answers are delayed.
     Slow(Duration),
-    /// Everything is refused.
+    /// Every request is refused.
     Refuses(u16),
 }
 
@@ -152,7 +152,7 @@ fn standby(server: &Server, identity: &str) -> Candidate {
     candidate(server, identity, Shard::WHOLE)
 }
 
-/// Wins it and keeps it; gives the term, and how that ended.
+/// Wins the Lease and keeps it; returns the term, and the reason of its end.
 async fn hold(
     mut candidate: Candidate,
 ) -> (
@@ -246,7 +246,7 @@ async fn without_a_renewal_the_term_ends_before_anybody_may_take_it() {
         let begun = Instant::now();
         assert_eq!(keeper.await.unwrap().unwrap_err(), Lost::NotRenewed);
         assert!(!term.holds());
-        // The last renewal that went through began a second before.
+        // The last successful renewal began a second earlier.
         assert_eq!(begun.elapsed().as_secs(), 9);
     }
 }
@@ -257,7 +257,7 @@ async fn a_term_counts_from_the_beginning_of_its_renewal_and_not_from_the_answer
     let (term, _done, _keeper) = hold(standby(&server, "a")).await;
     server.set(Mood::Slow(4 * SECOND));
     sleep(Duration::from_millis(6200)).await;
-    // Renewed from 2 s to 6 s; every later renewal is silent.
+    // The last renewal with an answer lasted from 2 s to 6 s; later ones get no answer.
     server.set(Mood::Silent);
     let begun = Instant::now();
     term.ended().await;

@@ -19,18 +19,18 @@ const MINUTE: Duration = Duration::from_secs(59);
 const STEADY: usize = 6;
 /// One more read: a waiting Instance is woken when the Account's trouble is reported.
 const WOKEN: usize = 1;
-/// The additional cost of each event. If all goes well: a read, a stop, a check whether the server is off, the call, the end of
-/// its task, and a read of the server. If everything fails: in the first minute seven calls, each after a read, before the
-/// pauses between them reach their maximum.
+/// The additional calls for each event. If everything succeeds: a read, a stop, a check whether the server is off, the call, the
+/// end of its task, and a read of the server. If everything fails: in the first minute seven calls, each after a read, before
+/// the pauses between them reach their maximum.
 const EACH: usize = 8;
-/// How often an operation that runs is asked for within a minute: its task and its server, each as often as
-/// `instance::pace` allows while it is young.
+/// How many queries a running operation may cost per minute: for its task and for its server, each as often as `instance::pace`
+/// allows for a young operation.
 const FOLLOWED: usize = 26;
-/// And each further one that was young within that minute: as often as it is asked for before its pauses grow.
+/// The queries for each further operation that was young within that minute: as many as there are before its pauses grow.
 const YOUNG: usize = 6;
-/// How long an operation is young: later, a sixth of its age is more than the shortest pause.
+/// How long an operation is young: afterwards a sixth of its age is more than the shortest pause.
 const GROWN: Duration = Duration::from_secs(8);
-/// And how many writes.
+/// The additional writes for each event.
 const WRITTEN: usize = 6;
 /// An event that is older than a minute plus this does not justify requests any more.
 const PAST: Duration = Duration::from_secs(60);

@@ -1,4 +1,4 @@
-//! Objects as the last release wrote them (`tests/released`), in the place of those that stand here.
+//! Replaces objects of a run by objects that the last release wrote (`tests/released`).
 
 use super::TOKEN;
 use crate::judges;
@@ -12,8 +12,8 @@ use std::fs;
 /// The key of the last release, which every process finds.
 pub const FORMER_KEY: [u8; 32] = [7; 32];
 
-/// What differs between two runs, and not only between two versions: whose object and server it is, of which token, and when it
-/// began. The image of a restart and so on are the same in both.
+/// The fields that differ between any two runs, and not only between versions: the identity of object and server, the token,
+/// and the start time. Other values, such as the image of a restart, are the same in both.
 const OF_RECORD: [&str; 9] = [
     "/cluster",
     "/namespace",
@@ -25,7 +25,7 @@ const OF_RECORD: [&str; 9] = [
     "/task",
     "/startedAt",
 ];
-/// Likewise, in status. The token is the user's, who chooses another one here.
+/// The same kind of fields in status. The restart token belongs to them: the user of this run chose another one.
 const OF_STATUS: [&str; 5] = [
     "/id",
     "/operation/nonce",

@@ -30,7 +30,7 @@ impl World {
     }
 }
 
-/// One process. It acts once it has won the Lease of its shard, until it loses that.
+/// One process. It acts from the time when it wins the Lease of its shard until it loses that Lease.
 struct Process(tokio::task::JoinHandle<()>);
 
 impl Process {
@@ -53,7 +53,7 @@ impl Process {
             .collect()
     }
 
-    /// Ends it like SIGKILL. Until now it made no mistake.
+    /// Ends it like SIGKILL. Its task must not have panicked before.
     fn kill(self) {
         assert!(!self.0.is_finished(), "see its panic");
         self.0.abort();
@@ -97,7 +97,7 @@ async fn a_deleted_lease_is_not_free_at_once() {
     }
 }
 
-/// As during a rollout with another number of shards.
+/// This happens during a rollout with another number of shards.
 #[tokio::test(start_paused = true)]
 async fn another_number_of_shards_waits_until_the_last_process_of_the_former_is_gone() {
     for (before, after) in [(1, 4), (4, 1), (2, 3)] {
@@ -123,7 +123,7 @@ async fn another_number_of_shards_waits_until_the_last_process_of_the_former_is_
 async fn of_two_numbers_of_shards_that_begin_at_once_one_acts() {
     for delay in 0..20 {
         let (server, world) = (Server::default(), World::default());
-        // Answers take a while, so that both look before either has written.
+        // Answers are delayed, so that both look before either has written.
         server.set(Mood::Slow(Duration::from_millis(100)));
         let one = Process::set(&server, &world, "one", 1);
         sleep(Duration::from_millis(20 * delay)).await;
