@@ -21,7 +21,7 @@ die() {
 clean_up() {
     local status=$? i pid
     if ((status != 0 && status < 128)) && [[ -s $work/operator.log ]]; then
-        printf '\ndemo: failed; the operator said last:\n' >&2
+        printf '\ndemo: failed; the last lines of the operator'\''s log:\n' >&2
         tail -n 20 "$work/operator.log" >&2
     fi
     trap - EXIT
@@ -55,7 +55,7 @@ start() {
     jobs_started+=("$!")
 }
 
-# long COMMAND...: seems to run in the foreground, but a signal takes effect at once.
+# long COMMAND...: runs a command and waits for it, but handles a signal at once.
 long() {
     local pid status=0
     set -m
@@ -111,27 +111,27 @@ fetch() {
     printf '%s' "${answer#*$'\r\n\r\n'}"
 }
 
-expect() { # expect WHAT IS WANTED
+expect() { # expect NAME ACTUAL EXPECTED
     [[ $2 == "$3" ]] || die "$1: $2, but should be $3"
 }
 
 ids_at_the_service() { fetch "$control/servers?live=true" | grep -o '"id":"[^"]*"' | cut -d'"' -f4 | sort || true; }
 ids_in_status() { kubectl get instances.cloudserver.dev -o jsonpath='{range .items[*]}{.status.id}{"\n"}{end}' | sort; }
 
-need() { # need PROGRAM WHAT TO DO
+need() { # need PROGRAM REMEDY
     command -v "$1" >/dev/null || die "$1 is missing: $2"
 }
 need cargo 'install Rust (rustup)'
 need cc 'install a C compiler and linker, such as gcc'
 if [[ -z ${KUBEBUILDER_ASSETS-} ]]; then need go 'install Go 1.26 or newer; it builds the API server'; fi
 
-say 'Building the operator, the simulated cloud and the control plane: from nothing about ten minutes on two cores, then kept'
+say 'Building the operator, the simulated cloud and the control plane: the first build takes about ten minutes on two cores'
 work=$(mktemp -d "${TMPDIR:-/tmp}/cloud-server-demo.XXXXXX")
 # The demo does not wait for the garbage collector or for the deletion of a namespace.
 long tools/programs --without-controllers >"$work/path"
 PATH=$(<"$work/path"):$PATH
 
-say 'Starting a control plane on loopback (no nodes: nothing here runs Pods)'
+say 'Starting a control plane on loopback (it has no nodes, so no Pod runs)'
 start devcluster devcluster --without-controllers --kubeconfig "$work/admin.kubeconfig"
 await devcluster 120 grep -qs '^Ready' "$work/devcluster.out"
 export KUBECONFIG=$work/admin.kubeconfig
@@ -149,7 +149,7 @@ show kubectl apply -k deploy
 show kubectl apply -k deploy/secret-writer # for the logins that the operator makes
 show kubectl wait --for=condition=Established crd/accounts.cloudserver.dev crd/instances.cloudserver.dev --timeout=30s
 
-say 'Starting the operator as a local process, since no node runs the Deployment, under exactly its ServiceAccount'
+say 'Starting the operator as a local process with its own ServiceAccount, since no node runs the Deployment'
 kubectl create token cloud-server-operator -n $system --duration=24h >"$work/token"
 cp "$KUBECONFIG" "$work/operator.kubeconfig"
 (
@@ -176,7 +176,7 @@ show kubectl get instances -o wide
 show kubectl wait --for=condition=Ready instances.cloudserver.dev --all --timeout=60s
 show kubectl get accounts,instances -o wide
 
-say 'What the operator knows of one server'
+say 'The state of one server'
 show kubectl cloudserver describe web-1
 show kubectl events --for instance/web-1
 
@@ -184,7 +184,7 @@ say 'All servers of the account, as the service lists them: one for each Instanc
 show kubectl cloudserver instances
 expect 'servers at the service' "$(ids_at_the_service)" "$(ids_in_status)"
 
-say 'The promise: the answer to the next create gets lost, and still nothing is bought twice'
+say 'The promise: the answer to the next create is lost, and still nothing is bought twice'
 fault='{"path":"/instance/create","times":1,"act":{"act":"lose","when":"after-effect"}}'
 printf '\n$ %s\n' "curl $control/faults -H 'Content-Type: application/json' -d '$fault'"
 fetch "$control/faults" "$fault" >/dev/null
@@ -220,7 +220,7 @@ expect 'servers at the service' "$(ids_at_the_service)" "$(ids_in_status)"
 expect 'Instances left' "$(kubectl get instances.cloudserver.dev -o custom-columns=NAME:.metadata.name --no-headers | tr '\n' ' ')" 'api-1 db-1 db-2 web-2 web-3 '
 
 if [[ -t 0 && -t 1 ]]; then
-    say 'All is well, and keeps running until Ctrl-C. In another terminal:'
+    say 'All checks passed. Everything keeps running until Ctrl-C. In another terminal:'
     cat <<EOF
 
 export KUBECONFIG=$KUBECONFIG
@@ -229,19 +229,19 @@ kubectl get instances --watch
 kubectl cloudserver instances
 
 service          $endpoint   (token example-token)
-its own view     $control
+its page         $control
 operator's log   $work/operator.log
 metrics          $health/metrics
 EOF
     trap 'printf "\n"; exit 0' INT
     wait -n || true
-    die 'one of the programs ended by itself'
+    die 'a program ended unexpectedly'
 fi
 
-say 'Deleting the rest; db-2 stays an object for the settling time, since its request might have been doubled, but its server goes now'
+say 'Deleting the rest; the server of db-2 is released now, and its object stays for the settling time, since its create may have been carried out twice'
 show kubectl delete instances.cloudserver.dev --all --wait=false
 # shellcheck disable=SC2317 # called by name
 none_live() { [[ -z $(ids_at_the_service) ]]; }
 await operator 60 none_live
 show kubectl cloudserver instances
-say 'All is well.'
+say 'All checks passed.'
