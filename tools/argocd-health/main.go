@@ -1,4 +1,4 @@
-// argocd-health says of each object what Argo CD takes it for, by its own code and with the health checks of a file or a folder:
+// argocd-health prints the health of each object by Argo CD's own code, with the health checks of a file or a folder:
 //
 //	argocd-health resource_customizations < objects
 //	argocd-health argocd-cm.yaml < objects
@@ -23,15 +23,15 @@ import (
 )
 
 const (
-	// The longest object that is read.
+	// The maximum length of an object.
 	longest = 4 << 20
-	// How often a check is run that ran out of time.
+	// The maximum of runs of a check that times out.
 	tries = 30
-	// Before the group and the kind, in a key of the ConfigMap argocd-cm.
+	// The prefix of a key in the ConfigMap argocd-cm, before the group and the kind.
 	prefix = "resource.customizations.health."
 )
 
-// The checks of a folder as it is contributed to Argo CD: group/kind/health.lua.
+// The checks of a folder in the form of contributions to Argo CD: group/kind/health.lua.
 func ofFolder(folder string) (lua.ResourceHealthOverrides, error) {
 	checks := lua.ResourceHealthOverrides{}
 	files, err := filepath.Glob(filepath.Join(folder, "*", "*", "health.lua"))
@@ -91,7 +91,7 @@ func judge(line []byte, checks lua.ResourceHealthOverrides) (*health.HealthStatu
 		return nil, err
 	}
 	verdict, err := health.GetResourceHealth(&object, checks)
-	// Argo CD gives a check one second by the clock, which a machine that others share may spend elsewhere.
+	// Argo CD gives a check one second of wall-clock time, which may be too little on a busy machine.
 	for try := 1; try < tries && err != nil && strings.Contains(err.Error(), "deadline exceeded"); try++ {
 		verdict, err = health.GetResourceHealth(&object, checks)
 	}

@@ -1,5 +1,5 @@
-// kstatus says of each object what Flux and other tools of kpt's lineage take it for. It reads one object in JSON from each line,
-// and writes one line of JSON for it: status and message.
+// kstatus prints the status of each object as Flux and other tools compute it with the library of this name. It reads one object in
+// JSON from each line, and writes one line of JSON for it: status and message.
 package main
 
 import (
@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// The longest object that is read.
+// The maximum length of an object.
 const longest = 4 << 20
 
 type verdict struct {
@@ -22,7 +22,7 @@ type verdict struct {
 
 func judge(line []byte) (verdict, error) {
 	var object unstructured.Unstructured
-	// A plain decoder would make floating point numbers of generations, which kstatus then does not find.
+	// A plain decoder would decode generations as floating point numbers, which kstatus ignores.
 	if err := object.UnmarshalJSON(line); err != nil {
 		return verdict{}, err
 	}

@@ -1,6 +1,6 @@
 {{- /*
-Names are fixed, as in deploy/: roles, Lease, policies and docs speak of them. What belongs to no namespace has the release's
-namespace behind a dot, so that two releases have two of it.
+Names are fixed, as in deploy/, since roles, Lease, policies and docs refer to them. The name of a cluster-wide object ends in a dot
+and the release's namespace, so that two releases do not share one.
 */ -}}
 
 {{- define "operator.labels" -}}
@@ -35,8 +35,8 @@ subjects:
 {{- end }}
 
 {{- /*
-A file of files/, which is the same as one outside of the chart. As text, since numbers would suffer from being read and
-written again: the labels of the release go in where labels stand, or where the metadata begins.
+A file of files/, a copy of one outside of the chart, with the labels of the release added to its labels or at the start of its
+metadata. It is processed as text, since parsing and printing would change numbers.
 */ -}}
 {{- define "operator.copy" -}}
 {{- $text := .root.Files.Get .file | required (printf "the chart lacks %s" .file) }}
