@@ -6,10 +6,10 @@ use kube::api::{Api, ListParams};
 use serde::de::DeserializeOwned;
 use std::fmt::Debug;
 
-/// Objects in one answer: a whole cluster in one would take longer than an answer is waited for.
+/// The maximum of objects in one answer: all objects of a large cluster in one answer would exceed the deadline of a request.
 const PAGE: u32 = 500;
 
-/// All objects that these parameters ask for. `what` names the operation in an error.
+/// All objects that match these parameters. `what` names the operation in an error.
 pub(super) async fn all<K>(
     api: &Api<K>,
     what: &'static str,

@@ -39,7 +39,7 @@ pub(super) enum Ownership {
     Marked,
     /// No record and no marker.
     Unowned,
-    /// No cluster was asked.
+    /// No cluster was read.
     Unknown,
 }
 

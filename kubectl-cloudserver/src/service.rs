@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 use zeroize::Zeroizing;
 
-/// The source of the token if no cluster is asked. A flag would show the token to every user of the machine.
+/// The source of the token if no cluster is read. A flag would show the token to every user of the machine.
 const TOKEN: &str = "CSO_TOKEN";
 /// The service that is called if no flag names one.
 const ENDPOINT: &str = "CSO_ENDPOINT";

@@ -2,7 +2,7 @@
 //! memory, in virtual time, with faults at any point.
 //!
 //! ```text
-//! cargo test --locked --profile fast --test protocol               # named schedules, every single fault, and 10,000 by chance
+//! cargo test --locked --profile fast --test protocol               # named schedules, every single fault, and 10,000 random schedules
 //! SEED=17 cargo test --locked --profile fast --test protocol replay -- --ignored --nocapture
 //! make soak SOAK_MINUTES=30
 //! ```

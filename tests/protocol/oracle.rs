@@ -47,7 +47,7 @@ const LISTS_KNOWN: Duration = Duration::from_secs(375);
 const WATCHES_LATE: Duration = Duration::from_secs(27);
 /// The cluster that the runs play in.
 pub const CLUSTER: &str = "cluster-1";
-/// Between the last look at an object and the call that it was for, when nothing is in the way.
+/// The maximum between the last read of an object and the call that it precedes, if nothing delays the call.
 const UNDER_WAY: Duration = Duration::from_secs(2);
 /// The same if something is slow: a reconcile is aborted after 120 s.
 const UNDER_WAY_WHEN_SLOW: Duration = Duration::from_secs(150);
@@ -165,7 +165,7 @@ impl Oracle {
         self.troubles.handed_over = Some(Instant::now());
     }
 
-    /// A process ended, possibly with the run: whether it believed that etcd was restored.
+    /// A process ended, possibly with the run. `in_a_restore`: whether it concluded that etcd was restored.
     pub fn believed(&mut self, in_a_restore: bool) {
         let why = "a process believes that etcd was restored, which it was not".to_owned();
         let is_excused = self.troubles.restores > 0;

@@ -1,5 +1,5 @@
-//! One process of the operator: its real turns, listings and memories, on watches that may be late. Its turns are handed out by
-//! the schedule of the real queues.
+//! One process of the operator: its real reconciles, listings and memories, on watches that may be late. The schedule of the real
+//! queues decides which reconcile is next.
 //!
 //! [`wiring`] builds its parts, [`hearing`] feeds watch events to them.
 

@@ -343,7 +343,7 @@ impl Field {
         None
     }
 
-    /// Kills the processes that steps want killed, and requests those to end that should.
+    /// Kills the processes that steps kill, and shuts down those that steps shut down.
     fn stop(&self) {
         let running = |slot: u8| {
             self.processes

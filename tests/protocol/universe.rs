@@ -132,9 +132,9 @@ pub struct Universe {
     pub last_fault: Instant,
     /// Mutating calls and writes of the processes so far, by the name of the object.
     pub changes: BTreeMap<String, u64>,
-    /// The processes that steps want killed, by slot.
+    /// The processes that steps kill, by slot.
     pub kills: Vec<u8>,
-    /// The processes that steps want to end, by slot.
+    /// The processes that steps shut down, by slot.
     pub terminations: Vec<u8>,
     /// Faults that found no request, and steps that found nothing to act on.
     pub unmet: Vec<String>,

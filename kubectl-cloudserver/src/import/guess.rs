@@ -182,7 +182,7 @@ pub(super) async fn key(
 /// Identifiers and names.
 type Rows = Vec<(String, Option<String>)>;
 
-/// A whole list, and why rows may be missing.
+/// All rows of a list, and the reason if some may be missing.
 async fn listed<T: Offer, F>(
     read: impl Fn(u32) -> F,
     said: impl Fn(&T) -> (String, Option<String>),
@@ -316,7 +316,7 @@ mod tests {
                 ]
             );
         }
-        // What is like it is not sold any more: it may have been this.
+        // The service no longer sells a package like that of the server, so the server may have been bought with the named one.
         let none_like_it = || vec![package("large", 8)];
         assert!(choose(None, none_like_it()).0.is_err());
         assert!(choose(Some("large"), none_like_it()).0.is_err());
@@ -361,7 +361,7 @@ mod tests {
             "{why}"
         );
         assert!(choose("fw-9", &[], None).0.is_err());
-        // What is missing may stand where the list could not be read.
+        // The missing group may be in the part of the list that could not be read.
         assert_eq!(
             choose("fw-9", &["fw-1"], Some("moved")),
             (Ok("fw-9".to_owned()), 1)

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
 
-/// The whole text.
+/// The output of `describe`.
 pub(super) fn describe(instance: &Instance, durations: &Durations, now: Timestamp) -> String {
     let created = instance.metadata.creation_timestamp.as_ref();
     let age = created.map(|created| about(now.duration_since(created.0)));

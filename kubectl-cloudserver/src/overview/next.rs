@@ -18,7 +18,7 @@ const READ_THE_MESSAGE: &str = "Read the message of the condition Ready.";
 /// A user must not delete an Instance before it is certain that its server is gone.
 const STILL_LOOKED_FOR: &str = "Wait; the operator is still finding out what became of the server.";
 
-/// The whole text.
+/// The description of the next step.
 pub(super) fn next(
     instance: &Instance,
     status: &InstanceStatus,

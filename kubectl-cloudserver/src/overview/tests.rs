@@ -1,4 +1,4 @@
-//! What is printed of objects as they are at one moment.
+//! The output for the state of objects at one moment.
 
 use super::objects::{Objects, Unreadable};
 use super::progress::Durations;

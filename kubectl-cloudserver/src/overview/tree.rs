@@ -30,7 +30,7 @@ struct Branch<'a> {
     instances: Vec<&'a Instance>,
 }
 
-/// The whole tree.
+/// The output of `status`.
 pub(super) fn tree(objects: &Objects, now: Timestamp) -> String {
     let durations = Durations::of(&objects.instances);
     let mut lines = Vec::new();

@@ -23,7 +23,7 @@ struct Found {
     doubts: Vec<String>,
 }
 
-/// Something that a spec names: its field, its kind, its identifier, and where it is looked for.
+/// An object of the service that a spec names: field, kind, identifier, and the region or zone to search.
 struct Named<'a>(&'static str, &'static str, &'a str, &'a str);
 
 /// The effects, with a refusal instead of an operation that the service would refuse, and the lookups that failed.

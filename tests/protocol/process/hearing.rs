@@ -1,4 +1,4 @@
-//! Turns the changes of the apiserver in memory into watch events, and gives them to the operator's own handlers.
+//! Converts the changes of the apiserver in memory to watch events, and gives them to the operator's own handlers.
 
 use super::Running;
 use crate::apiserver::{ACCOUNTS, Change, INSTANCES, SECRETS, place};
