@@ -44,12 +44,12 @@ fn the_pages_of_reasons_are_up_to_date() {
          | `Reconciling` | waiting helps |\n\
          | `Stalled` | a user must fix something. The operator still retries most operations, slowly |\n\
          | `Drifted` | the server differs from the spec, and only a user may resolve that |\n\
-         | `Synced` | of an Instance, true: its status is up to date. False: the server could not be confirmed for five minutes (`ServerUnobserved`, or the reason of its Account), or the Account needs a fix or is gone; `Ready` then shows the last observation |\n\
+         | `Synced` | of an Instance, true: its status is up to date. False: the server could not be confirmed for five minutes (`ServerReadFailed`, or the reason of its Account), or the Account needs a fix or is gone; `Ready` then shows the last observation |\n\
          | `Expiring` | of an Instance: the prepaid time of its server ends within a week. `Ready` is not affected |\n\
-         | `UnsafeRights` | of an Account: the operator's ServiceAccount has more rights than it should |\n\
+         | `ExcessivePermissions` | of an Account: the operator's ServiceAccount has more rights than it should |\n\
          | `InsecureEndpoint` | of an Account: its token is sent without encryption |\n\
          \n\
-         `Reconciling`, `Stalled`, `Drifted`, `Expiring`, `UnsafeRights` and `InsecureEndpoint` are present only while they are true.\n\
+         `Reconciling`, `Stalled`, `Drifted`, `Expiring`, `ExcessivePermissions` and `InsecureEndpoint` are present only while they are true.\n\
          `Reconciling`, `Stalled` and `Drifted` refer to the message of `Ready`.\n\
          \n\
          | Reason | Meaning |\n\
@@ -72,7 +72,7 @@ fn the_reference_of_metrics_is_up_to_date() {
         "# Metrics\n\
          \n\
          `/metrics` is in OpenMetrics format. Labels have fixed sets of values, never names of objects or texts of errors. A counter or\n\
-         histogram with labels appears with its first event. Gauges that count objects (`instances`, `accounts`, `operations_open`,\n\
+         histogram with labels appears with its first event. Gauges that count objects (`instances`, `accounts`, `operations_in_progress`,\n\
          `servers_…`, `inventory_…`) are computed at each scrape by the process that is active on the [shard](shards.md) (`0-of-1` without\n\
          shards); a standby does not have them. Reconciles and queues have the metric names of controller-runtime. Generated from\n\
          `src/runtime/metrics/`. See also [dashboard and alerts](monitoring.md#dashboard-and-alerts).\n\
@@ -110,11 +110,11 @@ fn label_values() -> String {
          \n\
          * `state`: `ready`, `reconciling` (waiting helps), `stalled` (a user must fix something), `unknown` (no status yet).\n\
          * `reason`: [a reason of the conditions](../conditions.md), or `Unknown`.\n\
-         * `verb`: {}. In `edit_seconds` also `none` (no operation was needed) and `retain` (a deletion that keeps the server).\n\
-         * `outcome` of `operation_seconds`: `succeeded`, `failed`, `refused`, `answer_lost`, `superseded`, `server_gone`. A successful\n  \
-         `create` may have adopted or imported its server.\n\
-         * `outcome` of `edit_seconds`: `done`, `stalled`, and `gone` for a deletion. An edit counts once, in the process that observed its\n  \
-         start. It does not count if another process becomes active before it is done.\n\
+         * `verb`: {}. In `change_duration_seconds` also `none` (no operation was needed) and `retain` (a deletion that keeps the server).\n\
+         * `outcome` of `operation_duration_seconds`: `succeeded`, `failed`, `refused`, `answer_lost`, `superseded`, `server_gone`. A\n  \
+         successful `create` may have adopted or imported its server.\n\
+         * `outcome` of `change_duration_seconds`: `done`, `stalled`, and `gone` for a deletion. An edit counts once, in the process that\n  \
+         observed its start. It does not count if another process becomes active before it is done.\n\
          * `priority` of the queue: {}; of the request limit: {}.\n",
         words(&Verb::ALL.map(Verb::as_str)),
         words(&Priority::ALL.map(Priority::as_str)),

@@ -366,7 +366,7 @@ fn exposition() -> String {
     metrics.limiter_waited("urgent", second);
     metrics.kube_write("intent", "ok");
     metrics.watch_error("Instances");
-    metrics.unsafe_right("foreign_secret", false);
+    metrics.excessive_permission("foreign_secret", false);
     let _acts = metrics.acts(Shard::WHOLE);
     let verbs = Verb::ALL.map(|verb| (verb.as_str(), Open::default()));
     metrics.survey(move || {

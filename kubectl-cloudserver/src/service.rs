@@ -282,7 +282,7 @@ pub(super) async fn read_credentials_of(
         Ok((token, _)) => token,
         Err(UseProblem::Secret(problem)) => {
             let reason = match problem {
-                SecretProblem::Unread { .. } => Reason::SecretUnread,
+                SecretProblem::Unread { .. } => Reason::SecretReadFailed,
                 SecretProblem::NotText { .. } => Reason::TokenInvalid,
                 _ => Reason::TokenNotFound,
             };

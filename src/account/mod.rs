@@ -100,8 +100,8 @@ fn unusable_again(context: &Context, key: &ObjectKey, reason: Reason) -> Duratio
         // Only an event can fix these, and events are watched.
         Reason::TokenNotFound
         | Reason::TokenInvalid
-        | Reason::SecretNotConsented
-        | Reason::SecretBoundElsewhere
+        | Reason::SecretUseNotAllowed
+        | Reason::SecretEndpointMismatch
         | Reason::EndpointInvalid
         | Reason::EndpointNotAllowed => return times::LOOKED_AT_AGAIN,
         // The same, but a ConfigMap or a host name may change without an event; each reconcile reads or resolves it again.

@@ -102,7 +102,7 @@ async fn session(
     let (tls, version) = match (read, former) {
         (Ok(read), _) => read,
         // A failing apiserver is no statement about the bundle.
-        (Err(problem), Some(former)) if problem.reason == Reason::ConfigMapUnread => {
+        (Err(problem), Some(former)) if problem.reason == Reason::ConfigMapReadFailed => {
             tracing::warn!(why = problem.message, "the former CA bundle stays in use");
             return Ok(former);
         }
@@ -185,7 +185,7 @@ fn no_token(problem: &UseProblem, account: &Account) -> Problem {
             Reason::TokenInvalid,
             format!("{problem}: put the token there"),
         ),
-        SecretProblem::Unread { .. } => (Reason::SecretUnread, problem.to_string()),
+        SecretProblem::Unread { .. } => (Reason::SecretReadFailed, problem.to_string()),
     };
     Problem { reason, message }
 }

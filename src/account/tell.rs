@@ -65,7 +65,7 @@ fn changes(
             "the service answers again: it did not for {}",
             span(seconds)
         );
-        events.push(EventNote::normal("ServiceAnswers", note));
+        events.push(EventNote::normal("ServiceRecovered", note));
     }
     if reason(former) != reason(next) {
         let (reason, message) = (readiness.reason.as_str(), readiness.message.clone());
@@ -166,7 +166,7 @@ mod tests {
         assert_eq!(
             told(&down, &up, &well),
             [
-                (false, "ServiceAnswers", again),
+                (false, "ServiceRecovered", again),
                 (false, "Available", "well".to_owned())
             ]
         );

@@ -25,21 +25,25 @@ pub const SYNCED: &str = "Synced";
 pub const EXPIRING: &str = "Expiring";
 
 /// On an Account: the operator has permissions that it must not have. This does not block any work.
-pub const UNSAFE_RIGHTS: &str = "UnsafeRights";
+pub const EXCESSIVE_PERMISSIONS: &str = "ExcessivePermissions";
 /// The Account's token is sent over the network unencrypted. A warning, independent of whether the Account is usable.
 pub const INSECURE_ENDPOINT: &str = "InsecureEndpoint";
 
+/// The name of [`EXCESSIVE_PERMISSIONS`] in version 0.1. The operator only removes it.
+pub const UNSAFE_RIGHTS: &str = "UnsafeRights";
+
 /// Every type above. The operator writes and removes conditions of these types; conditions of all other types belong to other
 /// controllers.
-pub const OWN_TYPES: [&str; 8] = [
+pub const OWN_TYPES: [&str; 9] = [
     READY,
     RECONCILING,
     STALLED,
     DRIFTED,
     SYNCED,
     EXPIRING,
-    UNSAFE_RIGHTS,
+    EXCESSIVE_PERMISSIONS,
     INSECURE_ENDPOINT,
+    UNSAFE_RIGHTS,
 ];
 
 /// Longest message of a condition, in characters. Messages of the service are truncated to this length.
@@ -95,10 +99,10 @@ reasons! {
     CreateUnconfirmed:
         "The outcome of a create is unknown: the call got no answer, or one that settles nothing (a 5xx). The operator looks for the server by its name, and buys nothing until the server is proven absent.",
         "Wait for settleSeconds of the Account and two listings. If the token was replaced in the meantime, follow the message.";
-    LookingForServer:
+    CheckingForExistingServer:
         "The operator reads the service's listing before a purchase, in case this Instance already has a server.",
         "Wait for two listings. If it stays, check the Account: its listing cannot be read.";
-    BoughtElsewhere:
+    RecordedByOtherCluster:
         "The record of the Instance is from another cluster. The service still lists the server in that record, and no Instance of this cluster owns it, so a move may be in progress. After five minutes the operator buys another server for this Instance.",
         "To keep the server, set spec.import.id to its identifier. Or stop the operator of the other cluster, and run this one with the --cluster-id of that cluster. To get another server at once, remove the annotation cloudserver.dev/binding.";
     Importing:
@@ -164,13 +168,13 @@ reasons! {
     ServerMissing:
         "The service no longer knows the recorded server. The operator buys no other one.",
         "To get a new server, set spec.onExternalDeletion to Recreate; or delete the Instance and apply it again, without spec.import.";
-    ServerUnobserved:
+    ServerReadFailed:
         "The server is recorded, but the operator has not been able to read its detail yet. In the condition Synced: for five minutes neither its detail nor a listing of its zone has shown whether it exists.",
         "Wait. If it stays, read the message and check the Account.";
     ImageDiffers:
         "The server's image was changed at the service. The operator erases nothing because of that.",
         "To accept the image, set spec.image.id to it. To reinstall the server, set a new spec.reinstall.token or another image.";
-    PurchaseDiffers:
+    SpecChangedAfterPurchase:
         "The spec was edited between the purchase and the first status: package, firewall, zone or Account are not those that were bought.",
         "Revert the spec. For another server, add an Instance with another name.";
     PowerStateDiffers:
@@ -182,7 +186,7 @@ reasons! {
     OperationOverdue:
         "An operation takes longer than such operations usually take.",
         "Check the service's console. The operator keeps polling the operation, slowly.";
-    OperationPending:
+    ForeignOperationRunning:
         "The service is busy with an operation on the server that this operator did not start, or shows a state that the operator does not know. The operator changes nothing until that ends.",
         "Wait until the service is done. After 15 minutes an unknown state becomes PowerStateDiffers.";
     ReferenceNotFound:
@@ -191,7 +195,7 @@ reasons! {
     ReferenceAmbiguous:
         "The service lists several objects that match the name in the spec. The operator makes no call.",
         "Narrow the selector, or use the id of one of the candidates in the message.";
-    ReferenceUnread:
+    ReferenceLookupFailed:
         "The operator could not look up the name or filter in the spec.",
         "Wait; the operator retries. If it stays, read the message and check the Account.";
     AccountLimitReached:
@@ -200,7 +204,7 @@ reasons! {
     CreateRateReached:
         "The Account has reached spec.createRate.perMinute. A create that the service refused does not count; one with an unknown outcome does.",
         "Wait; the operator continues automatically. If you did not create these Instances, find out what creates them.";
-    RequestLimitReached:
+    ClientRateLimited:
         "A request of the Instance waits: the Account's spec.requests are in use, or the service answers slowly. Changes of servers go first, then purchases and running operations, then routine reads.",
         "Wait; the operator continues automatically. If it lasts, raise spec.requests of the Account as far as the service allows, or check the service.";
     AccountPending:
@@ -212,10 +216,10 @@ reasons! {
     TokenNotFound:
         "The Secret with the Account's token, or its key, does not exist or is empty.",
         "Create the Secret with the key in spec.tokenSecretRef.";
-    SecretNotConsented:
+    SecretUseNotAllowed:
         "The Secret that the Account names lacks the label that allows this use. Without that label, users who may create Accounts could have any Secret sent anywhere.",
         "If the Secret is meant for this use, have a user who may write it run the command in the message, which adds the label cloudserver.dev/use: token (or client-certificate). The operator then continues automatically. Otherwise name another Secret.";
-    SecretBoundElsewhere:
+    SecretEndpointMismatch:
         "The annotation cloudserver.dev/endpoint of the Secret does not allow the Account's endpoint or proxy, or cannot be read.",
         "Fix spec.endpoint or spec.proxy of the Account, or have a user who may write the Secret fix its annotation cloudserver.dev/endpoint. The operator then continues automatically.";
     TokenInvalid:
@@ -245,7 +249,7 @@ reasons! {
     CaBundleInvalid:
         "The Account's CA bundle cannot be used. The operator sends nothing, and does not use the system's authorities instead.",
         "Put PEM certificates of authorities there, at least one of them still valid. The operator reads them again when they change.";
-    ConfigMapUnread:
+    ConfigMapReadFailed:
         "The operator could not read a ConfigMap.",
         "Allow the operator's ServiceAccount to get ConfigMaps in this namespace. The operator retries.";
     ClientCertificateNotFound:
@@ -263,13 +267,13 @@ reasons! {
     LoginSecretNotFound:
         "The Secret with the login password, or its key, does not exist.",
         "Create the Secret with the key in spec.login.passwordSecretRef.";
-    SecretUnread:
+    SecretReadFailed:
         "The operator could not read a Secret.",
         "Allow the operator's ServiceAccount to get Secrets in this namespace. The operator retries.";
     WriteRefused:
         "The apiserver rejects a write of the operator to this object.",
         "Read the message, and fix the admission policy or the missing permission. The operator retries.";
-    SecretNotOurs:
+    SecretNameConflict:
         "A Secret with the name that the operator needs exists and does not belong to this Instance. The operator neither uses nor changes it.",
         "Name another Secret in the spec, or use this one in spec.login.passwordSecretRef. If it was created for this Instance and restored from a backup without its labels, run the command in the message, which hands it over and keeps its password. Do not delete it until you know that no server uses its password.";
     SecretNotWritable:
@@ -278,13 +282,13 @@ reasons! {
     LoginPasswordInvalid:
         "The login password does not meet the service's rules.",
         "8 to 30 characters with at least one of A-Z, one of a-z, one digit, and exactly one of ( ) ~ ! @ # $ * - + = { } [ ] : ; , . ? / If the service takes several of them, set spec.passwordSpecialCharacters of the Account to AtLeastOne.";
-    BindingInvalid:
+    RecordInvalid:
         "The annotation cloudserver.dev/binding was edited, or the server was renamed: the record cannot be read, or names a server without this Instance's name. The operator buys and releases nothing while this lasts.",
         "Restore the annotation from a backup, or remove it: the operator then rebuilds the record from status.id and the server's name. If you remove it while the Instance is being deleted, a server without the Instance's name stays.";
     Undecodable:
         "This version of the operator cannot read the object, because a newer version wrote it. The operator does nothing with it.",
         "Install the version that wrote it, or fix the field in the message.";
-    ReinstallPending:
+    ReinstallNeedsApproval:
         "The spec requests a reinstall, which erases the disk, and spec.reinstallPolicy is OnRequest: the operator waits for a user to acknowledge it. Until then it maintains power state and password as the spec requires.",
         "To reinstall and erase the disk, set a new spec.reinstall.token, and spec.reinstall.image to the image of the spec. To keep the disk, revert image, login and token.";
     ReinstallForbidden:
@@ -296,7 +300,7 @@ reasons! {
     ObservedOnly:
         "spec.managementPolicy is Observe, and the server differs from the spec, or a second server exists. The operator changes nothing.",
         "Change the spec to match the server, change the server at the service, or set spec.managementPolicy to Manage.";
-    NotBought:
+    NoServer:
         "spec.managementPolicy is Observe, and this Instance has no server. The operator buys none.",
         "To buy a server, set spec.managementPolicy to Manage. Otherwise delete the Instance.";
     Paused:
@@ -305,7 +309,7 @@ reasons! {
     RecreateLimitReached:
         "The server was released outside the operator, and spec.recreateLimit allows no further replacement.",
         "Find out who released it. Then raise spec.recreateLimit, or delete the Instance and apply it again.";
-    ListingSuspect:
+    InventoryUnreliable:
         "Many known servers disappeared from the service's listing at once. The operator buys and releases nothing until that is explained.",
         "Check that the token belongs to the right account. The condition clears when the servers are listed again, or when the service confirms for each that it is gone.";
     ExpiresSoon:
@@ -314,8 +318,8 @@ reasons! {
     Expired:
         "The prepaid time of the server has passed. The service may keep the server for a few days and then destroys it.",
         "If the server still exists, renew it at the service. To buy another one when it is destroyed, set spec.onExternalDeletion to Recreate.";
-    NotRefused:
-        "The operator's ServiceAccount has more rights than it should: the apiserver accepted a dry run that it should reject. The condition UnsafeRights of the Account names the right. An attacker with the operator's token could use it too. Everything works, except that the operator creates no Secrets for Instances.",
+    DryRunAccepted:
+        "The operator's ServiceAccount has more rights than it should: the apiserver accepted a dry run that it should reject. The condition ExcessivePermissions of the Account names the right. An attacker with the operator's token could use it too. Everything works, except that the operator creates no Secrets for Instances.",
         "Have a cluster administrator apply deploy/shared, whose policy (Kubernetes 1.30 or newer) forbids it, or remove the roles that allow it. The condition clears within a minute.";
 }
 

@@ -190,7 +190,7 @@ mod tests {
         ] {
             assert!(quotes_the_service(reason), "{reason}");
         }
-        for reason in ["Available", "Creating", "ReinstallPending"] {
+        for reason in ["Available", "Creating", "ReinstallNeedsApproval"] {
             assert!(!quotes_the_service(reason), "{reason}");
         }
     }

@@ -343,7 +343,7 @@ fn is_withdrawn(account: &AccountFact) -> bool {
     };
     matches!(
         problem.reason,
-        Reason::SecretNotConsented | Reason::SecretBoundElsewhere
+        Reason::SecretUseNotAllowed | Reason::SecretEndpointMismatch
     )
 }
 

@@ -97,14 +97,14 @@ async fn publish(context: &Context, key: &ObjectKey, memory: &Arc<Mutex<Memory>>
         server = id.as_ref().map(ServerId::as_str),
         "left behind"
     );
-    context.metrics.left_behind();
+    context.metrics.orphaned();
     let api: Api<Account> = Api::namespaced(context.client.clone(), namespace);
     // Without its Account there is no object for an Event.
     if let Ok(found) = call("read the Account", api.get(&account)).await {
         let about = found.object_ref(&());
         context
             .events
-            .publish(&about, &EventNote::warning("ServerLeftBehind", note))
+            .publish(&about, &EventNote::warning("ServerOrphaned", note))
             .await;
     }
 }

@@ -114,7 +114,7 @@ fn waits_for_a_listing(observed: &Observation, plan: &Plan) -> bool {
         && !is_hopeless
         && matches!(
             plan.reason(),
-            Some(Reason::LookingForServer | Reason::Importing)
+            Some(Reason::CheckingForExistingServer | Reason::Importing)
         )
         && plan.wants.pass_after.is_some()
 }

@@ -504,7 +504,7 @@ async fn look_at(
                 "the record names server {id}, which is called {name} at the service: that is not a name this Instance gives, \
                  so the server is not released; rename it {remedy}, or mend or remove the annotation {BINDING}"
             );
-            Err(Outcome::stalled(Reason::BindingInvalid, why))
+            Err(Outcome::stalled(Reason::RecordInvalid, why))
         }
         _ => Ok(()),
     }

@@ -40,8 +40,8 @@ struct WriteLabels {
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct RightLabel {
-    what: &'static str,
+struct PermissionLabel {
+    permission: &'static str,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -71,7 +71,7 @@ struct Process {
     kube_writes: Family<WriteLabels, Counter>,
     active: Family<ShardLabel, Gauge>,
     has_acted: Arc<AtomicBool>,
-    unsafe_rights: Family<RightLabel, Gauge>,
+    excessive_permissions: Family<PermissionLabel, Gauge>,
     log_dropped: Counter,
 }
 
@@ -129,15 +129,15 @@ impl Process {
                 Family::default(),
             ),
             active: all.own(
-                "active",
+                "shard_active",
                 &["shard"],
                 "1 in the process that is active on the shard (0-of-1 without shards), 0 in the others",
                 Family::default(),
             ),
             has_acted: Arc::default(),
-            unsafe_rights: all.own(
-                "unsafe_rights",
-                &["what"],
+            excessive_permissions: all.own(
+                "excessive_permissions",
+                &["permission"],
                 "1 if the apiserver accepts a request of the operator that it should reject",
                 Family::default(),
             ),
@@ -215,9 +215,9 @@ impl Metrics {
         self.changes.surplus_released.inc();
     }
 
-    /// An Instance was deleted and its server was kept.
-    pub fn left_behind(&self) {
-        self.changes.left_behind.inc();
+    /// An Instance disappeared before its server was confirmed gone.
+    pub fn orphaned(&self) {
+        self.changes.orphaned.inc();
     }
 
     /// The memory available for answers of services.
@@ -245,11 +245,11 @@ impl Metrics {
         gauge.set(active.into());
     }
 
-    /// Whether the operator has a right that it must not have.
-    pub fn unsafe_right(&self, what: &'static str, is_allowed: bool) {
+    /// Whether the operator has a permission that it must not have.
+    pub fn excessive_permission(&self, permission: &'static str, is_allowed: bool) {
         self.process
-            .unsafe_rights
-            .get_or_create(&RightLabel { what })
+            .excessive_permissions
+            .get_or_create(&PermissionLabel { permission })
             .set(is_allowed.into());
     }
 
@@ -295,7 +295,7 @@ impl Drop for Acts {
     fn drop(&mut self) {
         self.0.active(self.1, false);
         // Only the active process tests the operator's rights.
-        self.0.process.unsafe_rights.clear();
+        self.0.process.excessive_permissions.clear();
     }
 }
 

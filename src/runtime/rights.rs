@@ -4,7 +4,7 @@
 
 use super::kubernetes::call;
 use super::{KubeError, Metrics, times};
-use crate::api::conditions::{Reason, UNSAFE_RIGHTS, Warning};
+use crate::api::conditions::{EXCESSIVE_PERMISSIONS, Reason, Warning};
 use crate::api::names::{GROUP, MANAGED_BY, MANAGER, SECRET_ROLE};
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::PostParams;
@@ -112,8 +112,8 @@ impl Rights {
     /// The condition for the excessive permissions.
     pub fn warning(&self) -> Option<Warning> {
         self.unsafe_words().map(|message| Warning {
-            type_: UNSAFE_RIGHTS,
-            reason: Reason::NotRefused,
+            type_: EXCESSIVE_PERMISSIONS,
+            reason: Reason::DryRunAccepted,
             message,
         })
     }
@@ -179,7 +179,7 @@ impl Trial {
         }
         loop {
             let pause = match self.rights.unsafe_words() {
-                Some(_) => times::UNSAFE_RIGHTS_RECHECK,
+                Some(_) => times::EXCESSIVE_PERMISSIONS_RECHECK,
                 None => times::RIGHTS_RECHECK,
             };
             tokio::select! {
@@ -205,7 +205,7 @@ impl Trial {
         let found = self.rights.found();
         for what in Unsafe::ALL {
             self.metrics
-                .unsafe_right(what.label(), found.contains_key(&what));
+                .excessive_permission(what.label(), found.contains_key(&what));
         }
         if !is_change {
             return;

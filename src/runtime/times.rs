@@ -69,7 +69,7 @@ pub(super) const EVENT_REPEATED_AFTER: Duration = Duration::from_secs(300);
 pub(super) const RIGHTS_RECHECK: Duration = Duration::from_secs(60);
 
 /// The same while a permission is excessive: a user who fixes it waits for the result.
-pub(super) const UNSAFE_RIGHTS_RECHECK: Duration = Duration::from_secs(15);
+pub(super) const EXCESSIVE_PERMISSIONS_RECHECK: Duration = Duration::from_secs(15);
 
 /// How long a permission must stay excessive before it is reported. The apiserver enforces a policy a second or two after the
 /// policy was applied, and an installation applies the policies and starts the operator together.

@@ -129,9 +129,9 @@ pub enum Refusal {
 impl Refusal {
     pub fn reason(&self) -> Reason {
         match self {
-            Self::Unlabelled { .. } => Reason::SecretNotConsented,
+            Self::Unlabelled { .. } => Reason::SecretUseNotAllowed,
             Self::BoundElsewhere { .. } | Self::Unreadable { .. } | Self::BoundNowhere { .. } => {
-                Reason::SecretBoundElsewhere
+                Reason::SecretEndpointMismatch
             }
         }
     }
@@ -387,6 +387,6 @@ mod tests {
         let mut secret = bound(HERE);
         secret["type"] = json!("Opaque");
         let refused = asked(secret, Use::Token, HERE).unwrap_err();
-        assert_eq!(refused.reason(), Reason::SecretNotConsented);
+        assert_eq!(refused.reason(), Reason::SecretUseNotAllowed);
     }
 }

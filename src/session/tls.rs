@@ -171,7 +171,7 @@ async fn read_config_map(
         }
         Err(error) => {
             return Err(Problem {
-                reason: Reason::ConfigMapUnread,
+                reason: Reason::ConfigMapReadFailed,
                 message: format!("ConfigMap {name} could not be read: {error}"),
             });
         }
@@ -196,7 +196,7 @@ fn no_bundle(problem: &SecretProblem, namespace: &str, name: &str, key: &str) ->
             Reason::CaBundleNotFound,
             format!("{problem} in namespace {namespace}: create it with the CA bundle"),
         ),
-        SecretProblem::Unread { .. } => (Reason::SecretUnread, problem.to_string()),
+        SecretProblem::Unread { .. } => (Reason::SecretReadFailed, problem.to_string()),
         SecretProblem::NoName(_) => (
             Reason::CaBundleNotFound,
             format!("{problem}: mend spec.tls.caBundle"),
@@ -238,7 +238,7 @@ fn no_certificate(problem: &SecretProblem, namespace: &str) -> Problem {
             Reason::ClientCertificateInvalid,
             format!("{problem}: put {what} there, in PEM"),
         ),
-        SecretProblem::Unread { .. } => (Reason::SecretUnread, problem.to_string()),
+        SecretProblem::Unread { .. } => (Reason::SecretReadFailed, problem.to_string()),
     };
     Problem { reason, message }
 }

@@ -146,13 +146,13 @@ async fn audit_a_power_cut_is_told_as_one() {
         assert!(entry(&ready, Verb::Stop, Cause::Spec).power_cut);
         told(
             &world,
-            "PowerCut",
+            "ForcedPowerOff",
             &[words, "as the spec asks", "generation 2"],
         )
         .await;
         told(&world, "Stopped", &["its power was cut"]).await;
         quiet(&world, "web").await;
-        assert_eq!(world.events("PowerCut").await.len(), 1);
+        assert_eq!(world.events("ForcedPowerOff").await.len(), 1);
         let calls = lines(&world, "the service took the call");
         let cuts = calls.iter().filter(|line| line["power_cut"] == true);
         assert_eq!(cuts.count(), 1, "{calls:#?}");
@@ -167,7 +167,7 @@ async fn audit_a_power_cut_is_told_as_one() {
         world.apply(&stopped("web")).await;
         let ready = done(&world, "web", &before, &[Verb::Stop]).await;
         assert!(!entry(&ready, Verb::Stop, Cause::Spec).power_cut);
-        assert_eq!(world.events("PowerCut").await.len(), 1);
+        assert_eq!(world.events("ForcedPowerOff").await.len(), 1);
         world.finish().await;
     }
 }

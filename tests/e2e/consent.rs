@@ -193,13 +193,13 @@ async fn who_may_create_accounts_gets_nothing_of_any_secret_and_is_told_what_to_
     let mut messages = Vec::new();
     for (number, (name, _)) in wrong.iter().enumerate() {
         let evil = format!("evil-{number}");
-        let message = told(&world, &evil, "Reconciling", "SecretNotConsented").await;
+        let message = told(&world, &evil, "Reconciling", "SecretUseNotAllowed").await;
         // The message does not reveal the Secret's keys.
         assert!(message.contains(&format!("Secret {name} ")), "{message}");
         assert!(!message.contains("key "), "{message}");
         messages.push(message);
         world
-            .until_reason(&format!("web-{number}"), "SecretNotConsented")
+            .until_reason(&format!("web-{number}"), "SecretUseNotAllowed")
             .await;
     }
     let line = format!(
@@ -210,7 +210,13 @@ async fn who_may_create_accounts_gets_nothing_of_any_secret_and_is_told_what_to_
     wrong.push(("bound", "token"));
     let bound = account("evil-bound", hostile.url(), "bound", "token");
     apply_as(&world, &user, &bound).await;
-    let message = told(&world, "evil-bound", "Reconciling", "SecretBoundElsewhere").await;
+    let message = told(
+        &world,
+        "evil-bound",
+        "Reconciling",
+        "SecretEndpointMismatch",
+    )
+    .await;
     assert!(message.contains("https://cloud.example/api"), "{message}");
     stays("nobody calls", WINDOW, async || match hostile.calls() {
         0 => Ok(()),
@@ -254,7 +260,7 @@ async fn a_secret_that_is_labelled_as_the_message_says_is_used_without_a_restart
             .await;
         let account = account(name, &endpoint, name, "token");
         world.kubectl_apply(&account).await.unwrap();
-        let message = told(&world, name, "Reconciling", "SecretNotConsented").await;
+        let message = told(&world, name, "Reconciling", "SecretUseNotAllowed").await;
         assert!(world.calls_since(0).is_empty(), "{}", world.ledger_text());
         messages.push((name, message));
     }
@@ -288,7 +294,7 @@ async fn consent_that_is_withdrawn_ends_the_use_of_the_token_but_for_deletions()
     busy(&world).await;
     let unlabel = ["label", "secret", "cloud-token", "cloudserver.dev/use-"];
     world.run(&unlabel, "").await;
-    let message = told(&world, "default", "Reconciling", "SecretNotConsented").await;
+    let message = told(&world, "default", "Reconciling", "SecretUseNotAllowed").await;
     let seq = quiet(&world).await;
     // Longer than the interval of listings during an operation (5 s), and than the pauses between two polls.
     stays(

@@ -33,7 +33,7 @@ async fn a_state_that_is_not_known_is_waited_for_without_a_call_and_without_drif
     console(&world, migrate);
     let waits = world
         .until("web", "shows the state", |web| {
-            reason(web) == "OperationPending"
+            reason(web) == "ForeignOperationRunning"
         })
         .await;
     for type_ in ["Stalled", "Drifted"] {
@@ -49,7 +49,7 @@ async fn a_state_that_is_not_known_is_waited_for_without_a_call_and_without_drif
         .until("web", "holds the stop back", |web| {
             let status = web.status.as_ref().unwrap();
             Some(status.observed_generation) == web.metadata.generation
-                && reason(web) == "OperationPending"
+                && reason(web) == "ForeignOperationRunning"
         })
         .await;
     world.apply(&instance("web")).await;

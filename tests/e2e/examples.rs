@@ -19,7 +19,7 @@ const WITHOUT_SERVER: [(&str, &str); 4] = [
     // The examples' Account does not allow them; `import.rs` plays them with one that does.
     ("legacy-1", "ImportDenied"),
     ("legacy-2", "ImportDenied"),
-    ("watched", "NotBought"),
+    ("watched", "NoServer"),
     ("held", "Paused"),
 ];
 

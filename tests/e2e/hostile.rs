@@ -13,7 +13,7 @@ const MEBIBYTE: u64 = 1 << 20;
 /// The limit in `deploy/`.
 const LIMIT: u64 = 128 * MEBIBYTE;
 /// The metric for the memory available to answers.
-const ROOM: &str = "cloud_server_operator_answers_room_bytes ";
+const ROOM: &str = "cloud_server_operator_response_memory_available_bytes ";
 /// Accounts: a few for each attack, some of which answer the probe correctly.
 const HOSTILE: usize = 50;
 /// Minimum number of requests for each attack that ends without a deadline; attacks that only a deadline ends get one. With

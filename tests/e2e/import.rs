@@ -345,16 +345,21 @@ async fn an_import_whose_record_was_taken_away_goes_and_says_that_its_server_sta
     let broken = format!("{BINDING}=broken");
     let annotate = ["annotate", "instance", "web", "--overwrite", &broken];
     world.run(&annotate, "").await;
-    world.until_reason("web", "BindingInvalid").await;
+    world.until_reason("web", "RecordInvalid").await;
     world.delete("web").await;
-    world.until_reason("web", "BindingInvalid").await;
+    world.until_reason("web", "RecordInvalid").await;
     let remove = format!("{BINDING}-");
     world
         .run(&["annotate", "instance", "web", &remove], "")
         .await;
     world.gone("web").await;
-    world.told("NotReleased", 1).await;
-    let note = world.events("NotReleased").await.remove(0).note.unwrap();
+    world.told("ServerNotReleased", 1).await;
+    let note = world
+        .events("ServerNotReleased")
+        .await
+        .remove(0)
+        .note
+        .unwrap();
     assert!(note.contains(&server.id), "{note}");
     assert_eq!(world.sim.live_servers().len(), 1, "{}", world.ledger_text());
     world.finish().await;

@@ -144,7 +144,7 @@ fn answers() -> Vec<Row> {
             "garbage-in-answer-to-the-listing",
             Begins::Found,
             [Answers("/instance/list", Act::Garble)],
-            (RECONCILING, "LookingForServer"),
+            (RECONCILING, "CheckingForExistingServer"),
             [Plain],
         ),
         row(

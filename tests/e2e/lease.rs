@@ -293,7 +293,7 @@ async fn a_standby_is_ready_and_silent_and_takes_nothing_for_new_that_it_saw_bef
     .await;
     let (_, text) = world.operator().metrics().await;
     assert!(
-        text.contains(r#"cloud_server_operator_active{shard="0-of-1"} 0"#),
+        text.contains(r#"cloud_server_operator_shard_active{shard="0-of-1"} 0"#),
         "{text}"
     );
     stranger.leaves().await;
@@ -301,7 +301,7 @@ async fn a_standby_is_ready_and_silent_and_takes_nothing_for_new_that_it_saw_bef
     world.only_server(&web);
     let (_, text) = world.operator().metrics().await;
     assert!(
-        text.contains(r#"cloud_server_operator_active{shard="0-of-1"} 1"#),
+        text.contains(r#"cloud_server_operator_shard_active{shard="0-of-1"} 1"#),
         "{text}"
     );
     let paths: Vec<String> = world

@@ -230,7 +230,7 @@ async fn login_a_secret_of_somebody_else_is_neither_used_nor_changed() {
         let told = world
             .until("web", "the Secret is named", |web| {
                 condition(web, "Ready").is_some_and(|ready| {
-                    ready.reason == "SecretNotOurs" && ready.message.contains(&secret_name)
+                    ready.reason == "SecretNameConflict" && ready.message.contains(&secret_name)
                 })
             })
             .await;

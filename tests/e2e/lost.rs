@@ -119,7 +119,7 @@ async fn of_two_servers_from_a_doubled_request_the_recorded_one_stays() {
         (2, 2)
     );
     eventually("an Event tells of it", async || {
-        if world.events("SurplusReleased").await.len() == 1 {
+        if world.events("SurplusServerReleased").await.len() == 1 {
             Ok(())
         } else {
             Err("none".to_owned())

@@ -183,7 +183,7 @@ async fn a_copy_whose_server_is_still_there_is_reported_before_anything_is_bough
     )
     .await;
     for name in ["web-1", "web-2"] {
-        world.until_reason(name, "BoughtElsewhere").await;
+        world.until_reason(name, "RecordedByOtherCluster").await;
     }
     // One is imported, and the other one is intended as a copy.
     let import = format!(r#"{{"spec":{{"import":{{"id":"{}"}}}}}}"#, ids[0]);

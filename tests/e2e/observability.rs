@@ -32,11 +32,11 @@ async fn a_scrape_of_a_running_operator_is_whole_and_prometheus_takes_it() {
     let lines = [
         "cloud_server_operator_instances{shard=\"0-of-1\",state=\"ready\",reason=\"Available\"} 1",
         "cloud_server_operator_accounts{shard=\"0-of-1\",state=\"ready\",reason=\"Available\"} 1",
-        "cloud_server_operator_operations_open{shard=\"0-of-1\",verb=\"create\"} 0",
+        "cloud_server_operator_operations_in_progress{shard=\"0-of-1\",verb=\"create\"} 0",
         "cloud_server_operator_servers_listed{shard=\"0-of-1\"} 1",
         "cloud_server_operator_servers_unowned{shard=\"0-of-1\"} 0",
-        "cloud_server_operator_edit_seconds_count{verb=\"stop\",outcome=\"done\"} 1",
-        "cloud_server_operator_operation_seconds_count{verb=\"stop\",outcome=\"succeeded\"} 1",
+        "cloud_server_operator_change_duration_seconds_count{verb=\"stop\",outcome=\"done\"} 1",
+        "cloud_server_operator_operation_duration_seconds_count{verb=\"stop\",outcome=\"succeeded\"} 1",
         "cloud_server_operator_rate_limiter_wait_seconds_count{priority=\"urgent\"}",
         "controller_runtime_reconcile_errors_total{controller=\"instance\"} 0",
     ];
@@ -60,7 +60,8 @@ async fn a_scrape_of_a_running_operator_is_whole_and_prometheus_takes_it() {
     let said = promtool::run(&["check", "metrics"], &promtool::older_form(&text));
     assert_eq!(said, "", "{text}");
     world.delete("web").await;
-    let gone = "cloud_server_operator_edit_seconds_count{verb=\"release\",outcome=\"gone\"} 1";
+    let gone =
+        "cloud_server_operator_change_duration_seconds_count{verb=\"release\",outcome=\"gone\"} 1";
     let operator = world.operator();
     eventually("the deletion is measured", async || {
         let (_, text) = operator.metrics().await;

@@ -178,7 +178,7 @@ async fn a_record_that_somebody_edited_stops_everything_until_it_is_taken_away()
         .kubectl(&["annotate", "--overwrite", "instance", "web", &edit], "")
         .await;
     assert!(done, "{text}");
-    let stalled = world.until_reason("web", "BindingInvalid").await;
+    let stalled = world.until_reason("web", "RecordInvalid").await;
     assert_eq!(condition(&stalled, "Stalled").unwrap().status, "True");
     assert_eq!(
         (

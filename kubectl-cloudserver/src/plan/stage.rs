@@ -203,7 +203,7 @@ impl Stage {
     fn remedy(&self, account: &ObjectKey, unknown: &Unknown) -> Option<String> {
         let is_of_service = unknown
             .reason
-            .is_some_and(|reason| reason != Reason::SecretUnread);
+            .is_some_and(|reason| reason != Reason::SecretReadFailed);
         let Standing::Usable(session) = self.context.sessions.standing(account) else {
             return None;
         };

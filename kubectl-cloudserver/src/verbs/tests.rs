@@ -309,7 +309,10 @@ fn a_failure_ends_the_wait_and_progress_does_not() {
         Aim::Restarted(token()),
         Aim::Reinstalled(token()),
     ] {
-        assert!(is_failed(of(&aim, stalled("ReinstallPending"))), "{aim:?}");
+        assert!(
+            is_failed(of(&aim, stalled("ReinstallNeedsApproval"))),
+            "{aim:?}"
+        );
         assert!(is_failed(of(&aim, going_on("OperationFailed"))), "{aim:?}");
         assert!(
             is_failed(of(&aim, going_on("Paused"))),

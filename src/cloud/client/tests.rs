@@ -448,7 +448,7 @@ async fn every_call_is_told_to_the_observer() {
         .unwrap_err();
     let expected = [
         (Operation::Create, Ok(())),
-        (Operation::Detail, Err("garbled")),
+        (Operation::Detail, Err("undecodable")),
     ];
     assert_eq!(*seen.lock().unwrap(), expected);
 }

@@ -136,7 +136,7 @@ impl Attempt<'_> {
             "server {id} ({name}) is not on record any more and does not bear the name of this Instance, so it was not \
              released: if it is yours, it goes on being billed"
         );
-        Some(EventNote::warning("NotReleased", note))
+        Some(EventNote::warning("ServerNotReleased", note))
     }
 
     /// Removes the finalizer and keeps the server, if the spec that requests this is still current. Sets no tombstone, so that a

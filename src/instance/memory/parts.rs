@@ -36,7 +36,7 @@ pub struct Origin {
     pub purchase: Option<Box<RecordText>>,
     /// Since when the object is being deleted.
     pub releasing_since: Option<Box<Instant>>,
-    /// When this process first read a status with the reason `BoughtElsewhere`.
+    /// When this process first read a status with the reason `RecordedByOtherCluster`.
     pub elsewhere_since: Option<Box<Instant>>,
 }
 
@@ -170,7 +170,7 @@ impl Origin {
     /// Notes when a status reports that another cluster bought the server. The condition's transition time is no evidence,
     /// because it may be older than its reason.
     pub fn read_status(&mut self, status: &InstanceStatus, now: Instant) {
-        let reason = Reason::BoughtElsewhere.as_str();
+        let reason = Reason::RecordedByOtherCluster.as_str();
         if status.conditions.iter().any(|it| it.reason == reason) {
             self.elsewhere_since.get_or_insert_with(|| Box::new(now));
         }

@@ -125,11 +125,11 @@ fn of_generated(
             return LoginFact::Unowned(named_version(reference, &content.version()));
         }
         Ownership::Former => {
-            let readiness = Readiness::reconciling(Reason::SecretNotOurs, message);
+            let readiness = Readiness::reconciling(Reason::SecretNameConflict, message);
             return LoginFact::Problem(readiness);
         }
         Ownership::Free | Ownership::Foreign => {
-            return LoginFact::Problem(Readiness::stalled(Reason::SecretNotOurs, message));
+            return LoginFact::Problem(Readiness::stalled(Reason::SecretNameConflict, message));
         }
     }
     let version = content.version();

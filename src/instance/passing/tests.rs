@@ -40,7 +40,7 @@ fn an_unknown_state_and_a_late_address_are_waited_for_and_nothing_else_is() {
 #[test]
 fn a_new_process_goes_on_waiting_and_does_not_begin_a_wait_that_has_ended() {
     let ready = Readiness::ready(Reason::Available, "");
-    let waits = Readiness::reconciling(Reason::OperationPending, "");
+    let waits = Readiness::reconciling(Reason::ForeignOperationRunning, "");
     let drifted = Readiness::drifted(Reason::PowerStateDiffers, "");
     let (late, migrating) = (detail("STARTED", ""), detail("MIGRATING", "203.0.113.7"));
     assert!(!starts(&status(late.clone(), &ready), &late));

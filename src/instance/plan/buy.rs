@@ -315,7 +315,7 @@ fn bought_elsewhere(observed: &Observation) -> Option<Plan> {
         record.cluster,
         names::BINDING
     );
-    let readiness = Readiness::reconciling(Reason::BoughtElsewhere, message);
+    let readiness = Readiness::reconciling(Reason::RecordedByOtherCluster, message);
     Some(Plan::rest(readiness, left.unwrap_or(times::PASS_RECHECK)))
 }
 
@@ -325,7 +325,7 @@ fn of_another_account(account: &str, wanted: &str) -> Plan {
         "an attempt was made with Account {account}, the spec names {wanted}: set spec.accountRef back; for a server of {wanted}, \
          add an Instance with another name"
     );
-    let readiness = Readiness::drifted(Reason::PurchaseDiffers, message);
+    let readiness = Readiness::drifted(Reason::SpecChangedAfterPurchase, message);
     Plan::rest(readiness, times::IDLE_REQUEUE)
 }
 
@@ -499,7 +499,7 @@ fn looking(observed: &Observation, since: Instant, passes: u8) -> Plan {
             )
         }
     };
-    let why = Why::progress(Reason::LookingForServer, message);
+    let why = Why::progress(Reason::CheckingForExistingServer, message);
     let rest = since.saturating_duration_since(observed.now);
     if rest.is_zero() {
         return Plan::rest(why, times::PASS_RECHECK).wanting(since, passes);

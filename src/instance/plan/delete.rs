@@ -99,7 +99,10 @@ fn find_out(observed: &Observation, session: &SessionFacts) -> Plan {
         Some(Absence::Proven) => unconfirmed(),
         Some(Absence::NotYet(_) | Absence::Present(_)) | None => {
             let (reason, why) = match bought_nothing {
-                true => (Reason::LookingForServer, "the service refused the create"),
+                true => (
+                    Reason::CheckingForExistingServer,
+                    "the service refused the create",
+                ),
                 false => (
                     Reason::CreateUnconfirmed,
                     "a create may have bought a server",

@@ -94,7 +94,7 @@ pub(super) fn held(
     match reinstall {
         Reinstall::No | Reinstall::Due => None,
         Reinstall::Unacknowledged => Some(Readiness::stalled(
-            Reason::ReinstallPending,
+            Reason::ReinstallNeedsApproval,
             format!(
                 "{what}: that takes a reinstall, which ERASES THE DISK, and waits, since spec.reinstallPolicy is OnRequest; to \
                  start it, set a new spec.reinstall.token and spec.reinstall.image to {image}; {keep}"
@@ -104,7 +104,7 @@ pub(super) fn held(
             let named = observed.facts.spec.reinstall.as_ref();
             let named = named.and_then(|named| named.image.as_deref());
             Some(Readiness::stalled(
-                Reason::ReinstallPending,
+                Reason::ReinstallNeedsApproval,
                 format!(
                     "spec.reinstall.token is new and acknowledges image {}, the spec wants {image}: nothing is started; to \
                      reinstall, which ERASES THE DISK, set spec.reinstall.image to {image}; {keep}",

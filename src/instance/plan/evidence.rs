@@ -30,7 +30,7 @@ pub(super) fn breaker_open(observed: &Observation) -> Option<Plan> {
         .filter(|listing| listing.breaker_open())?;
     let message = "many known servers vanished from the service's listing at once; nothing is bought or released until they \
                    show again or are confirmed gone: check that the token belongs to the right account";
-    let readiness = Readiness::reconciling(Reason::ListingSuspect, message);
+    let readiness = Readiness::reconciling(Reason::InventoryUnreliable, message);
     Some(Plan::rest(readiness, times::PASS_RECHECK).in_flight())
 }
 

@@ -21,7 +21,7 @@ pub(super) fn judge(
             "the service is busy with the server ({})",
             pending(detail).unwrap_or_default()
         );
-        return Readiness::reconciling(Reason::OperationPending, message);
+        return Readiness::reconciling(Reason::ForeignOperationRunning, message);
     }
     let name = observed.facts.server_name();
     let renamed = text(detail, "instanceName").filter(|found| *found != name);
@@ -105,7 +105,7 @@ fn passes(state: &str) -> Readiness {
         "the server is {state}, a state that the operator does not know: it waits up to {minutes} minutes for another one and changes \
          nothing meanwhile"
     );
-    Readiness::reconciling(Reason::OperationPending, message)
+    Readiness::reconciling(Reason::ForeignOperationRunning, message)
 }
 
 fn power_differs(wanted: PowerState, found: Option<&str>) -> Readiness {
@@ -170,7 +170,10 @@ pub(super) fn bought_otherwise(observed: &Observation) -> Option<Readiness> {
         "the server was bought with {what} {was}, the spec has {wanted}: set the spec back; for another server, add an \
          Instance with another name"
     );
-    Some(Readiness::drifted(Reason::PurchaseDiffers, message))
+    Some(Readiness::drifted(
+        Reason::SpecChangedAfterPurchase,
+        message,
+    ))
 }
 
 /// The server matches the spec. The message mentions a pause that is over, because a user who pauses again with a patch may have

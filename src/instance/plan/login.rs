@@ -24,7 +24,7 @@ pub(super) fn login(observed: &Observation) -> Result<Credentials, Box<Plan>> {
 
 /// The login Secret could not be read.
 pub(super) fn unread(why: &str) -> Plan {
-    let readiness = Readiness::reconciling(Reason::SecretUnread, why);
+    let readiness = Readiness::reconciling(Reason::SecretReadFailed, why);
     Plan::rest(readiness, times::SECRET_UNREAD_RETRY)
 }
 

@@ -121,7 +121,7 @@ fn decide(observed: &Observation) -> Plan {
         // The operator does nothing to the server until that is known.
         Situation::RivalUnknown => Plan::wait(times::PASS_RECHECK),
         Situation::Invalid(why) => {
-            let readiness = Readiness::stalled(Reason::BindingInvalid, why);
+            let readiness = Readiness::stalled(Reason::RecordInvalid, why);
             Plan::rest(readiness, times::IDLE_REQUEUE)
         }
         Situation::Deleting(session) => delete::plan(observed, session),
@@ -218,7 +218,7 @@ pub(super) fn in_line(observed: &Observation, planned: &Plan, no_room: NoRoom) -
              waits in line, and goes on by itself",
             observed.account_key.name
         );
-        let why = Why::progress(Reason::RequestLimitReached, message);
+        let why = Why::progress(Reason::ClientRateLimited, message);
         Plan::rest(why, again).with_id(observed.facts.status_id())
     };
     Plan {

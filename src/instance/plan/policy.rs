@@ -66,7 +66,7 @@ pub(super) fn surplus(other: &ServerId) -> Readiness {
 fn not_bought() -> Readiness {
     let message = "this Instance has no server, and none is bought, since spec.managementPolicy is Observe: set it to Manage to \
                    have one bought";
-    Readiness::stalled(Reason::NotBought, message)
+    Readiness::stalled(Reason::NoServer, message)
 }
 
 /// Why nothing would be changed now, in the words of status.

@@ -148,7 +148,7 @@ fn without_server(observed: &Observation, plan: &Plan) -> Preview {
 fn waits(observed: &Observation, readiness: &Readiness) -> Preview {
     match readiness.reason {
         // The wait ends without human action, and its result is known.
-        Reason::CreateRateReached | Reason::CreateFailed | Reason::BoughtElsewhere => {
+        Reason::CreateRateReached | Reason::CreateFailed | Reason::RecordedByOtherCluster => {
             let mut preview =
                 Preview::of(PlannedChange::Operation(Verb::Create), purchase(observed));
             preview.notes.push(readiness.message.clone());
@@ -156,15 +156,15 @@ fn waits(observed: &Observation, readiness: &Readiness) -> Preview {
         }
         Reason::Creating
         | Reason::CreateUnconfirmed
-        | Reason::LookingForServer
+        | Reason::CheckingForExistingServer
         | Reason::Importing
-        | Reason::ReferenceUnread
-        | Reason::SecretUnread
-        | Reason::ServerUnobserved
+        | Reason::ReferenceLookupFailed
+        | Reason::SecretReadFailed
+        | Reason::ServerReadFailed
         | Reason::ServiceUnreachable
         | Reason::ServiceBusy
         | Reason::RateLimited
-        | Reason::ListingSuspect => Preview::unknown(Unknown {
+        | Reason::InventoryUnreliable => Preview::unknown(Unknown {
             why: readiness.message.clone(),
             reason: Some(readiness.reason),
         }),
@@ -291,7 +291,7 @@ fn stands_in_the_way(
     if references::installation_is_open(observed) {
         preview.unknown = Some(Unknown {
             why: "what spec.image or spec.login.sshKey means could not be looked up".to_owned(),
-            reason: Some(Reason::ReferenceUnread),
+            reason: Some(Reason::ReferenceLookupFailed),
         });
         return;
     }
@@ -322,9 +322,9 @@ fn holds_up(reason: Reason) -> bool {
         reason,
         Reason::LoginSecretNotFound
             | Reason::LoginPasswordInvalid
-            | Reason::SecretNotOurs
+            | Reason::SecretNameConflict
             | Reason::SecretNotWritable
-            | Reason::ListingSuspect
+            | Reason::InventoryUnreliable
             | Reason::OperationRefused
     )
 }
@@ -375,8 +375,8 @@ fn unseen(observed: &Observation, id: &str) -> Unknown {
             Reason::AccountNotFound,
         ),
         (AccountFact::Unusable(problem), _) => (format!(": {}", problem.message), problem.reason),
-        (_, Fact::Unknown(why)) => (format!(": {why}"), Reason::ServerUnobserved),
-        _ => (String::new(), Reason::ServerUnobserved),
+        (_, Fact::Unknown(why)) => (format!(": {why}"), Reason::ServerReadFailed),
+        _ => (String::new(), Reason::ServerReadFailed),
     };
     Unknown {
         why: format!("server {id} could not be looked at{why}"),

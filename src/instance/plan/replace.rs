@@ -206,7 +206,7 @@ pub(super) fn gone(observed: &Observation, session: &SessionFacts, id: &ServerId
              it belongs to the same account and may see the region: give the Account a token of the account that bought the \
              server, without a limit to other regions"
         );
-        Readiness::reconciling(Reason::ServerUnobserved, message)
+        Readiness::reconciling(Reason::ServerReadFailed, message)
     };
     Plan::rest(readiness, times::IDLE_REQUEUE).with_id(Some(id.clone()))
 }

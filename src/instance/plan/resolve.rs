@@ -102,7 +102,7 @@ fn ask(scope: Scope) -> Plan {
 fn stands_in_the_way(observed: &Observation) -> Plan {
     let readiness = observed.found.trouble().cloned().unwrap_or_else(|| {
         let message = "what the spec names is not looked up yet";
-        Readiness::reconciling(Reason::ReferenceUnread, message)
+        Readiness::reconciling(Reason::ReferenceLookupFailed, message)
     });
     let again = pace(&readiness).min(times::IDLE_REQUEUE);
     Plan::rest(readiness, again)

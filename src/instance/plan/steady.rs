@@ -425,7 +425,7 @@ fn unread(observed: &Observation, id: &ServerId) -> Plan {
         // The server was never observed, and its detail cannot be read.
         Fact::Unknown(why) if observed.facts.status.detail.is_empty() && !is_let_go => {
             let message = format!("server {id} is recorded; its detail could not be read: {why}");
-            let readiness = Readiness::reconciling(Reason::ServerUnobserved, message);
+            let readiness = Readiness::reconciling(Reason::ServerReadFailed, message);
             Plan::rest(readiness, times::UNREADABLE_RETRY).with_id(Some(id.clone()))
         }
         // Something changed, and the read failed: try again soon.

@@ -401,7 +401,7 @@ fn an_edited_record_stops_everything() {
     scene.0.facts.record = Record::Invalid("edited".into());
     assert_eq!(
         reason(&scene.plan()),
-        Some((State::Stalled, Reason::BindingInvalid))
+        Some((State::Stalled, Reason::RecordInvalid))
     );
     assert!(rests(&scene.plan()));
     let deleting = scene.deleting();

@@ -30,7 +30,7 @@ impl Why {
         Self {
             readiness: Readiness::reconciling(reason, message),
             patience: match reason {
-                Reason::RequestLimitReached => times::QUEUED_SHOWN_AFTER,
+                Reason::ClientRateLimited => times::QUEUED_SHOWN_AFTER,
                 _ => times::PROGRESS_SHOWN_AFTER,
             },
         }

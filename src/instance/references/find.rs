@@ -325,7 +325,10 @@ impl<'a> Look<'a> {
         } = &wanted;
         let unread = |why: &str| {
             let message = format!("{field} ({from}): {list} could not be read: {why}");
-            Err(Readiness::reconciling(Reason::ReferenceUnread, message))
+            Err(Readiness::reconciling(
+                Reason::ReferenceLookupFailed,
+                message,
+            ))
         };
         let chosen = match observed_at {
             Ok(chosen) => chosen,

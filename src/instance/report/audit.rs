@@ -94,7 +94,7 @@ fn unanswered(verb: Verb, id: &ServerId, why: &str) -> EventNote {
         "it is not known whether the {verb} of server {id} was carried out ({why}): it is repeated until the server shows it, which does \
          no harm"
     );
-    EventNote::warning("CallUnanswered", note)
+    EventNote::warning("CallOutcomeUnknown", note)
 }
 
 /// The Event of an auxiliary call within an attempt.
@@ -130,7 +130,7 @@ fn within_reinstall(verb: Verb, id: &ServerId, why: &str) -> String {
 
 fn power_cut(id: &ServerId, why: &str) -> EventNote {
     EventNote::warning(
-        "PowerCut",
+        "ForcedPowerOff",
         format!("the power of server {id} is cut: {why}"),
     )
 }
@@ -146,7 +146,7 @@ fn released(observed: &Observation, id: &ServerId, why: ReleaseReason) -> EventN
             ),
         ),
         ReleaseReason::Surplus => EventNote::warning(
-            "SurplusReleased",
+            "SurplusServerReleased",
             format!("released server {id}: another server is recorded for this Instance"),
         ),
         ReleaseReason::Failed => EventNote::normal(

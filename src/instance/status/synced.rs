@@ -39,7 +39,7 @@ fn judge(account: &AccountFact, name: &str, is_confirmed: bool, is_late: bool) -
             let why = format!(
                 "for {minutes} minutes neither its detail nor a listing of its zone told whether the server is there"
             );
-            (Reason::ServerUnobserved, why)
+            (Reason::ServerReadFailed, why)
         }
         AccountFact::AccountSession(_) => return is_confirmed.then_some(Synced::Yes),
         AccountFact::Unusable(_) | AccountFact::Pending => return None,
@@ -94,8 +94,8 @@ fn waits_for_somebody(reason: Reason) -> bool {
         reason,
         Reason::ServiceUnreachable
             | Reason::RateLimited
-            | Reason::SecretUnread
-            | Reason::ConfigMapUnread
+            | Reason::SecretReadFailed
+            | Reason::ConfigMapReadFailed
     )
 }
 

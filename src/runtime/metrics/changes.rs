@@ -13,26 +13,26 @@ struct End {
     outcome: &'static str,
 }
 
-/// Metrics of edits, of the operations that they cause, and of servers that were surplus or left behind.
+/// Metrics of edits, of the operations that they cause, and of servers that were surplus or orphaned.
 #[derive(Clone)]
 pub(super) struct Changes {
     edits: Family<End, Histogram>,
     operations: Family<End, Histogram>,
     pub surplus_released: Counter,
-    pub left_behind: Counter,
+    pub orphaned: Counter,
 }
 
 impl Changes {
     pub(super) fn of(all: &mut Register) -> Self {
         Self {
             edits: all.own(
-                "edit_seconds",
+                "change_duration_seconds",
                 &["verb", "outcome"],
                 "Time from an edit, an apply or a deletion to the status that reports it done or stalled, by the last operation that it needed",
                 Family::new_with_constructor(seconds_of_a_server),
             ),
             operations: all.own(
-                "operation_seconds",
+                "operation_duration_seconds",
                 &["verb", "outcome"],
                 "Time from the intent of an operation to its end, in whole seconds",
                 Family::new_with_constructor(seconds_of_a_server),
@@ -43,8 +43,8 @@ impl Changes {
                 "Surplus servers released: a duplicated or late request had bought them",
                 Counter::default(),
             ),
-            left_behind: all.own(
-                "servers_left_behind",
+            orphaned: all.own(
+                "servers_orphaned",
                 &[],
                 "Instances that disappeared before their server was confirmed gone: the finalizer was removed by hand, or etcd was restored",
                 Counter::default(),

@@ -127,13 +127,13 @@ impl FleetGauges {
                 Family::default(),
             ),
             open: all.own(
-                "operations_open",
+                "operations_in_progress",
                 &["shard", "verb"],
                 "Operations in progress at the service",
                 Family::default(),
             ),
             open_age: all.own(
-                "operations_open_oldest_seconds",
+                "operations_in_progress_oldest_age_seconds",
                 &["shard", "verb"],
                 "Age of the oldest operation in progress",
                 Family::default(),
@@ -151,7 +151,7 @@ impl FleetGauges {
                 Family::default(),
             ),
             failing: all.own(
-                "inventory_zones_failing",
+                "inventory_failed_zones",
                 &["shard"],
                 "Watched zones whose newest listing failed",
                 Family::default(),

@@ -41,7 +41,7 @@ impl Service {
                 Family::default(),
             ),
             took: all.own(
-                "cloud_call_seconds",
+                "cloud_call_duration_seconds",
                 &["operation"],
                 "Duration of calls to the service",
                 Family::new_with_constructor(call_seconds),

@@ -13,7 +13,7 @@ fn exercised() -> Metrics {
     metrics.limiter_waited("urgent", second);
     metrics.kube_write("intent", "ok");
     metrics.watch_error("Instances of all namespaces");
-    metrics.unsafe_right("foreign_secret", false);
+    metrics.excessive_permission("foreign_secret", false);
     metrics.survey(fleet);
     metrics
 }
@@ -93,15 +93,15 @@ fn only_the_process_that_acts_counts_objects() {
     let counts = "cloud_server_operator_instances{";
     let text = metrics.encode();
     assert!(!text.contains(counts));
-    assert!(text.contains("cloud_server_operator_active{shard=\"0-of-1\"} 0\n"));
+    assert!(text.contains("cloud_server_operator_shard_active{shard=\"0-of-1\"} 0\n"));
     let _acts = metrics.acts(Shard::WHOLE);
     let text = metrics.encode();
     for line in [
         "cloud_server_operator_instances{shard=\"0-of-1\",state=\"ready\",reason=\"Available\"} 3\n",
         "cloud_server_operator_instances_drifted{shard=\"0-of-1\"} 1\n",
-        "cloud_server_operator_active{shard=\"0-of-1\"} 1\n",
-        "cloud_server_operator_operations_open{shard=\"0-of-1\",verb=\"create\"} 2\n",
-        "cloud_server_operator_operations_open_oldest_seconds{shard=\"0-of-1\",verb=\"create\"} 90.0\n",
+        "cloud_server_operator_shard_active{shard=\"0-of-1\"} 1\n",
+        "cloud_server_operator_operations_in_progress{shard=\"0-of-1\",verb=\"create\"} 2\n",
+        "cloud_server_operator_operations_in_progress_oldest_age_seconds{shard=\"0-of-1\",verb=\"create\"} 90.0\n",
         "cloud_server_operator_servers_unowned{shard=\"0-of-1\"} 2\n",
         "cloud_server_operator_inventory_age_seconds{shard=\"0-of-1\"} 61.0\n",
     ] {

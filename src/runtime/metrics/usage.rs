@@ -61,7 +61,7 @@ impl Usage {
                 Gauge::default(),
             ),
             room: all.own(
-                "answers_room_bytes",
+                "response_memory_available_bytes",
                 &[],
                 "Memory available for answers of services, at most 48 MiB; calls wait if it is too little",
                 Gauge::default(),

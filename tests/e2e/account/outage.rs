@@ -103,7 +103,7 @@ async fn is_told(world: &World, away: impl AsyncFnOnce(), back: impl AsyncFnOnce
     println!("OUTAGE: back, told after {took:.1?}");
     assert!(took < BOUND, "{took:?}");
     assert_eq!(well.status.unwrap().unreachable_since, None);
-    until_event(world, "ServiceAnswers").await;
+    until_event(world, "ServiceRecovered").await;
     world
         .until("web-0", "is stopped", |i| {
             let status = i.status.as_ref().unwrap();
@@ -111,7 +111,10 @@ async fn is_told(world: &World, away: impl AsyncFnOnce(), back: impl AsyncFnOnce
             is_ready(i) && shows.is_some_and(|shows| shows == "STOPPED")
         })
         .await;
-    assert!(world.logs().contains("ServiceAnswers"), "a line of the log");
+    assert!(
+        world.logs().contains("ServiceRecovered"),
+        "a line of the log"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -224,7 +224,7 @@ async fn a_failure_ends_the_wait_with_what_was_said() {
         &world,
         &["wait", "--all"],
         2,
-        &["ReinstallPending", "/web: Available"],
+        &["ReinstallNeedsApproval", "/web: Available"],
     )
     .await;
     // An Instance that does not exist, and one that is deleted meanwhile.

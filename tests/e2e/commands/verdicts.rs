@@ -60,15 +60,15 @@ async fn each_policy_has_its_verdict() {
             (web(json!({"managementPolicy": "Observe"})), "inPlace", 2, "only the object changes"),
             (web(json!({"managementPolicy": "Observe", "image": image})), "waits", 4, "ObservedOnly"),
             (web(json!({"managementPolicy": "Observe", "powerState": "Stopped"})), "waits", 4, "ObservedOnly"),
-            (db(json!({"managementPolicy": "Observe"})), "waits", 4, "NotBought"),
+            (db(json!({"managementPolicy": "Observe"})), "waits", 4, "NoServer"),
             // A pause.
             (web(json!({"pause": {}})), "inPlace", 2, "only the object changes"),
             (web(json!({"pause": {}, "restart": {"token": "1"}})), "waits", 4, "Paused"),
             (db(json!({"pause": {}})), "waits", 4, "Paused"),
             (db(json!({"pause": {"until": "2020-01-01T00:00:00Z"}})), "newServer", 3, "create"),
             // Disks.
-            (web(json!({"reinstallPolicy": "OnRequest", "image": image})), "waits", 4, "ReinstallPending"),
-            (web(json!({"reinstallPolicy": "OnRequest", "image": image, "reinstall": wrong})), "waits", 4, "ReinstallPending"),
+            (web(json!({"reinstallPolicy": "OnRequest", "image": image})), "waits", 4, "ReinstallNeedsApproval"),
+            (web(json!({"reinstallPolicy": "OnRequest", "image": image, "reinstall": wrong})), "waits", 4, "ReinstallNeedsApproval"),
             (web(json!({"reinstallPolicy": "OnRequest", "image": image, "reinstall": acknowledged})), "erasesDisk", 3, "reinstall"),
             (web(json!({"reinstallPolicy": "Never", "image": image})), "waits", 4, "ReinstallForbidden"),
             (web(json!({"reinstallPolicy": "Never", "image": image, "reinstall": acknowledged})), "waits", 4, "ReinstallForbidden"),

@@ -36,7 +36,7 @@ async fn a_bound_secret_goes_to_its_endpoint_and_nowhere_else() {
     // The existing Account is changed to another endpoint, and new Accounts that resemble the right one are created.
     let evil = account("default", hostile.url(), "bound-token", "token");
     apply_as(&world, &user, &evil).await;
-    let message = told(&world, "default", "Reconciling", "SecretBoundElsewhere").await;
+    let message = told(&world, "default", "Reconciling", "SecretEndpointMismatch").await;
     assert!(message.contains(&endpoint), "{message}");
     for (number, url) in [
         format!("{}{}", hostile.url(), endpoint.trim_start_matches("http:/")),
@@ -55,7 +55,7 @@ async fn a_bound_secret_goes_to_its_endpoint_and_nowhere_else() {
             let account = api.get(&name).await.map_err(|error| error.to_string())?;
             let conditions = account.status.unwrap_or_default().conditions;
             let refused = [
-                "SecretBoundElsewhere",
+                "SecretEndpointMismatch",
                 "EndpointNotAllowed",
                 "EndpointInvalid",
             ];
@@ -118,7 +118,7 @@ async fn a_bound_secret_goes_through_no_proxy_that_its_annotation_does_not_name(
     for account in [&plain, &read_on] {
         apply_as(&world, &user, account).await;
         let name = account["metadata"]["name"].as_str().unwrap();
-        let message = told(&world, name, "Reconciling", "SecretBoundElsewhere").await;
+        let message = told(&world, name, "Reconciling", "SecretEndpointMismatch").await;
         assert!(message.contains("spec.proxy.url is not there"), "{message}");
         messages.push(message);
     }

@@ -253,7 +253,7 @@ async fn flux_waits_for_servers_and_fails_at_once_where_somebody_is_needed() {
         message.contains("Instance") && message.contains("web-1"),
         "{message}"
     );
-    assert_eq!(reason(&world.get("web-1").await), "ReinstallPending");
+    assert_eq!(reason(&world.get("web-1").await), "ReinstallNeedsApproval");
     assert_eq!(counts(&world, Verb::Reinstall, None), (0, 0));
 
     // The commit that confirms it.
@@ -283,7 +283,7 @@ async fn flux_takes_back_what_others_edit_and_prunes_what_left_the_repository() 
 
     let ours = world.get("web-1").await.spec.image.clone();
     takes_image_by_hand(&world, &ubuntu()).await;
-    world.until_reason("web-1", "ReinstallPending").await;
+    world.until_reason("web-1", "ReinstallNeedsApproval").await;
     flux.again().await;
     let back = world.until("web-1", "is as the repository says", |now| {
         is_ready(now) && now.spec.image == ours

@@ -8,24 +8,31 @@ const POLICY: &str = "validatingadmissionpolicybinding/cloud-server-operator-sec
 const WHAT: [&str; 3] = ["service_account_token", "foreign_secret", "system_secret"];
 
 /// The condition of the Account that reports excessive permissions.
-async fn unsafe_rights(world: &World) -> Option<Condition> {
+async fn excessive_permissions(world: &World) -> Option<Condition> {
     let account = world.accounts().get("default").await.unwrap();
     let conditions = account.status.unwrap_or_default().conditions;
-    conditions.into_iter().find(|c| c.type_ == "UnsafeRights")
+    conditions
+        .into_iter()
+        .find(|c| c.type_ == "ExcessivePermissions")
 }
 
 /// Waits until the metrics report each permission as excessive, or as not.
 async fn until_metric(world: &mut World, is_unsafe: bool) {
     let url = world.operator().url("metrics").await;
-    eventually(&format!("unsafe rights: {is_unsafe}"), async || {
+    eventually(&format!("excessive permissions: {is_unsafe}"), async || {
         let (_, _, text) = get(&url).await?;
         let value = u8::from(is_unsafe);
-        let line =
-            |what| format!("cloud_server_operator_unsafe_rights{{what=\"{what}\"}} {value}\n");
+        let line = |what| {
+            format!(
+                "cloud_server_operator_excessive_permissions{{permission=\"{what}\"}} {value}\n"
+            )
+        };
         match WHAT.iter().all(|what| text.contains(&line(what))) {
             true => Ok(()),
             false => {
-                let lines = text.lines().filter(|line| line.contains("unsafe_rights"));
+                let lines = text
+                    .lines()
+                    .filter(|line| line.contains("excessive_permissions"));
                 Err(lines.collect::<Vec<_>>().join("\n"))
             }
         }
@@ -36,7 +43,7 @@ async fn until_metric(world: &mut World, is_unsafe: bool) {
 /// The Account's condition once it contains all of these words: findings are reported as they are made.
 async fn until_told(world: &World, words: &[&str]) -> Condition {
     eventually("the Account says so", async || {
-        let told = unsafe_rights(world).await;
+        let told = excessive_permissions(world).await;
         let told = told.ok_or_else(|| "it does not".to_owned())?;
         match words.iter().all(|words| told.message.contains(words)) {
             true => Ok(told),
@@ -49,7 +56,7 @@ async fn until_told(world: &World, words: &[&str]) -> Condition {
 async fn until_untold(world: &World) {
     eventually(
         "the Account says it no more",
-        async || match unsafe_rights(world).await {
+        async || match excessive_permissions(world).await {
             None => Ok(()),
             Some(told) => Err(told.message),
         },
@@ -73,7 +80,7 @@ async fn an_operator_that_may_do_what_it_must_not_says_so_until_it_may_not() {
     let setup = Setup::default().cluster(own().await);
     let mut world = setup.begin("unsafe").await;
     until_metric(&mut world, false).await;
-    assert!(unsafe_rights(&world).await.is_none());
+    assert!(excessive_permissions(&world).await.is_none());
     assert!(
         !world.logs().contains("ServiceAccount may"),
         "{}",
@@ -91,7 +98,7 @@ async fn an_operator_that_may_do_what_it_must_not_says_so_until_it_may_not() {
     let told = until_told(&world, &words).await;
     assert_eq!(
         (told.status.as_str(), told.reason.as_str()),
-        ("True", "NotRefused")
+        ("True", "DryRunAccepted")
     );
     let account = world.accounts().get("default").await.unwrap();
     let conditions = account.status.unwrap().conditions;

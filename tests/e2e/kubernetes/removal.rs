@@ -102,7 +102,7 @@ async fn a_namesake_that_came_between_two_looks_gets_a_server_of_its_own() {
     }
     assert_eq!(create_calls(&world.sim), 5, "{}", world.ledger_text());
     // Servers whose Instances lost their finalizer by force still exist, and that is reported.
-    world.told("ServerLeftBehind", 1).await;
+    world.told("ServerOrphaned", 1).await;
     assert_eq!(world.sim.live_servers().len(), 4);
     world.finish().await;
 }
@@ -140,9 +140,9 @@ async fn servers_of_instances_that_were_taken_away_by_force_are_told_and_left() 
         force(&world, name).await;
         world.gone(name).await;
     }
-    world.told("ServerLeftBehind", 3).await;
+    world.told("ServerOrphaned", 3).await;
     let (_, metrics) = world.operator().metrics().await;
-    let line = "servers_left_behind_total 3";
+    let line = "servers_orphaned_total 3";
     assert!(metrics.contains(line), "{line:?} is not in {metrics}");
     world.sim.faults().clear();
     stays(

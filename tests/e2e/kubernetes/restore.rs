@@ -166,7 +166,7 @@ async fn found_again(world: &World, servers: &BTreeMap<String, String>, was_runn
         world.ledger_text()
     );
     if was_running {
-        world.told("ServerLeftBehind", 2).await;
+        world.told("ServerOrphaned", 2).await;
     }
 }
 

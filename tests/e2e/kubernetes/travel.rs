@@ -119,7 +119,7 @@ async fn an_old_listing_after_a_newer_one_does_and_overwrites_nothing() {
     stays(
         "nobody is told of an old sight",
         Duration::from_secs(8),
-        async || match world.events("ServerLeftBehind").await.len() {
+        async || match world.events("ServerOrphaned").await.len() {
             0 => Ok(()),
             told => Err(format!("{told}")),
         },

@@ -171,7 +171,7 @@ async fn login_a_secret_that_shows_no_instance_is_handed_over_by_the_command_in_
     .unwrap();
     create(&world.secrets(), &secret).await;
     world.apply(&generated("web")).await;
-    let told = world.until_reason("web", "SecretNotOurs").await;
+    let told = world.until_reason("web", "SecretNameConflict").await;
     let message = condition(&told, "Ready").unwrap().message.clone();
     assert!(!message.contains("delete"), "{message}");
     let command = message.split("kubectl ").nth(1).unwrap();
@@ -205,7 +205,7 @@ async fn login_no_other_instance_gets_a_secret_that_has_lost_its_owner() {
     for manifest in [thief, generated("web")] {
         world.apply(&manifest).await;
         let name = manifest["metadata"]["name"].as_str().unwrap();
-        world.until_reason(name, "SecretNotOurs").await;
+        world.until_reason(name, "SecretNameConflict").await;
         world.delete(name).await;
         world.gone(name).await;
     }

@@ -11,7 +11,7 @@ use std::path::Path;
 /// Panels that have series only if something is wrong or not ready yet.
 const WITHOUT_SERIES: [&str; 3] = [
     "Instances by reason",
-    "Calls that were not answered with ok",
+    "Failed calls",
     "Writes to the apiserver: watches that failed",
 ];
 

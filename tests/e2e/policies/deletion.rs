@@ -136,7 +136,7 @@ async fn a_retained_server_is_told_and_its_namesake_gets_one_of_its_own() {
     assert_eq!(world.only_server(&first).id, server.id, "it lives on");
     assert_eq!(posts(&world, before.seq), ["create"]);
     assert_eq!(counts(&world, Verb::Release, None), (0, 0));
-    assert!(world.events("ServerLeftBehind").await.is_empty());
+    assert!(world.events("ServerOrphaned").await.is_empty());
     world.finish().await;
 }
 

@@ -14,7 +14,7 @@ use serde_json::json;
 async fn who_only_looks_buys_changes_and_releases_nothing() {
     let mut world = Setup::default().begin("observed").await;
     example(&world, "instance-observed").await;
-    let told = world.until_reason("watched", "NotBought").await;
+    let told = world.until_reason("watched", "NoServer").await;
     assert_eq!(condition(&told, "Stalled").unwrap().status, "True");
     quiet(&world, "watched").await;
     assert_eq!(posts(&world, 0), Vec::<String>::new());

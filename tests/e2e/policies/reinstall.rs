@@ -28,7 +28,7 @@ async fn on_request_a_disk_is_erased_once_its_image_is_acknowledged() {
     let before = mark(&world, "careful").await;
     edit(&world, "careful", json!({"image": {"id": OTHER_IMAGE}})).await;
     let erases = ["ERASES THE DISK", OTHER_IMAGE, "spec.reinstall.token"];
-    waits(&world, "careful", "ReinstallPending", &erases).await;
+    waits(&world, "careful", "ReinstallNeedsApproval", &erases).await;
     quiet(&world, "careful").await;
 
     // A token that names no image, and one that names another image, start nothing.
@@ -54,7 +54,7 @@ async fn on_request_a_disk_is_erased_once_its_image_is_acknowledged() {
     // Changes of the power state continue meanwhile.
     edit(&world, "careful", json!({"powerState": "Stopped"})).await;
     have_ended(&world, "careful", &before, &[Verb::Stop]).await;
-    waits(&world, "careful", "ReinstallPending", &["ERASES"]).await;
+    waits(&world, "careful", "ReinstallNeedsApproval", &["ERASES"]).await;
     edit(&world, "careful", json!({"powerState": "Running"})).await;
     have_ended(&world, "careful", &before, &[Verb::Stop, Verb::Start]).await;
 
@@ -69,7 +69,9 @@ async fn on_request_a_disk_is_erased_once_its_image_is_acknowledged() {
 
     // The token is used up, so the reversed change waits again.
     edit(&world, "careful", json!({"image": {"id": IMAGE}})).await;
-    world.until_reason("careful", "ReinstallPending").await;
+    world
+        .until_reason("careful", "ReinstallNeedsApproval")
+        .await;
     quiet(&world, "careful").await;
     edit(&world, "careful", json!({"image": {"id": OTHER_IMAGE}})).await;
     world.ready("careful").await;

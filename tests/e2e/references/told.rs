@@ -88,7 +88,7 @@ async fn a_list_that_cannot_be_read_is_no_absence() {
     };
     let fault = world.sim.fault(Rule::on(IMAGES, error));
     world.apply(&named_image("web", UBUNTU)).await;
-    let waiting = world.until_reason("web", "ReferenceUnread").await;
+    let waiting = world.until_reason("web", "ReferenceLookupFailed").await;
     assert!(
         condition(&waiting, "Stalled").is_none(),
         "{}",

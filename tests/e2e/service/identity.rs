@@ -75,7 +75,7 @@ async fn a_server_that_has_the_identifier_of_ours_is_left_alone() {
     .await;
     let mut strangers = vec![recycle(&world, &ready[0], DEFAULT_ACCOUNT)];
     world.delete("web-0").await;
-    world.until_reason("web-0", "BindingInvalid").await;
+    world.until_reason("web-0", "RecordInvalid").await;
     world.sim.faults().remove(blind);
     // Deleted while no operator runs: the first observation is the deletion, before any listing.
     world.kill();
@@ -117,12 +117,12 @@ async fn a_server_that_has_the_identifier_of_ours_is_left_alone() {
     )
     .await;
     for name in ["web-0", "web-1"] {
-        let held = world.until_reason(name, "BindingInvalid").await;
+        let held = world.until_reason(name, "RecordInvalid").await;
         let message = &condition(&held, "Ready").unwrap().message;
         assert!(message.contains("somebody-"), "{message}");
     }
     world.delete("web-2").await;
-    world.until_reason("web-2", "BindingInvalid").await;
+    world.until_reason("web-2", "RecordInvalid").await;
     world.delete("web-3").await;
     world.gone("web-3").await;
     // A user checked, and states that there is nothing to be released.
@@ -131,7 +131,7 @@ async fn a_server_that_has_the_identifier_of_ours_is_left_alone() {
         world.run(&["annotate", "instance", name, &edit], "").await;
         world.gone(name).await;
     }
-    world.told("NotReleased", 3).await;
+    world.told("ServerNotReleased", 3).await;
     assert_eq!(touched(), Vec::<String>::new());
     let live: Vec<_> = world
         .sim

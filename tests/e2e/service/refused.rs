@@ -51,7 +51,7 @@ async fn refused(status: u16, code: &'static str) {
     let (since, begun) = (Timestamp::now(), world.sim.world(|w| w.now()));
     stays("nothing is taken for gone", REFUSED, async || {
         for (name, now) in world.all().await {
-            if matches!(reason(&now), "ServerMissing" | "ListingSuspect") {
+            if matches!(reason(&now), "ServerMissing" | "InventoryUnreliable") {
                 return Err(format!("{name}: {}", outline(&now)));
             }
         }

@@ -54,7 +54,7 @@ async fn a_new_token_that_sees_other_regions_alone_makes_no_server_look_gone() {
         .unwrap();
     world.sim.set_token("default", "limited-canary").unwrap();
     world.secret("cloud-token", "token", "limited-canary").await;
-    let doubted = world.until_reason("here", "ServerUnobserved").await;
+    let doubted = world.until_reason("here", "ServerReadFailed").await;
     let message = condition(&doubted, "Ready").unwrap().message.clone();
     assert!(message.contains("may see the region"), "{message}");
     assert!(is_ready(&world.get("there").await));

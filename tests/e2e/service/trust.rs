@@ -155,7 +155,7 @@ async fn a_client_certificate_is_shown_if_its_secret_consents() {
     let (certificate, key) = ours.client();
     let whole = (certificate.clone(), key.clone());
     tls_secret(&world, json!({}), &whole).await;
-    let (_, message) = until_told(&world, "default", "SecretNotConsented").await;
+    let (_, message) = until_told(&world, "default", "SecretUseNotAllowed").await;
     let label = "cloudserver.dev/use=client-certificate";
     assert!(message.contains(label), "{message}");
     let consents = json!({"cloudserver.dev/use": "client-certificate"});
@@ -364,7 +364,7 @@ async fn the_example_with_an_authority_a_client_certificate_and_a_proxy_buys_and
     let other = json!({"spec": {"endpoint": elsewhere.endpoint}}).to_string();
     let patch = ["patch", "account", "default", "--type=merge", "-p", &other];
     world.run(&patch, "").await;
-    until_told(&world, "default", "SecretBoundElsewhere").await;
+    until_told(&world, "default", "SecretEndpointMismatch").await;
     assert_eq!(elsewhere.handshakes(), 0);
     world.finish().await;
 }

@@ -124,7 +124,7 @@ impl World {
         let url = self.operator().url("metrics").await;
         eventually("the operator is active", async || {
             let (_, _, text) = super::get(&url).await?;
-            if text.contains(r#"cloud_server_operator_active{shard="0-of-1"} 1"#) {
+            if text.contains(r#"cloud_server_operator_shard_active{shard="0-of-1"} 1"#) {
                 Ok(())
             } else {
                 Err("it stands by".to_owned())

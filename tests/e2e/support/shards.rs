@@ -60,7 +60,7 @@ impl Operator {
     pub async fn shards(&self) -> BTreeSet<String> {
         let (_, text) = self.metrics().await;
         let lines = text.lines().filter_map(|line| {
-            let line = line.strip_prefix("cloud_server_operator_active{shard=\"")?;
+            let line = line.strip_prefix("cloud_server_operator_shard_active{shard=\"")?;
             line.strip_suffix("\"} 1")
         });
         lines.map(ToOwned::to_owned).collect()

@@ -230,15 +230,15 @@ schedules! {
     recreate_with_a_password_that_the_operator_makes => "bought 2, left 1; web-1 Available":
         recreated(1).spec(generated()).on(Create, 2, LoseAnswer);
 
-    reinstall_on_request_erases_nothing_unasked => "bought 1, left 1; web-1 ReinstallPending":
+    reinstall_on_request_erases_nothing_unasked => "bought 1, left 1; web-1 ReinstallNeedsApproval":
         one().spec(reinstalls("OnRequest")).at(4_000, EditImage(1)).at(6_000, Kill(0)).at(8_000, WipeStatus(1));
     reinstall_on_request_once_acknowledged => "bought 1, left 1, erased 1; web-1 Available":
         one().spec(reinstalls("OnRequest")).at(4_000, EditImage(1)).at(6_000, Acknowledge(1)).on(Reinstall, 1, LoseAnswer);
     reinstall_on_request_and_a_crash_after_it => "bought 1, left 1, erased 1; web-1 Available":
         one().spec(reinstalls("OnRequest")).at(4_000, EditImage(1)).at(6_000, Acknowledge(1)).on(Reinstall, 1, CrashAfter);
-    reinstall_on_request_acknowledges_one_image => "bought 1, left 1; web-1 ReinstallPending":
+    reinstall_on_request_acknowledges_one_image => "bought 1, left 1; web-1 ReinstallNeedsApproval":
         one().spec(reinstalls("OnRequest")).at(4_000, EditImage(1)).at(4_500, acknowledge_another()).at(30_000, Kill(0));
-    reinstall_on_request_edited_after_the_acknowledgement => "bought 1, left 1; web-1 ReinstallPending":
+    reinstall_on_request_edited_after_the_acknowledgement => "bought 1, left 1; web-1 ReinstallNeedsApproval":
         one().spec(reinstalls("OnRequest")).at(4_000, EditImage(1)).at(4_200, Acknowledge(1)).at(4_210, EditImage(1));
     reinstall_never => "bought 1, left 1; web-1 ReinstallForbidden":
         one().spec(reinstalls("Never")).at(4_000, EditImage(1)).at(5_000, Acknowledge(1)).at(8_000, WipeStatus(1)).at(8_000, Kill(0));
@@ -246,7 +246,7 @@ schedules! {
         one().spec(reinstalls("Never")).at(4_000, EditImage(1)).at(9_000, Spec(1, reinstalls("Automatic")));
     reinstall_no_more_while_one_is_announced => "bought 1, left 1, erased 1; web-1 Available":
         one().at(4_000, EditImage(1)).on(Reinstall, 1, Before(Spec(1, reinstalls("Never"))));
-    reinstall_no_more_while_an_answer_is_lost => "bought 1, left 1; web-1 ReinstallPending":
+    reinstall_no_more_while_an_answer_is_lost => "bought 1, left 1; web-1 ReinstallNeedsApproval":
         one().at(4_000, EditImage(1)).on(Reinstall, 1, LoseRequest).at(5_000, Spec(1, reinstalls("OnRequest")));
 
     retain_a_server_that_stands => "bought 1, left 1; web-1 gone":
@@ -285,7 +285,7 @@ schedules! {
     protected_and_seen_late => "bought 1, left 1; web-1 DeletionProtected":
         one().stale(25).at(30_000, Spec(1, protected(true))).at(30_050, Delete(1));
 
-    observe_buys_nothing => "bought 0, left 0; web-1 NotBought":
+    observe_buys_nothing => "bought 0, left 0; web-1 NoServer":
         one().spec(management("Observe")).at(20_000, Kill(0));
     observe_then_manage => "bought 1, left 1; web-1 Available":
         one().spec(management("Observe")).at(20_000, Spec(1, management("Manage")));
@@ -293,7 +293,7 @@ schedules! {
         one().at(4_000, Spec(1, management("Observe"))).at(7_000, EditImage(1)).at(7_100, EditPower(1)).at(7_200, Restart(1)).at(9_000, Kill(0));
     observe_releases_nothing => "bought 1, left 1; web-1 gone":
         one().at(4_000, Spec(1, management("Observe"))).at(7_000, Delete(1));
-    observe_said_right_before_the_purchase => "bought 0, left 0; web-1 NotBought":
+    observe_said_right_before_the_purchase => "bought 0, left 0; web-1 NoServer":
         one().on(Create, 1, NotSent).at(700, Spec(1, management("Observe")));
     observe_said_while_an_answer_is_lost => "bought 1, left 1; web-1 Available":
         one().on(Create, 1, LoseAnswer).at(900, Spec(1, management("Observe"))).at(90_000, Spec(1, management("Manage")));

@@ -178,9 +178,9 @@ schedules! {
         no_lease().at(4_000, TasksFail(true)).at(5_000, EditPower(1)).at(1_200_000, TasksFail(false));
     l3_every_reinstall_fails_under_two_processes => "bought 1, left 1, erased 1; web-1 Available":
         no_lease().at(4_000, TasksFail(true)).at(5_000, EditImage(1)).at(1_200_000, TasksFail(false));
-    l3_another_image_waits_while_a_failed_create_left_an_unknown_state => "bought 1, left 1; web-1 OperationPending":
+    l3_another_image_waits_while_a_failed_create_left_an_unknown_state => "bought 1, left 1; web-1 ForeignOperationRunning":
         failed_unseen().at(4_000, EditImage(1));
-    l3_another_password_waits_while_a_failed_create_left_an_unknown_state => "bought 1, left 1; web-1 OperationPending":
+    l3_another_password_waits_while_a_failed_create_left_an_unknown_state => "bought 1, left 1; web-1 ForeignOperationRunning":
         failed_unseen().at(4_000, RotatePassword);
     l3_a_release_fails_and_its_server_is_deleted_again => "bought 1, left 0; web-1 gone":
         one().on(Release, 1, TaskFails).at(4_000, Delete(1)).refuses(9_000, Service, 500, 600);

@@ -115,7 +115,7 @@ impl Oracle {
         let id = object["status"]["id"].as_str().unwrap_or_default();
         let is_refused = matches!(
             reason,
-            "PowerStateDiffers" | "OperationPending" | "ServiceBusy" | "OperationRefused"
+            "PowerStateDiffers" | "ForeignOperationRunning" | "ServiceBusy" | "OperationRefused"
         );
         let is_not_done = self.troubles.no_lease && reason == "OperationFailed";
         self.failed_creates.contains(&server.id)
@@ -184,9 +184,9 @@ impl Oracle {
         Some(match reason {
             "Paused" => Property::Paused.is_in(spec),
             "AccountLimitReached" => alive.is_empty() && self.is_full(object, world.kube),
-            "NotBought" => alive.is_empty() && Property::Observed.is_in(spec),
+            "NoServer" => alive.is_empty() && Property::Observed.is_in(spec),
             "ObservedOnly" => Property::Observed.is_in(spec),
-            "ReinstallPending" => {
+            "ReinstallNeedsApproval" => {
                 // A token that names another image holds up everything, with any policy.
                 let named = &spec["reinstall"]["image"];
                 spec["reinstallPolicy"] == "OnRequest"

@@ -46,7 +46,10 @@ fn paused() -> Option<Readiness> {
 
 fn held(preview: Preview) -> Preview {
     Preview {
-        held: Some(Readiness::stalled(Reason::ReinstallPending, "pending")),
+        held: Some(Readiness::stalled(
+            Reason::ReinstallNeedsApproval,
+            "pending",
+        )),
         ..preview
     }
 }
@@ -55,7 +58,7 @@ fn blind(preview: Preview) -> Preview {
     Preview {
         unknown: Some(Unknown {
             why: "away".to_owned(),
-            reason: Some(Reason::ServerUnobserved),
+            reason: Some(Reason::ServerReadFailed),
         }),
         ..preview
     }

@@ -10,7 +10,7 @@ async fn a_detail_of_another_instance_is_no_answer() {
         .detail(CallPriority::Urgent, &id())
         .await
         .unwrap_err();
-    assert_eq!(error.category(), "garbled");
+    assert_eq!(error.category(), "undecodable");
     assert!(!error.is_no_such_instance());
 }
 
@@ -90,5 +90,5 @@ async fn a_failed_task_is_a_report_and_a_contradiction_is_none() {
         .task(CallPriority::Operation, &"t-1".into())
         .await
         .unwrap_err();
-    assert_eq!(error.category(), "garbled");
+    assert_eq!(error.category(), "undecodable");
 }

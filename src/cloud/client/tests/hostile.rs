@@ -111,7 +111,7 @@ async fn a_body_that_says_that_it_is_too_long_is_not_waited_for() {
 
 #[tokio::test]
 async fn a_length_that_is_not_true_is_an_answer_that_is_not_whole() {
-    for (length, category) in [("9", "garbled"), ("900", "broken")] {
+    for (length, category) in [("9", "undecodable"), ("900", "broken")] {
         let body = r#"{"instance":{"ecsResourceUUID":"ecs-1"}}"#;
         let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{body}");
         let server = Scripted::new(Act::ReplyAndClose(head)).await;
@@ -221,7 +221,7 @@ async fn a_compressed_body_is_not_unpacked() {
     );
     let server = Scripted::new(Act::Reply(head)).await;
     let client = client(&server.endpoint);
-    assert_eq!(detail(&client).await.category(), "garbled");
+    assert_eq!(detail(&client).await.category(), "undecodable");
     let request = server.requests()[0].to_ascii_lowercase();
     assert!(!request.contains("accept-encoding"), "{request}");
 }

@@ -29,7 +29,10 @@ fn a_server_on_the_record_of_another_cluster_is_reported_before_another_one_is_b
     // One listing shows whether the server exists.
     let unread = copy().plan();
     assert!(rests(&unread));
-    assert_eq!(reason(&unread).unwrap().1, Reason::LookingForServer);
+    assert_eq!(
+        reason(&unread).unwrap().1,
+        Reason::CheckingForExistingServer
+    );
     assert_eq!(unread.wants.passes, 1);
     let listed = copy().listed(Duration::ZERO, &[("ecs-7", "web-of-there")]);
     let plan = listed.plan();
@@ -37,7 +40,7 @@ fn a_server_on_the_record_of_another_cluster_is_reported_before_another_one_is_b
     let told = plan.why.unwrap().readiness;
     assert_eq!(
         (told.state, told.reason),
-        (State::Reconciling, Reason::BoughtElsewhere)
+        (State::Reconciling, Reason::RecordedByOtherCluster)
     );
     for words in ["server ecs-7", "spec.import.id", "--cluster-id other"] {
         assert!(told.message.contains(words), "{}", told.message);
@@ -105,7 +108,7 @@ fn what_status_says_of_an_object_that_was_there_before_us_stands_until_its_serve
             Scene::of(&instance(), false).status(|status| status.observed_generation = generation);
         reason(&scene.plan()).map(|(_, reason)| reason)
     };
-    assert_eq!(says(0), Some(Reason::LookingForServer));
+    assert_eq!(says(0), Some(Reason::CheckingForExistingServer));
     assert_eq!(says(1), None);
 }
 

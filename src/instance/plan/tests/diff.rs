@@ -193,7 +193,7 @@ fn power_and_restart_are_done_one_at_a_time() {
 #[test]
 fn nothing_is_begun_on_a_server_that_is_busy_or_may_be_somebody_elses() {
     let busy = &[("ecsStatus", "STOPPED"), ("ecsPendingStatus", "STOPPING")];
-    let pending = (State::Reconciling, Reason::OperationPending);
+    let pending = (State::Reconciling, Reason::ForeignOperationRunning);
     assert_eq!(reason(&server(as_bought(), busy).plan()), Some(pending));
     let renamed = server(
         as_bought(),

@@ -37,7 +37,7 @@ fn on_request_a_disk_is_erased_only_by_a_new_token_that_names_the_image() {
         let scene = on_request(token);
         let plan = scene.plan();
         assert!(rests(&plan), "{token:?}");
-        let pending = Some((State::Stalled, Reason::ReinstallPending));
+        let pending = Some((State::Stalled, Reason::ReinstallNeedsApproval));
         assert_eq!(reason(&plan), pending, "{token:?}");
         assert!(message(&plan).contains("ERASES THE DISK"), "{plan:?}");
         assert!(message(&plan).contains("img-2"), "{plan:?}");
@@ -61,7 +61,7 @@ fn a_token_that_was_carried_out_acknowledges_no_later_image() {
         });
     });
     assert!(rests(&scene.plan()));
-    let pending = Some((State::Stalled, Reason::ReinstallPending));
+    let pending = Some((State::Stalled, Reason::ReinstallNeedsApproval));
     assert_eq!(reason(&scene.plan()), pending);
 }
 
@@ -287,7 +287,7 @@ fn a_server_that_is_only_looked_at_is_told_and_left() {
 
 #[test]
 fn who_only_looks_buys_nothing_and_releases_nothing() {
-    let told = Some((State::Stalled, Reason::NotBought));
+    let told = Some((State::Stalled, Reason::NoServer));
     let fresh = observe_only(Scene::fresh(), |_| {});
     let unread =
         observe_only(Scene::fresh(), |_| {}).with(|observed| observed.login = LoginFact::NotAsked);

@@ -93,7 +93,7 @@ fn a_secret_that_changed_is_a_password_change() {
 #[test]
 fn a_policy_that_holds_a_reinstall_back_is_told_and_the_rest_is_done() {
     for (policy, reason) in [
-        (ReinstallPolicy::OnRequest, Reason::ReinstallPending),
+        (ReinstallPolicy::OnRequest, Reason::ReinstallNeedsApproval),
         (ReinstallPolicy::Never, Reason::ReinstallForbidden),
     ] {
         let scene = with_spec(server(as_bought(), &[OFF]), |spec| {

@@ -225,7 +225,10 @@ fn an_unknown_image_or_key_holds_up_nothing_else_and_takes_nothing_for_applied()
             observed.secret_version = None;
         });
         found(scene, Scope::Installation, |found| {
-            found.key = Some(Err(Readiness::reconciling(Reason::ReferenceUnread, "down")));
+            found.key = Some(Err(Readiness::reconciling(
+                Reason::ReferenceLookupFailed,
+                "down",
+            )));
         })
     };
     let stopped = off().with(|observed| {
@@ -235,7 +238,7 @@ fn an_unknown_image_or_key_holds_up_nothing_else_and_takes_nothing_for_applied()
     let plan = shown(off(), "Ubuntu").plan();
     assert_eq!(
         reason(&plan),
-        Some((State::Reconciling, Reason::ReferenceUnread))
+        Some((State::Reconciling, Reason::ReferenceLookupFailed))
     );
     let applied = plan.changes.applied.expect("what is applied");
     assert_eq!((applied.image.as_str(), applied.key), ("img-1", None));
@@ -297,7 +300,7 @@ fn a_security_group_that_was_set_or_removed_after_the_purchase_is_reported() {
         match differs {
             None => assert_eq!(readiness.reason, Reason::Available),
             Some(words) => {
-                assert_eq!(readiness.reason, Reason::PurchaseDiffers);
+                assert_eq!(readiness.reason, Reason::SpecChangedAfterPurchase);
                 assert!(readiness.message.contains(words), "{}", readiness.message);
             }
         }
@@ -324,7 +327,7 @@ fn a_filter_that_was_edited_after_the_purchase_is_told() {
     );
     assert_eq!(
         reason(&scene("cpu 1 in r/z").plan()),
-        Some((State::Drifted, Reason::PurchaseDiffers))
+        Some((State::Drifted, Reason::SpecChangedAfterPurchase))
     );
     // A record from before filters existed: what was bought is the filter's result.
     let mut old = scene(PACKAGE);

@@ -94,14 +94,17 @@ fn a_first_password_is_written_before_anything_is_bought() {
 
 #[test]
 fn a_secret_that_is_somebody_elses_stops_the_purchase() {
-    let problem = Readiness::stalled(Reason::SecretNotOurs, "not ours");
+    let problem = Readiness::stalled(Reason::SecretNameConflict, "not ours");
     let scene = generated(Scene::fresh(), None).with(|observed| {
         observed.secret_version = Some(FIRST.into());
         observed.login = LoginFact::Problem(problem);
     });
     let plan = scene.plan();
     assert!(rests(&plan));
-    assert_eq!(reason(&plan), Some((State::Stalled, Reason::SecretNotOurs)));
+    assert_eq!(
+        reason(&plan),
+        Some((State::Stalled, Reason::SecretNameConflict))
+    );
 }
 
 #[test]

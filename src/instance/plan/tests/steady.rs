@@ -159,7 +159,7 @@ fn the_server_is_judged_by_what_it_shows() {
     );
     assert_eq!(
         judged(&[("ecsPendingStatus", "RESTARTING")]),
-        (State::Reconciling, Reason::OperationPending)
+        (State::Reconciling, Reason::ForeignOperationRunning)
     );
 }
 
@@ -177,7 +177,7 @@ fn migrating(seconds: u64) -> Scene {
 
 #[test]
 fn a_state_that_is_not_known_is_waited_for_and_stalls_after_fifteen_minutes() {
-    let waits = (State::Reconciling, Reason::OperationPending);
+    let waits = (State::Reconciling, Reason::ForeignOperationRunning);
     let drifted = (State::Drifted, Reason::PowerStateDiffers);
     for (seconds, told) in [(0, waits), (180, waits), (899, waits), (900, drifted)] {
         let plan = migrating(seconds).plan();
@@ -224,7 +224,7 @@ fn a_recorded_server_that_is_missing_is_reported_and_not_bought_again() {
     foreign.0.facts.status = Scene::converged().0.facts.status;
     assert_eq!(
         reason(&foreign.plan()),
-        Some((State::Reconciling, Reason::ServerUnobserved)),
+        Some((State::Reconciling, Reason::ServerReadFailed)),
         "the token may be another account's"
     );
 }
