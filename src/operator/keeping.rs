@@ -39,13 +39,18 @@ pub(super) async fn find_former_key(parts: &Parts) {
     let Some(namespace) = &parts.own_namespace else {
         return;
     };
-    let gives_up = Instant::now() + REFUSED;
+    // A process that keeps no copies may have no right to Secrets there, and then the apiserver refuses every request.
+    let patience = match parts.accounts.sessions.keeps_copies() {
+        true => REFUSED,
+        false => Duration::ZERO,
+    };
+    let gives_up = Instant::now() + patience;
     let mut backoff = Backoff::default();
     loop {
         match FormerKey::find(&parts.client, namespace).await {
             Ok(None) => return,
             Ok(Some(key)) => return parts.accounts.sessions.compare_former(key),
-            Err(error) if error.is_refusal() && Instant::now() > gives_up => {
+            Err(error) if error.is_refusal() && Instant::now() >= gives_up => {
                 tracing::warn!(
                     namespace, %error,
                     "the key of records of an earlier version was not read; where there are such records, allow get of Secrets there"

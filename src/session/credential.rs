@@ -50,7 +50,7 @@ fn endpoint(spec: &AccountSpec) -> &str {
     spec.endpoint.trim_end_matches('/')
 }
 
-/// The key under which an earlier version made the credentials of its records.
+/// The key under which an earlier version made the credentials of its records. Remove this type after version 0.2.
 #[derive(Clone)]
 pub struct FormerKey(Arc<hmac::Key>);
 
