@@ -3,6 +3,7 @@
 
 use crate::api::is_hidden;
 use crate::runtime::traces;
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{IsTerminal, Write};
 use std::os::fd::AsFd;
@@ -22,8 +23,10 @@ mod filter;
 
 use collector::Collector;
 
-/// Lines that may wait for their reader: more than a burst brings, and about 4 MiB.
-const WAITING_LINES: usize = 8_192;
+/// Lines that may wait for their reader. With [`LONGEST_LINE`] they take 4 MiB at most.
+const WAITING_LINES: usize = 1_024;
+/// A longer line is cut at this number of bytes.
+const LONGEST_LINE: usize = 4_096;
 
 /// The log of the process, and the exporter of its traces. Dropping it writes the waiting lines, for about a second at most.
 pub(super) struct Log {
@@ -118,8 +121,8 @@ where
     Box::new(registry().with(lines).with(spans))
 }
 
-/// Removes invisible and control characters from each line, as from every other text for people. So lines have no colours either: those
-/// of a quoted text could not be distinguished from the line's own.
+/// Removes invisible and control characters from each line, as from every other text for people, and cuts a long line. So lines have no
+/// colours either: those of a quoted text could not be distinguished from the line's own.
 struct Shown<W>(W);
 
 impl<'a, W: MakeWriter<'a>> MakeWriter<'a> for Shown<W> {
@@ -136,9 +139,9 @@ impl<W: Write> Write for Shown<W> {
         match std::str::from_utf8(line) {
             Ok(text) if !text.chars().all(stays) => {
                 let text: String = text.chars().filter(|c| stays(*c)).collect();
-                self.0.write_all(text.as_bytes())?;
+                self.0.write_all(&cut(text.as_bytes()))?;
             }
-            _ => self.0.write_all(line)?,
+            _ => self.0.write_all(&cut(line))?,
         }
         Ok(line.len())
     }
@@ -146,6 +149,17 @@ impl<W: Write> Write for Shown<W> {
     fn flush(&mut self) -> std::io::Result<()> {
         self.0.flush()
     }
+}
+
+/// The line, or its beginning with an ellipsis.
+fn cut(line: &[u8]) -> Cow<'_, [u8]> {
+    const END: &[u8] = "…\n".as_bytes();
+    if line.len() <= LONGEST_LINE {
+        return line.into();
+    }
+    let is_boundary = |at: &usize| line[*at] & 0xC0 != 0x80;
+    let end = (0..=LONGEST_LINE - END.len()).rev().find(is_boundary);
+    [&line[..end.unwrap_or_default()], END].concat().into()
 }
 
 /// Libraries log errors only, regardless of the users' filter: below that level some of them quote requests and answers. The Kubernetes

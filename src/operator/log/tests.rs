@@ -1,4 +1,4 @@
-use super::describe;
+use super::{LONGEST_LINE, cut, describe};
 use std::cell::RefCell;
 use std::sync::Once;
 
@@ -84,4 +84,27 @@ fn a_panic_in_words_of_the_source_keeps_them() {
     let line = logged(|| panic!("the queue has no end"));
     assert!(line.contains("the queue has no end"), "{line}");
     assert!(line.contains("src/operator/log/tests.rs:"), "{line}");
+}
+
+#[test]
+fn a_long_line_is_cut_between_characters() {
+    for length in LONGEST_LINE - 8..LONGEST_LINE + 8 {
+        let line = format!("{}{}\n", "a".repeat(length % 2), "ä".repeat(length / 2));
+        let queued = cut(line.as_bytes());
+        let text = std::str::from_utf8(&queued).unwrap();
+        assert!(
+            text.len() <= LONGEST_LINE && text.ends_with('\n'),
+            "{length}"
+        );
+        match text.strip_suffix("…\n") {
+            Some(beginning) => {
+                assert!(
+                    line.len() > LONGEST_LINE && line.starts_with(beginning),
+                    "{length}"
+                );
+                assert!(beginning.len() > LONGEST_LINE - 8, "{length}");
+            }
+            None => assert_eq!(text, line),
+        }
+    }
 }
