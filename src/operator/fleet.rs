@@ -228,8 +228,9 @@ async fn account_turn(
     let turn = async {
         match &object.0 {
             Ok(account) => account::reconcile(&context, account).await,
-            Err(_) => {
-                undecodable::tell::<Account>(&context.client, &context.events, &*object).await
+            Err(invalid) => {
+                let (client, events) = (&context.client, &context.events);
+                undecodable::tell::<Account>(client, events, &*object, &invalid.error).await
             }
         }
     };
@@ -244,8 +245,9 @@ async fn instance_turn(
     let turn = async {
         match &object.0 {
             Ok(instance) => instance::reconcile(&context, instance).await,
-            Err(_) => {
-                undecodable::tell::<Instance>(&context.client, &context.events, &*object).await
+            Err(invalid) => {
+                let (client, events) = (&context.client, &context.events);
+                undecodable::tell::<Instance>(client, events, &*object, &invalid.error).await
             }
         }
     };

@@ -21,8 +21,13 @@ const UNDECODABLE_RECHECK: Duration = Duration::from_secs(600);
 /// Time to the next try if the apiserver refused a read or a write: no event of the object triggers one.
 const RETRY_AFTER_KUBE_ERROR: Duration = Duration::from_secs(20);
 
-/// Reports that an object cannot be decoded, unless its conditions already show that.
-pub(super) async fn tell<K>(client: &Client, events: &Events, object: &impl ResourceExt) -> Duration
+/// Reports that an object cannot be decoded, unless its conditions already show that. `unread` is the error of the store.
+pub(super) async fn tell<K>(
+    client: &Client,
+    events: &Events,
+    object: &impl ResourceExt,
+    unread: &str,
+) -> Duration
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + DeserializeOwned,
 {
@@ -38,7 +43,17 @@ where
         }
     };
     let Some(why) = trouble::<K>(&now) else {
-        return UNDECODABLE_RECHECK; // it was fixed meanwhile
+        let read = object.resource_version();
+        // A user fixed the object meanwhile, unless it is the version that the store could not read.
+        if read.is_none() || read == now.resource_version() {
+            tracing::error!(
+                name,
+                namespace,
+                error = unread,
+                "the object decodes, but not from the store"
+            );
+        }
+        return UNDECODABLE_RECHECK;
     };
     let message = format!(
         "the object cannot be read by this version of the operator ({why}): install the version that wrote it, or mend the \
