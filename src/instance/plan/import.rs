@@ -89,9 +89,7 @@ pub(super) fn plan(observed: &Observation, session: &SessionFacts, wanted: &Impo
             let plan = take_over(observed, session, &id, name);
             // The server was read in this reconcile.
             let words = words::importing(&id, &Fact::NotAsked);
-            plan.because(Some(
-                Readiness::reconciling(Reason::Importing, words).into(),
-            ))
+            plan.because(Some(Why::progress(Reason::Importing, words)))
         }
     }
 }

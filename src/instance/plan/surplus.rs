@@ -60,10 +60,10 @@ fn told(observed: &Observation, mut plan: Plan, other: Option<&ServerId>) -> Pla
     if !policy::is_observed(observed) || !plan.is_ready() {
         return plan;
     }
-    match other {
-        Some(other) => plan.why = Some(policy::surplus(other).into()),
-        None if says(observed, Reason::ObservedOnly) => plan.why = None,
-        None => {}
+    match (other, &mut plan.why) {
+        (Some(other), Some(why)) => why.readiness = policy::surplus(other),
+        (None, why) if says(observed, Reason::ObservedOnly) => *why = None,
+        _ => {}
     }
     plan
 }
