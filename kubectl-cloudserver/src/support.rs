@@ -14,7 +14,7 @@ use cloud_server_operator::runtime::{KubeError, requests};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use jiff::Timestamp;
-use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::events::v1::Event;
@@ -106,20 +106,17 @@ async fn collect(args: &SupportArgs) -> Result<String, String> {
         "versions.yaml",
         &json!({"command": env!("CARGO_PKG_VERSION"), "apiserver": version.git_version, "at": Timestamp::now()}),
     );
-    let own = Some(args.operator_namespace.as_str());
     let label = format!("app.kubernetes.io/name={MANAGER}");
-    for (kind, namespace, labels, file) in [
-        (kind::<Account>(), namespace, "", "accounts.yaml"),
-        (kind::<Instance>(), namespace, "", "instances.yaml"),
-        (kind::<Event>(), namespace, "", EVENTS),
-        (
-            kind::<Deployment>(),
-            own,
-            &label,
-            "operator/deployments.yaml",
-        ),
-        (kind::<Lease>(), own, "", "operator/leases.yaml"),
-        (kind::<Pod>(), own, &label, PODS),
+    let (of_users, leases) = ((namespace, ""), (Some(&*args.operator_namespace), ""));
+    let own = (leases.0, &*label);
+    for (kind, (namespace, labels), file) in [
+        (kind::<Account>(), of_users, "accounts.yaml"),
+        (kind::<Instance>(), of_users, "instances.yaml"),
+        (kind::<Event>(), of_users, EVENTS),
+        (kind::<Deployment>(), own, "operator/deployments.yaml"),
+        (kind::<StatefulSet>(), own, "operator/statefulsets.yaml"),
+        (kind::<Lease>(), leases, "operator/leases.yaml"),
+        (kind::<Pod>(), own, PODS),
     ] {
         match list(&cluster, &kind, namespace, labels).await {
             Ok(mut objects) => {

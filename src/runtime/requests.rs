@@ -74,8 +74,8 @@ fn may_pass(request: &Request<Body>) -> bool {
 #[derive(Clone, Copy)]
 struct OfSupport;
 
-/// The client of the command `support`, made from a well-formed one. It may also read the apiserver's version, list Deployments
-/// and Pods of a namespace, and read the metrics page of a Pod.
+/// The client of the command `support`, made from a well-formed one. It may also read the apiserver's version, list Deployments,
+/// StatefulSets and Pods of a namespace, and read the metrics page of a Pod.
 pub fn of_support(client: Client) -> Client {
     let namespace = client.default_namespace().to_owned();
     let service = tower::service_fn(move |mut request: Request<Body>| {
@@ -129,8 +129,8 @@ fn is_well_formed(method: &Method, uri: &http::Uri) -> bool {
         && has_only(uri.query().unwrap_or_default(), parameters)
 }
 
-/// Whether the request is one of those that only the command `support` makes: the version, the operator's Deployment and Pods,
-/// and their metrics.
+/// Whether the request is one of those that only the command `support` makes: the version, the operator's Deployment or
+/// StatefulSet, its Pods, and their metrics.
 fn is_of_support(method: &Method, uri: &http::Uri) -> bool {
     let is_namespace = |name: &str| valid::namespace(name).is_ok();
     let segments: Vec<&str> = uri.path().split('/').skip(1).collect();
@@ -140,9 +140,14 @@ fn is_of_support(method: &Method, uri: &http::Uri) -> bool {
     match *segments {
         ["version"] => uri.query().is_none(),
         ["api", "v1", "namespaces", namespace, "pods"]
-        | ["apis", "apps", "v1", "namespaces", namespace, "deployments"] => {
-            is_namespace(namespace) && has_only(uri.query().unwrap_or_default(), OF_LISTS)
-        }
+        | [
+            "apis",
+            "apps",
+            "v1",
+            "namespaces",
+            namespace,
+            "deployments" | "statefulsets",
+        ] => is_namespace(namespace) && has_only(uri.query().unwrap_or_default(), OF_LISTS),
         [
             "api",
             "v1",

@@ -46,7 +46,7 @@ pub(super) fn redacted(mut object: Value) -> Value {
             annotations(metadata);
         }
     }
-    // The paths of a Pod, and of a Deployment.
+    // The paths of a Pod, and of a Deployment or StatefulSet.
     for spec in ["/spec", "/spec/template/spec"] {
         for containers in ["containers", "initContainers", "ephemeralContainers"] {
             each(

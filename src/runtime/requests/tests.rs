@@ -227,6 +227,7 @@ fn what_support_reads_beside_is_read_and_nothing_like_it() {
         "/version",
         pods,
         "/apis/apps/v1/namespaces/cloud-server-system/deployments?&limit=500&labelSelector=a%3Db",
+        "/apis/apps/v1/namespaces/cloud-server-system/statefulsets?&limit=500&labelSelector=a%3Db",
         &format!("{pods}/operator-a1:8080/proxy/metrics"),
         &format!("{pods}/operator-a1:9100/proxy/metrics"),
     ] {
@@ -251,6 +252,8 @@ fn what_support_reads_beside_is_read_and_nothing_like_it() {
         "/api/v1/namespaces/../pods",
         "/api/v1/pods",
         "/api/v1/nodes/a:8080/proxy/metrics",
+        "/apis/apps/v1/statefulsets",
+        "/apis/apps/v1/namespaces/cloud-server-system/daemonsets",
     ] {
         assert!(!asks(&Method::GET, path), "{path}");
     }
