@@ -173,8 +173,8 @@ pub struct Subject<K> {
 /// Watches until cancelled.
 ///
 /// `keep` receives each event with key and UID of its object. `notify` receives the notice of an event afterwards, and the notices of an
-/// initial list when the list is complete, so that an object is in the store before anything looks it up. Key and UID of an object are
-/// the same allocations in all its events. An error of this watch delays this watch only.
+/// initial list when the list is complete, so that an object is in the store before anything looks it up. The key of an object is the
+/// same allocation in all its events. An error of this watch delays this watch only.
 pub fn spawn<K>(
     subject: Subject<K>,
     keep: impl FnMut(&Event<K>, &ObjectKey, &Arc<str>) + Send + 'static,
