@@ -131,8 +131,8 @@ fn each_threat_has_tests_that_are_there_and_are_run() {
         }
         assert!(named > 0, "{threat}: which test shows it?");
     }
-    let open = page.split("\n## What remains open\n").nth(1);
-    let open = open.expect("a section \"What remains open\"");
+    let open = page.split("\n## Open points\n").nth(1);
+    let open = open.expect("a section \"Open points\"");
     assert!(
         open.contains("\n* "),
         "nothing is open? nobody will believe that"
