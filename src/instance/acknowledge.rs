@@ -111,7 +111,7 @@ pub(super) async fn while_waiting(
         };
         let (shown, now) = (Shown::unchanged(&facts), chance::time_of_day());
         let status = status::render(&facts, now, &changes, Some(&why), &shown);
-        let written = write::say(context, &facts, &Step::Rest, &status, Some(&why), memory);
+        let written = write::say(context, &facts, &Step::Rest, &status, memory);
         match written.await {
             Ok(_) => (tried, wait) = (Some(facts.generation), times::ACKNOWLEDGE_AFTER),
             Err(error) => {

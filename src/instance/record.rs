@@ -129,7 +129,7 @@ async fn announce(
     if has_gone_back || !memory.is_of(context.memories.doubts()) {
         return Err(Outcome::Stale);
     }
-    write::has_said(facts, &status, why, &swapped.version, &mut memory);
+    write::has_said(facts, &status, &swapped.version, &mut memory);
     memory.calls.followed = Some(Box::new(operation.clone()));
     if !swapped.is_wanted {
         return Err(Outcome::Stale);

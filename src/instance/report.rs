@@ -1,7 +1,6 @@
 //! Writes the status if anything but a timestamp changed, then publishes Events.
 
 mod audit;
-mod conflict;
 mod measure;
 
 use crate::api::conditions::Reason;
@@ -15,10 +14,11 @@ use crate::instance::outcome::Outcome;
 use crate::instance::plan::ended::{end, ended, times};
 use crate::instance::plan::step::{Plan, StatusChanges, Step};
 use crate::instance::plan::why::Why;
-use crate::instance::status::write::say;
-use crate::instance::status::{Shown, change_of_ready, differs, ready, render, synced};
+use crate::instance::status::write::{say, stands_otherwise};
+use crate::instance::status::{Shown, change_of_ready, differs, ready, render};
 use crate::instance::{journal, times};
 use crate::runtime::KubeError;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use std::sync::Mutex;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -73,11 +73,15 @@ async fn tell_status(
     let changes = &changes(observed, plan, outcome);
     let shown = Shown::of(observed);
     let status = render(facts, observed.wall_clock, changes, why, &shown);
-    let held = hold(observed, changes, why, outcome, memory)
-        .or_else(|| conflict::wait(facts, changes, plan.reason(), why.map(|_| &status)?, memory));
-    let held = held.or_else(|| synced::wait(facts, &status, memory));
-    let writes = held.is_none()
-        && (differs(&facts.status, &status) || is_owed_its_package(facts, &status, memory));
+    let differs = differs(&facts.status, &status) || is_owed_its_package(facts, &status, memory);
+    let held = match differs {
+        true => wait(observed, changes, why, &status, &mut open(memory)),
+        false => {
+            open(memory).told.held = None;
+            None
+        }
+    };
+    let writes = differs && held.is_none();
     if writes {
         if let Some(until) = open(memory)
             .told
@@ -86,7 +90,7 @@ async fn tell_status(
         {
             return Err(Unreported::TooSoon(until - observed.now));
         }
-        let written = say(context, facts, &plan.step, &status, why, memory).await;
+        let written = say(context, facts, &plan.step, &status, memory).await;
         if !written.map_err(Unreported::Failed)? {
             // The object is gone, so there are no Events about it either.
             return Ok(None);
@@ -203,78 +207,96 @@ fn why(plan: &Plan, outcome: &Outcome) -> Option<Why> {
     }
 }
 
-/// Whether the readiness must wait. A progress is shown once it has lasted for [`times::PROGRESS_SHOWN_AFTER`] and the task, if
-/// there is one, was found running. While status shows its reason, another message is not worth a write. Returns the rest of the
-/// wait.
-fn hold(
+/// How long a status that differs must wait before it is written, if it must.
+fn wait(
     observed: &Observation,
     changes: &StatusChanges,
     why: Option<&Why>,
-    outcome: &Outcome,
-    memory: &Mutex<Memory>,
+    next: &InstanceStatus,
+    memory: &mut Memory,
 ) -> Option<Duration> {
-    let facts = &observed.facts;
-    let now = Instant::now();
-    let mut memory = open(memory);
-    let is_refused = matches!(outcome, Outcome::Refused { .. });
-    let is_owed = || !is_refused && is_owed(facts, changes, why.map(|why| why.readiness.reason));
-    let Some(why) = why.filter(|why| why.is_progress() && !is_owed()) else {
-        if why.is_some() {
-            memory.told.held = None;
-        }
+    if misses_an_operation(&observed.facts, changes) {
         return None;
-    };
-    let reason = why.readiness.reason;
-    let shown = ready(&facts.status.conditions).is_some_and(|c| c.reason == reason.as_str());
-    let number = |told: Option<&Operation>| told.map(|told| told.attempt);
-    let is_new_operation = changes.operation.is_some()
-        && number(changes.operation.as_ref()) != number(facts.status.operation.as_ref());
-    if shown && !is_new_operation {
-        let event = changes.id.is_some()
-            && changes.id.as_ref().map(ServerId::as_str) != facts.status.id.as_deref();
-        let stale = facts.status.observed_generation != facts.generation;
-        return (!event && !stale).then_some(times::IDLE_REQUEUE);
     }
+    let damped = damped(&observed.facts, next, memory);
+    match why.filter(|why| why.is_progress()) {
+        Some(why) => damped.max(patience(observed, changes, why, memory)),
+        None if why.is_some() => {
+            memory.told.held = None;
+            damped
+        }
+        None => damped,
+    }
+}
+
+/// The rest of the time for which a progress must last. While status shows its reason, another message is not worth a write.
+fn patience(
+    observed: &Observation,
+    changes: &StatusChanges,
+    why: &Why,
+    memory: &mut Memory,
+) -> Option<Duration> {
+    let (facts, status) = (&observed.facts, &observed.facts.status);
+    let reason = why.readiness.reason;
+    let shown = ready(&status.conditions).is_some_and(|c| c.reason == reason.as_str());
+    let number = |told: Option<&Operation>| told.map(|told| told.attempt);
+    let operation = changes.operation.as_ref();
+    let is_new_operation =
+        operation.is_some() && number(operation) != number(status.operation.as_ref());
+    if shown && !is_new_operation {
+        let id = changes.id.as_ref().map(ServerId::as_str);
+        let is_new_id = id.is_some() && id != status.id.as_deref();
+        let is_stale = status.observed_generation != facts.generation;
+        return (!is_new_id && !is_stale).then_some(times::IDLE_REQUEUE);
+    }
+    let now = Instant::now();
     let since = match memory.told.held {
         Some((held, since)) if held == reason => since,
         _ => now,
     };
     memory.told.held = Some((reason, since));
-    let unasked = memory
-        .observations
-        .poll
-        .as_ref()
-        .is_some_and(|poll| poll.last.is_none());
-    if observed.following.is_some() && unasked {
+    let poll = memory.observations.poll.as_ref();
+    if observed.following.is_some() && poll.is_some_and(|poll| poll.last.is_none()) {
         // The first query is made when such tasks usually end.
         return Some(times::IDLE_REQUEUE);
     }
-    let rest = (since + why.patience).saturating_duration_since(now);
+    rest(since + why.patience, now)
+}
+
+/// The rest of the pause before the status of another writer is overwritten again. The first time is at once, and so is each
+/// time that it lacks the newest generation or reports Ready wrongly.
+fn damped(facts: &Facts, next: &InstanceStatus, memory: &Memory) -> Option<Duration> {
+    let overwritten = memory.told.conflict?;
+    let is_wrong = is_ready(&facts.status.conditions) && !is_ready(&next.conditions);
+    let is_stale = facts.status.observed_generation != facts.generation;
+    if is_wrong || is_stale || !stands_otherwise(facts, memory) {
+        return None;
+    }
+    rest(
+        overwritten + times::CONFLICTING_STATUS_REWRITE,
+        Instant::now(),
+    )
+}
+
+fn rest(until: Instant, now: Instant) -> Option<Duration> {
+    let rest = until.saturating_duration_since(now);
     (!rest.is_zero()).then_some(rest)
 }
 
-/// Whether status must show the operation in progress at once: it holds the only receipt, or status still reports Ready, or an
-/// obstacle that is gone.
-fn is_owed(facts: &Facts, changes: &StatusChanges, reason: Option<Reason>) -> bool {
-    let Some(operation) = &changes.operation else {
-        return false;
-    };
+/// Whether status reports Ready during an operation, lacks the newest state of the operation, which may be the only receipt, or
+/// lacks the end of an operation.
+fn misses_an_operation(facts: &Facts, changes: &StatusChanges) -> bool {
     let status = &facts.status;
-    let holds_receipt = operation.verb != Verb::Create
-        && operation.accepted
-        && status.operation.as_ref() != Some(operation);
-    let is_current = status.observed_generation == facts.generation;
-    let shown = ready(&status.conditions);
-    let says_ready = shown.is_some_and(|c| c.status == "True");
-    // The reported obstacle or announcement is outdated.
-    let reason = reason.map(Reason::as_str);
-    let is_told = shown.is_some_and(|shown| Some(shown.reason.as_str()) == reason);
-    let is_untrue = !says_ready
-        && !is_told
-        && operation.verb != Verb::Create
-        && operation.task_id.is_some()
-        && status.operation.is_none();
-    holds_receipt || is_untrue || (is_current && says_ready)
+    let says_ready = is_ready(&status.conditions);
+    let misses = |operation: &Operation| {
+        let is_other = status.operation.as_ref() != Some(operation);
+        says_ready || (is_other && operation.verb != Verb::Create)
+    };
+    changes.operation.as_ref().is_some_and(misses) || changes.ended.is_some()
+}
+
+fn is_ready(conditions: &[Condition]) -> bool {
+    ready(conditions).is_some_and(|ready| ready.status == "True")
 }
 
 /// Whether a status that an older version wrote lacks only the package. It is added once in the life of a process: if the older
@@ -282,3 +304,6 @@ fn is_owed(facts: &Facts, changes: &StatusChanges, reason: Option<Reason>) -> bo
 fn is_owed_its_package(facts: &Facts, next: &InstanceStatus, memory: &Mutex<Memory>) -> bool {
     facts.status.package != next.package && open(memory).told.written.is_none()
 }
+
+#[cfg(test)]
+mod tests;

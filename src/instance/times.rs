@@ -226,9 +226,6 @@ pub const QUEUED_SHOWN_AFTER: Duration = Duration::from_secs(10);
 /// How often an unconfirmed server is searched for in the listings, which costs no call.
 pub const UNCONFIRMED_RECHECK: Duration = Duration::from_secs(20);
 
-/// Shortest pause between writes that change only this condition.
-pub const SYNCED_REWRITE: Duration = Duration::from_secs(30);
-
 /// A server that was not observed for this long is unconfirmed: five regular listings. A short outage costs no write.
 pub const CONFIRMED_WITHIN: Duration = Duration::from_secs(300);
 

@@ -245,21 +245,6 @@ impl RecordText {
     }
 }
 
-/// A status that this process wrote.
-#[derive(Clone, Debug)]
-pub struct WrittenStatus {
-    /// When it was written.
-    pub at: Instant,
-    /// The generation of the spec that it is based on.
-    pub generation: i64,
-    /// The reason of condition Ready.
-    pub reason: Reason,
-    /// The message of condition Ready.
-    pub message: String,
-    pub is_stalled: bool,
-    pub id: Option<String>,
-}
-
 /// The leftover of a deleted Instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Orphan {

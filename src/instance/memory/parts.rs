@@ -6,7 +6,7 @@ use crate::api::{InstanceStatus, Operation, Verb};
 use crate::cloud::ServerId;
 use crate::instance::memory::kinds::{
     Attempt, Auxiliary, Connected, Gone, LoginMetadata, Orphan, Passwords, Pause, Poll, Power,
-    RecordText, ReleaseCall, RowDigest, Wants, WrittenStatus,
+    RecordText, ReleaseCall, RowDigest, Wants,
 };
 use crate::instance::memory::version::Newest;
 use crate::instance::passing::Passing;
@@ -131,9 +131,10 @@ pub struct Secrets {
 pub struct Statuses {
     /// The newest known resourceVersion: an older object in the cache is not acted upon.
     pub(super) newest: Option<Newest>,
-    pub written: Option<Box<WrittenStatus>>,
+    /// Digest of the server and the conditions in the last status that was written.
+    pub written: Option<u64>,
     /// A status that was sent and whose answer was lost, so it may have been written.
-    pub unanswered: Option<Box<WrittenStatus>>,
+    pub unanswered: Option<u64>,
     /// The generation of the spec that was acknowledged before it was acted upon.
     pub acknowledged: Option<i64>,
     /// True while the reconcile writes status; no other task may write then, since one of the two patches would conflict.
@@ -144,8 +145,6 @@ pub struct Statuses {
     pub unreported_until: Option<Instant>,
     /// A progress that is reported only if it lasts, and since when it has lasted.
     pub held: Option<(Reason, Instant)>,
-    /// When status was last written only because the confirmation of the server changed.
-    pub synced: Option<Instant>,
     /// The generation of the spec that the watch showed last. With the time of the edit, if this process saw the edit and nothing
     /// has reported its end yet. For metrics only.
     pub(super) edit: Option<(i64, Option<Instant>)>,

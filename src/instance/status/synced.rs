@@ -1,15 +1,10 @@
 //! Whether status may be out of date: the condition `Synced` is false if the server was not confirmed for long, or if the service
 //! cannot be queried for it.
 
-use crate::api::InstanceStatus;
 use crate::api::conditions::{Reason, SYNCED, Synced};
-use crate::instance::facts::Facts;
-use crate::instance::memory::{Memory, open};
 use crate::instance::observation::{AccountFact, Observation};
 use crate::instance::times;
-use std::sync::Mutex;
 use std::time::Duration;
-use tokio::time::Instant;
 
 /// Whether the server in status is confirmed; None if that is unknown, or if status names no server.
 pub(super) fn synced(observed: &Observation) -> Option<Synced> {
@@ -63,29 +58,6 @@ pub fn again(observed: &Observation) -> Option<Duration> {
         .unwrap_or(observed.memory.origin.first_seen);
     let late = (since + times::CONFIRMED_WITHIN).saturating_duration_since(observed.now);
     Some(late.max(times::UNCONFIRMED_RECHECK))
-}
-
-/// The rest of the wait if only this condition changed: two processes that disagree must not write continuously.
-pub fn wait(facts: &Facts, next: &InstanceStatus, memory: &Mutex<Memory>) -> Option<Duration> {
-    let without = |status: &InstanceStatus| {
-        let mut rest = status.clone();
-        rest.conditions.retain(|told| told.type_ != SYNCED);
-        rest
-    };
-    let (former, next) = (&*facts.status, next);
-    if !super::differs(former, next) || super::differs(&without(former), &without(next)) {
-        return None;
-    }
-    let (now, mut memory) = (Instant::now(), open(memory));
-    let rest = memory
-        .told
-        .synced
-        .map(|at| (at + times::SYNCED_REWRITE).saturating_duration_since(now));
-    let rest = rest.filter(|rest| !rest.is_zero());
-    if rest.is_none() {
-        memory.told.synced = Some(now);
-    }
-    rest
 }
 
 /// Whether only human action can fix it.

@@ -5,17 +5,15 @@ use crate::api::{Instance, InstanceStatus, PurchaseRecord};
 use crate::instance::context::Context;
 use crate::instance::facts::Facts;
 use crate::instance::journal;
-use crate::instance::memory::kinds::WrittenStatus;
 use crate::instance::memory::{Memory, open};
 use crate::instance::plan::step::Step;
-use crate::instance::plan::why::Why;
-use crate::instance::status::{change_of_ready, is_stalled, ready};
+use crate::instance::status::{change_of_ready, ready};
 use crate::runtime::KubeError;
 use crate::runtime::kubernetes::{call, json_patch, patch_params, pointer};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::Api;
 use kube::api::PartialObjectMeta;
 use serde_json::{Value, json};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Mutex;
 use tokio::time::Instant;
 
@@ -28,14 +26,13 @@ pub async fn say(
     facts: &Facts,
     step: &Step,
     status: &InstanceStatus,
-    why: Option<&Why>,
     memory: &Mutex<Memory>,
 ) -> Result<bool, KubeError> {
     let written = write(context, facts, step, status).await;
     let mut memory = open(memory);
     match written {
         Ok(Some(version)) => {
-            has_said(facts, status, why, &version, &mut memory);
+            has_said(facts, status, &version, &mut memory);
             Ok(true)
         }
         Ok(None) => {
@@ -49,7 +46,7 @@ pub async fn say(
                 memory.told.acknowledged = Some(status.observed_generation);
             }
             if error.may_have_happened() {
-                memory.told.unanswered = written_status(facts, status, why);
+                memory.told.unanswered = Some(digest(status));
             }
             Err(error)
         }
@@ -57,13 +54,7 @@ pub async fn say(
 }
 
 /// This status was written; the object has this version with it.
-pub fn has_said(
-    facts: &Facts,
-    status: &InstanceStatus,
-    why: Option<&Why>,
-    version: &str,
-    memory: &mut Memory,
-) {
+pub fn has_said(facts: &Facts, status: &InstanceStatus, version: &str, memory: &mut Memory) {
     let now = Instant::now();
     memory.told.acknowledged = Some(status.observed_generation);
     if stands_otherwise(facts, memory) {
@@ -75,48 +66,25 @@ pub fn has_said(
     }
     memory.told.unreported_until = None;
     memory.wrote(Some(version), now);
-    (memory.told.written, memory.told.unanswered) = (written_status(facts, status, why), None);
+    (memory.told.written, memory.told.unanswered) = (Some(digest(status)), None);
 }
 
-fn written_status(
-    facts: &Facts,
-    status: &InstanceStatus,
-    why: Option<&Why>,
-) -> Option<Box<WrittenStatus>> {
-    let written = why.map(|why| WrittenStatus {
-        at: Instant::now(),
-        generation: facts.generation,
-        reason: why.readiness.reason,
-        message: ready(&status.conditions).map_or_else(String::new, |c| c.message.clone()),
-        is_stalled: is_stalled(&status.conditions),
-        id: status.id.clone(),
-    });
-    written.map(Box::new)
-}
-
-/// Whether another writer replaced the status that this process wrote: with another message, or with a list of conditions that
-/// lacks those of the operator. A status without any conditions was lost, and is written again at once.
-pub fn stands_otherwise(facts: &Facts, memory: &Memory) -> bool {
-    let shown = &facts.status;
-    let is_ours =
-        |written: &WrittenStatus| written.is_in(&shown.conditions) && shown.id == written.id;
-    !facts.listed_types.is_empty()
-        && memory.told.written.is_some()
-        && !memory
-            .told
-            .written
-            .iter()
-            .chain(&memory.told.unanswered)
-            .any(|written| is_ours(written))
-}
-
-impl WrittenStatus {
-    /// Whether the conditions have these values.
-    pub fn is_in(&self, conditions: &[Condition]) -> bool {
-        ready(conditions).is_some_and(|ready| {
-            ready.reason == self.reason.as_str() && ready.message == self.message
-        }) && is_stalled(conditions) == self.is_stalled
+/// The digest of what a status reports: the server, and the operator's own conditions without their times.
+pub fn digest(status: &InstanceStatus) -> u64 {
+    let mut digest = DefaultHasher::new();
+    status.id.hash(&mut digest);
+    for told in &status.conditions {
+        (&told.type_, &told.status, &told.reason, &told.message).hash(&mut digest);
     }
+    digest.finish()
+}
+
+/// Whether another writer replaced the server or the conditions that this process wrote. A status without any conditions was lost,
+/// and is written again at once.
+pub fn stands_otherwise(facts: &Facts, memory: &Memory) -> bool {
+    let shown = digest(&facts.status);
+    let sent = [memory.told.written, memory.told.unanswered];
+    !facts.listed_types.is_empty() && sent[0].is_some() && !sent.contains(&Some(shown))
 }
 
 /// JSON patch on `/status`. It tests the UID, the observed generation, the number of the newest operation and whether that has
