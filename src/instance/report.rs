@@ -76,10 +76,11 @@ async fn tell_status(
     let differs = differs(&facts.status, &status) || is_owed_its_package(facts, &status, memory);
     let held = match differs {
         true => wait(observed, changes, why, &status, &mut open(memory)),
-        false => {
+        false if why.is_some() => {
             open(memory).told.held = None;
             None
         }
+        false => None,
     };
     let writes = differs && held.is_none();
     if writes {
@@ -263,19 +264,19 @@ fn patience(
     rest(since + why.patience, now)
 }
 
-/// The rest of the pause before the status of another writer is overwritten again. The first time is at once, and so is each
-/// time that it lacks the newest generation or reports Ready wrongly.
+/// The rest of the pause before the status of another writer is overwritten again. Each generation of the spec is reported at once
+/// the first time; a wrong Ready waits for a shorter time.
 fn damped(facts: &Facts, next: &InstanceStatus, memory: &Memory) -> Option<Duration> {
-    let overwritten = memory.told.conflict?;
+    let (overwritten, generation) = memory.told.conflict?;
     let is_wrong = is_ready(&facts.status.conditions) && !is_ready(&next.conditions);
-    let is_stale = facts.status.observed_generation != facts.generation;
-    if is_wrong || is_stale || !stands_otherwise(facts, memory) {
+    if generation != facts.generation || !stands_otherwise(facts, memory) {
         return None;
     }
-    rest(
-        overwritten + times::CONFLICTING_STATUS_REWRITE,
-        Instant::now(),
-    )
+    let pause = match is_wrong {
+        true => times::WRONG_READY_REWRITE,
+        false => times::CONFLICTING_STATUS_REWRITE,
+    };
+    rest(overwritten + pause, Instant::now())
 }
 
 fn rest(until: Instant, now: Instant) -> Option<Duration> {

@@ -89,6 +89,8 @@ pub const STALE_CACHE_RECHECK: Duration = Duration::from_secs(5);
 
 /// How often another writer's status is overwritten, after the first time.
 pub const CONFLICTING_STATUS_REWRITE: Duration = Duration::from_secs(30);
+/// The same for a status that reports Ready wrongly. Not at once, because a program that reacts to each write would never end.
+pub const WRONG_READY_REWRITE: Duration = Duration::from_secs(10);
 
 /// Longest time for one read, including the wait for the request limit. A later answer is lost, and the read is repeated.
 pub const OBSERVE_DEADLINE: Duration = Duration::from_secs(20);

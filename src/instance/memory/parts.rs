@@ -139,8 +139,8 @@ pub struct Statuses {
     pub acknowledged: Option<i64>,
     /// True while the reconcile writes status; no other task may write then, since one of the two patches would conflict.
     pub is_being_written: bool,
-    /// When this process last wrote status over one in which another writer had replaced its values.
-    pub conflict: Option<Instant>,
+    /// When this process last wrote status over one in which another writer had replaced its values, and for which generation.
+    pub conflict: Option<(Instant, i64)>,
     /// No status is written before this instant, because a write failed.
     pub unreported_until: Option<Instant>,
     /// A progress that is reported only if it lasts, and since when it has lasted.

@@ -57,15 +57,22 @@ async fn another_writer_is_overwritten_at_once_and_then_once_in_half_a_minute() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wrong_ready_and_an_old_generation_are_overwritten_at_once() {
+async fn a_wrong_ready_is_overwritten_sooner_and_a_new_generation_is_reported_at_once() {
     let memory = overwrites(&shows(&releasing("theirs")));
     let ready = status_of(&Readiness::ready(Reason::Available, "theirs"));
-    let memory = &open(&memory);
-    assert_eq!(damped(&shows(&ready), &releasing("ours"), memory), None);
-    assert!(damped(&shows(&ready), &ready, memory).is_some());
-    let mut old = shows(&releasing("theirs"));
-    old.generation = 2;
-    assert_eq!(damped(&old, &releasing("ours"), memory), None);
+    {
+        let memory = &open(&memory);
+        let wrong = damped(&shows(&ready), &releasing("ours"), memory);
+        assert_eq!(wrong, Some(times::WRONG_READY_REWRITE));
+        let other = damped(&shows(&ready), &ready, memory);
+        assert_eq!(other, Some(times::CONFLICTING_STATUS_REWRITE));
+    }
+    let mut edited = shows(&releasing("theirs"));
+    edited.generation = 2;
+    let next = releasing("ours");
+    assert_eq!(damped(&edited, &next, &open(&memory)), None);
+    has_said(&edited, &next, "3", &mut open(&memory));
+    assert!(damped(&edited, &next, &open(&memory)).is_some());
 }
 
 #[tokio::test(start_paused = true)]

@@ -58,7 +58,7 @@ pub fn has_said(facts: &Facts, status: &InstanceStatus, version: &str, memory: &
     let now = Instant::now();
     memory.told.acknowledged = Some(status.observed_generation);
     if stands_otherwise(facts, memory) {
-        memory.told.conflict = Some(now);
+        memory.told.conflict = Some((now, facts.generation));
     }
     let event = change_of_ready(&facts.status.conditions, &status.conditions);
     if let (Some(event), Some(now)) = (event, ready(&status.conditions)) {
