@@ -304,7 +304,7 @@ async fn pass(State(wire): State<Arc<Inner>>, request: Request) -> Response {
         }
         Some(Act::Late(time)) => sleep(*time).await,
         Some(Act::Pages(size)) => {
-            target = target.replace("limit=50", &format!("limit={size}"));
+            target = limited(&target, *size);
         }
         Some(Act::AnswerAfter(_)) | None => {}
     }
@@ -371,4 +371,15 @@ fn json_headers() -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.insert(header::CONTENT_TYPE, "application/json".parse().unwrap());
     headers
+}
+
+/// The target of a list with pages of this size.
+fn limited(target: &str, size: u32) -> String {
+    match target.split_once("limit=") {
+        Some((before, limit)) => {
+            let after = limit.trim_start_matches(|c: char| c.is_ascii_digit());
+            format!("{before}limit={size}{after}")
+        }
+        None => target.to_owned(),
+    }
 }
