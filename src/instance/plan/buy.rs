@@ -114,6 +114,17 @@ pub(super) fn go_on(
         }) if is_shown => looking(observed, *since, 1),
         Some(Attempt {
             call_state: CallState::Refused { message, reason },
+            since,
+            ..
+        }) if recreate::needs_proof_again(observed, record) => prove_again(
+            observed,
+            session,
+            record,
+            *since,
+            (message.as_str(), *reason),
+        ),
+        Some(Attempt {
+            call_state: CallState::Refused { message, reason },
             is_own: false,
             since,
             ..
@@ -162,6 +173,55 @@ fn refused_before(
         _ if record.generation != observed.facts.generation => looking(observed, since, 1),
         Some(Absence::NotYet(_) | Absence::Present(_)) | None => {
             Plan::rest(Why::refused(message, reason), times::PASS_RECHECK).wanting(since, 1)
+        }
+    }
+}
+
+/// The refusal voids the proof of absence, and passes that began after the refusal have to give it again. The call is repeated
+/// after a pause, so only passes that began after the pause count: a limit that is lifted meanwhile shows in them.
+fn prove_again(
+    observed: &Observation,
+    session: &SessionFacts,
+    record: &PurchaseRecord,
+    since: Instant,
+    refusal: (&str, Reason),
+) -> Plan {
+    let spec = &observed.facts.spec;
+    let recreated = record.recreated.max(observed.memory.origin.recreated);
+    let buys_none = policy::restriction(observed).is_some()
+        || spec.import.is_some()
+        || recreate::called_off(observed, recreated).is_some();
+    if buys_none {
+        return create(observed, session, &Origin::Refused(record));
+    }
+    if let Some(plan) = paused(observed, record, refusal) {
+        return plan;
+    }
+    let since = observed
+        .memory
+        .pace
+        .not_before
+        .map_or(since, |at| at.max(since));
+    let listing = observed.listing.as_ref();
+    match listing.map(|listing| listing.proven_absent(&observed.facts.marker, None, since)) {
+        Some(Absence::Proven) if evidence::is_our_account(observed, session) => {
+            create(observed, session, &Origin::Refused(record))
+        }
+        // The listing may belong to another account, so it proves nothing.
+        Some(Absence::Proven) => {
+            let message = format!(
+                "the service refused the last create, and the token was changed since: nothing shows that it belongs to the \
+                 account of the servers that were bought before, so nothing is bought: put the former token back, or {}",
+                words::another(spec)
+            );
+            let readiness = Readiness::stalled(Reason::ServerMissing, message);
+            Plan::rest(readiness, times::IDLE_REQUEUE)
+        }
+        // The current spec was not refused.
+        _ if record.generation != observed.facts.generation => looking(observed, since, 2),
+        Some(Absence::NotYet(_) | Absence::Present(_)) | None => {
+            let (message, reason) = refusal;
+            Plan::rest(Why::refused(message, reason), times::PASS_RECHECK).wanting(since, 2)
         }
     }
 }
@@ -333,8 +393,10 @@ fn of_another_account(account: &str, wanted: &str) -> Plan {
 fn goes_on_from(observed: &Observation, former: &PurchaseRecord, record: &mut PurchaseRecord) {
     // A restored object keeps the marker of the original one.
     record.uid.clone_from(&former.uid);
-    // The newest place comes last. If every call was refused, no server can be in the former places.
-    let was_refused = observed.memory.nothing_bought(former) || former.bought_nothing();
+    // The newest place comes last. If every call was refused, no server can be in the former places, unless a limited token hides
+    // it there.
+    let was_refused = (observed.memory.nothing_bought(former) || former.bought_nothing())
+        && !recreate::needs_proof_again(observed, former);
     let here = std::mem::take(&mut record.places);
     record.places = former
         .places

@@ -1,11 +1,31 @@
 //! Whether a server may be bought to replace one that was released externally, and the readiness if not.
 
 use crate::api::conditions::{Readiness, Reason};
-use crate::api::{EndReason, OnExternalDeletion};
+use crate::api::{EndReason, OnExternalDeletion, PurchaseRecord};
+use crate::instance::memory::kinds::CallState;
 use crate::instance::observation::Observation;
 use crate::instance::plan::step::Plan;
 use crate::instance::plan::{evidence, words};
 use crate::instance::times;
+
+/// Whether the service refused this attempt for lack of rights, which voids the proof of absence before it: to a token without
+/// rights in a region, the service lists the region as empty, although a server that was bought before is there. If no create
+/// before this attempt can have bought a server, no proof is needed.
+pub(super) fn needs_proof_again(observed: &Observation, record: &PurchaseRecord) -> bool {
+    let recreated = record.recreated.max(observed.memory.origin.recreated);
+    let may_have_bought = recreated > 0 || record.lost > 0 || record.failed > 0;
+    let attempt = observed.memory.attempt(record);
+    may_have_bought
+        && attempt.is_some_and(|attempt| {
+            matches!(
+                attempt.call_state,
+                CallState::Refused {
+                    reason: Reason::TokenRefused,
+                    ..
+                }
+            )
+        })
+}
 
 /// The plan instead of a replacement that was announced, if the spec no longer wants one. `recreated`: the number of
 /// replacements, including this one.

@@ -3,7 +3,8 @@
 //! A missing server is not proven gone (rule 7), so the same proof is required as after a release. The service itself must answer
 //! in this reconcile that the server does not exist. And after the settling time, counted from the first such answer, two listing
 //! passes in a row of the account that bought the server must show neither the server nor another one with the marker. Then
-//! follows an attempt like any other, with a higher number. If the old server shows up again, it is a surplus server (rule 9).
+//! follows an attempt like any other, with a higher number. If the service refuses it for lack of rights, the proof is void, and
+//! the next attempt needs it again. If the old server shows up again, it is a surplus server (rule 9).
 //!
 //! Another server with the marker, from a doubled request, is ours already: it replaces the one that is proven gone, and nothing
 //! is bought. An attempt that was not possible yet is dropped once the spec no longer asks for it.

@@ -151,6 +151,14 @@ schedules! {
         one().spec(recreates(1)).at(4_000, LimitToken(true)).at(200_000, LimitToken(false));
     recreate_nothing_of_four_while_the_token_is_limited_to_another_region => "bought 4, left 4; web-1 Available, web-2 Available, web-3 Available, web-4 Available":
         one().spec(recreates(1)).at(600, Apply(2)).at(600, Apply(3)).at(600, Apply(4)).at(15_000, LimitToken(true)).at(300_000, LimitToken(false));
+    recreate_nothing_after_a_restart_while_the_token_is_limited_to_another_region => "bought 1, left 1; web-1 Available":
+        one().spec(recreates(1)).at(4_000, LimitToken(true)).at(150_000, Kill(0)).at(200_000, LimitToken(false));
+    recreate_nothing_after_a_restart_just_before_the_limit_of_the_token_is_lifted => "bought 1, left 1; web-1 Available":
+        one().spec(recreates(1)).at(4_000, LimitToken(true)).at(196_000, Kill(0)).at(200_000, LimitToken(false));
+    recreate_nothing_after_an_edit_while_the_token_is_limited_to_another_region => "bought 1, left 1; web-1 Available":
+        one().spec(recreates(1)).at(4_000, LimitToken(true)).at(190_000, EditPower(1)).at(195_000, EditPower(1)).at(200_000, LimitToken(false));
+    recreate_is_no_matter_of_a_first_server_that_a_limited_token_may_not_buy => "bought 1, left 1; web-1 Available":
+        one().spec(recreates(1)).at(100, LimitToken(true)).at(100_000, LimitToken(false));
     recreate_no_more_while_it_is_sold_out => "bought 1, left 0; web-1 ServerMissing":
         recreated(1).at(5_000, SellOut).at(150_000, Spec(1, recreates_no_more())).at(200_000, Restock);
     recreate_less_while_it_is_sold_out => "bought 1, left 0; web-1 RecreateLimitReached":

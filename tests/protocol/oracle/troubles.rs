@@ -35,6 +35,8 @@ pub(super) struct Troubles {
     pub(super) lies: usize,
     /// How often the service itself reported falsely that a thing does not exist: listings alone prove nothing.
     pub(super) denials: usize,
+    /// The token is limited to another region: the service hides every server, in listing and detail alike.
+    pub(super) limited: bool,
     /// How often it reported that of a task.
     pub(super) tasks_denied: usize,
     /// The Instances whose finalizer was removed by force, and those whose finalizer and record were dropped by `kubectl
@@ -168,6 +170,7 @@ impl Oracle {
             Step::OfferImage => self.lists.is_doubled = true,
             Step::WithdrawImage => self.lists.is_withdrawn = true,
             Step::Hides(true) => self.troubles.lies += 2,
+            Step::LimitToken(limited) => self.troubles.limited = limited,
             Step::Imports(true) => self.denies_imports = false,
             Step::Most(most) => self.most = Some((usize::from(most), Some(Instant::now()))),
             Step::ForceFinalizers(n) => {

@@ -302,7 +302,8 @@ impl Oracle {
         }
         let t = &self.troubles;
         // A conclusion from a false report of the service is checked again later.
-        let is_excused = t.lies > 0 || t.slow || t.copied || self.is_murky(name_of(now));
+        let is_lied_to = t.lies > 0 || t.limited;
+        let is_excused = is_lied_to || t.slow || t.copied || self.is_murky(name_of(now));
         let is_there = server.is_some_and(is_alive);
         let why = is_there.then(|| format!("S4: server {id} is there, and told as missing"));
         self.judge(Rule::Missing, Verdict::of(why, is_excused));
