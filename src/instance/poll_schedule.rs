@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 /// A pause is the age divided by this. With the query and the read after it, an end is noticed within a quarter of the task's
 /// duration.
-const PART: u32 = 6;
+const PART: u32 = 5;
 /// The queries of all operations together take at most this part of the request limit.
 const SHARE: f64 = 0.8;
 /// If many operations share the request limit, a task is queried at these parts of the time that the last task of its verb
@@ -22,8 +22,8 @@ const PATIENT: u32 = 2;
 
 /// When to query the task of an operation. Times count from the instant at which the call was accepted.
 ///
-/// A task of 1, 15, 60 or 600 s takes at most 1, 11, 20 or 36 queries: one more for each 1.2 s up to 7.2 s, then one more for
-/// each sixth.
+/// A task of 1, 15, 60 or 600 s takes at most 1, 11, 18 or 32 queries: one more for each 1.2 s up to 6 s, then one more for
+/// each fifth.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Schedule {
     /// How long the last task of this verb took, if this process followed one.

@@ -80,7 +80,7 @@ async fn at_operation(
     let began = observed.memory.began(open);
     let attempt = observed.memory.call(open);
     let attempt = attempt.map(|attempt| (attempt.is_own, attempt.tries, attempt.since));
-    let (idle, vanished) = as_listed(observed, &id, attempt.map(|(.., since)| since));
+    let (idle_at, vanished) = as_listed(observed, &id, attempt.map(|(.., since)| since));
     let task = observed.task_id();
     if let Some(task) = &task {
         at_task(observed, session, context, verb, task, began).await;
@@ -104,7 +104,10 @@ async fn at_operation(
         .poll
         .as_ref()
         .is_some_and(|poll| poll.odd.is_some());
-    let tells = ended || vanished || is_odd || (idle && asked.is_some());
+    // A server that was listed idle before the last query, which found its task running. For a newer row, the next query decides:
+    // the task may have ended since the last one, and then the detail is read once, after that query.
+    let contradicts = idle_at.is_some_and(|at| asked.is_some_and(|asked| at < asked));
+    let tells = ended || vanished || is_odd || contradicts;
     let schedule = Schedule::of(session, verb);
     if just_ended || (tells && detail_is_due(observed, &id, schedule)) {
         at_detail(
@@ -120,9 +123,13 @@ async fn at_operation(
     as_shown(observed, session, id, attempt);
 }
 
-/// Whether the listing shows a server with an open operation idle, and whether the server has vanished. The operation was
-/// first seen at `since`. A server that is listed as busy no longer counts as idle since an earlier time.
-fn as_listed(observed: &mut Observation, id: &ServerId, since: Option<Instant>) -> (bool, bool) {
+/// When a server with an open operation was listed, if the listing shows it idle, and whether the server has vanished. The
+/// operation was first seen at `since`. A server that is listed as busy no longer counts as idle since an earlier time.
+fn as_listed(
+    observed: &mut Observation,
+    id: &ServerId,
+    since: Option<Instant>,
+) -> (Option<Instant>, bool) {
     let listed = observed
         .listing
         .as_ref()
@@ -135,12 +142,12 @@ fn as_listed(observed: &mut Observation, id: &ServerId, since: Option<Instant>) 
         observed.memory.observations.at_rest_since = None;
     }
     // A row without the field shows nothing, unlike a detail without it. A row from before the call does not count either.
-    let idle = listed.is_some_and(|(pending, at)| {
+    let idle_at = listed.and_then(|(pending, at)| {
         let is_new = since.is_none_or(|since| at > since);
-        is_new && pending.is_some() && is_idle(pending.as_deref())
+        (is_new && pending.is_some() && is_idle(pending.as_deref())).then_some(at)
     });
     let vanished = is_listed_absent(observed, id, since);
-    (idle, vanished)
+    (idle_at, vanished)
 }
 
 /// Whether a listing that began after `since` lacks the server.

@@ -28,7 +28,7 @@ const EACH: usize = 8;
 const FOLLOWED: usize = 26;
 /// The queries for each further operation that was young within that minute: as many as there are before its pauses grow.
 const YOUNG: usize = 6;
-/// How long an operation is young: afterwards a sixth of its age is more than the shortest pause.
+/// How long an operation is young: afterwards a fifth of its age is more than the shortest pause.
 const GROWN: Duration = Duration::from_secs(8);
 /// The additional writes for each event.
 const WRITTEN: usize = 6;
