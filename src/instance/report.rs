@@ -267,7 +267,7 @@ fn patience(
 /// The rest of the pause before the status of another writer is overwritten again. Each generation of the spec is reported at once
 /// the first time; a wrong Ready waits for a shorter time.
 fn damped(facts: &Facts, next: &InstanceStatus, memory: &Memory) -> Option<Duration> {
-    let (overwritten, generation) = memory.told.conflict?;
+    let (overwritten, generation) = **memory.told.conflict.as_ref()?;
     let is_wrong = is_ready(&facts.status.conditions) && !is_ready(&next.conditions);
     if generation != facts.generation || !stands_otherwise(facts, memory) {
         return None;

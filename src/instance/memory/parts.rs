@@ -12,6 +12,7 @@ use crate::instance::memory::version::Newest;
 use crate::instance::passing::Passing;
 use crate::runtime::Backoff;
 use litemap::LiteMap;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use tokio::time::Instant;
 
@@ -132,15 +133,15 @@ pub struct Statuses {
     /// The newest known resourceVersion: an older object in the cache is not acted upon.
     pub(super) newest: Option<Newest>,
     /// Digest of the server and the conditions in the last status that was written.
-    pub written: Option<u64>,
+    pub written: Option<NonZeroU64>,
     /// A status that was sent and whose answer was lost, so it may have been written.
-    pub unanswered: Option<u64>,
+    pub unanswered: Option<NonZeroU64>,
     /// The generation of the spec that was acknowledged before it was acted upon.
     pub acknowledged: Option<i64>,
     /// True while the reconcile writes status; no other task may write then, since one of the two patches would conflict.
     pub is_being_written: bool,
     /// When this process last wrote status over one in which another writer had replaced its values, and for which generation.
-    pub conflict: Option<(Instant, i64)>,
+    pub conflict: Option<Box<(Instant, i64)>>,
     /// No status is written before this instant, because a write failed.
     pub unreported_until: Option<Instant>,
     /// A progress that is reported only if it lasts, and since when it has lasted.

@@ -14,6 +14,7 @@ use kube::Api;
 use kube::api::PartialObjectMeta;
 use serde_json::{Value, json};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::num::NonZeroU64;
 use std::sync::Mutex;
 use tokio::time::Instant;
 
@@ -58,7 +59,7 @@ pub fn has_said(facts: &Facts, status: &InstanceStatus, version: &str, memory: &
     let now = Instant::now();
     memory.told.acknowledged = Some(status.observed_generation);
     if stands_otherwise(facts, memory) {
-        memory.told.conflict = Some((now, facts.generation));
+        memory.told.conflict = Some(Box::new((now, facts.generation)));
     }
     let event = change_of_ready(&facts.status.conditions, &status.conditions);
     if let (Some(event), Some(now)) = (event, ready(&status.conditions)) {
@@ -69,14 +70,15 @@ pub fn has_said(facts: &Facts, status: &InstanceStatus, version: &str, memory: &
     (memory.told.written, memory.told.unanswered) = (Some(digest(status)), None);
 }
 
-/// The digest of what a status reports: the server, and the operator's own conditions without their times.
-pub fn digest(status: &InstanceStatus) -> u64 {
+/// The digest of what a status reports: the server, and the operator's own conditions without their times. Never zero, so that an
+/// optional one needs no more room.
+pub fn digest(status: &InstanceStatus) -> NonZeroU64 {
     let mut digest = DefaultHasher::new();
     status.id.hash(&mut digest);
     for told in &status.conditions {
         (&told.type_, &told.status, &told.reason, &told.message).hash(&mut digest);
     }
-    digest.finish()
+    NonZeroU64::MIN | digest.finish()
 }
 
 /// Whether another writer replaced the server or the conditions that this process wrote. A status without any conditions was lost,
