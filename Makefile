@@ -27,6 +27,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 prose: tools ## the English of comments and pages, by the rules of Vale in tools/vale
+	$(phase) 'the English of comments and pages, by Vale: built once, in about a minute'
 	tools/prose
 
 demo: ## a real API server, the simulated cloud, the operator, and a tour
@@ -36,7 +37,7 @@ programs: ## build the programs of the quick start into target/debug and the cac
 	@tools/programs >/dev/null
 
 # In this order, the cheapest first.
-test: tools browser fmt supply clippy build-tests control-plane go-tools site-tools run-tests ## formatting, dependencies, lints, and all tests, the end-to-end ones on a real control plane
+test: tools browser fmt prose supply clippy build-tests control-plane go-tools site-tools run-tests ## formatting, English, dependencies, lints, and all tests, the end-to-end ones on a real control plane
 	$(phase) 'all passed'
 
 tools:
