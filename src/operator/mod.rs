@@ -35,7 +35,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Watch Accounts and Instances, and make the service follow them.
-    Run(RunArgs),
+    Run(Box<RunArgs>),
     /// Print the CustomResourceDefinitions, ready for kubectl apply.
     Crds,
 }
@@ -49,7 +49,7 @@ pub fn main() -> ExitCode {
     let parsed = command().try_get_matches();
     match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => match cli.command {
-            Command::Run(args) => run::run(args),
+            Command::Run(args) => run::run(*args),
             Command::Crds => crds(),
         },
         Err(error) if error.use_stderr() => {

@@ -62,7 +62,7 @@ impl<K: Kept> Store<K> {
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<DeserializeGuard<K>>> {
         let entry = self.read().get(key)?.clone();
         let object = match &entry.text {
-            Ok(text) => decode(text).map_err(|error| invalid(key, error)),
+            Ok(text) => decode(text).map_err(|error| invalid(key, &error)),
             Err(invalid) => Err(InvalidObject::clone(invalid)),
         };
         Some(Arc::new(DeserializeGuard(object)))
@@ -90,7 +90,7 @@ fn decode<K: Kept>(text: &Compressed) -> Result<K, serde_json::Error> {
 }
 
 /// The error of an object whose own JSON cannot be read again: the object still exists.
-fn invalid(key: &ObjectKey, error: serde_json::Error) -> InvalidObject {
+fn invalid(key: &ObjectKey, error: &serde_json::Error) -> InvalidObject {
     let metadata = ObjectMeta {
         name: Some(key.name.clone()),
         namespace: Some(key.namespace.clone()),
@@ -172,7 +172,7 @@ impl<K: Kept> Entry<K> {
     fn of(object: &DeserializeGuard<K>, former: Option<&Arc<Self>>) -> Arc<Self> {
         let json = match &object.0 {
             Ok(object) => serde_json::to_string(object)
-                .map_err(|error| Box::new(invalid(&ObjectKey::of(object), error))),
+                .map_err(|error| Box::new(invalid(&ObjectKey::of(object), &error))),
             Err(invalid) => Err(Box::new(invalid.clone())),
         };
         let is_same = |former: &&Arc<Self>| match (&json, &former.text) {

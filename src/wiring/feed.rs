@@ -4,8 +4,8 @@
 //! A watch calls `*_shown` before the object is in the store, and the method named after the kind once it is. Accounts and Secrets are
 //! those of the shard; Instances are those of all namespaces.
 
-use super::Objects;
 use super::changes::Changes;
+use super::objects::Objects;
 use super::referrers::Referrers;
 use crate::api::{Account, Instance};
 use crate::runtime::Shard;

@@ -3,10 +3,12 @@
 
 mod changes;
 pub mod feed;
+mod objects;
 mod referrers;
 
+pub use objects::Objects;
+
 use crate::cloud::{Doubt, Http};
-use crate::instance::facts::Facts;
 use crate::instance::memory::all::Memories;
 use crate::inventory::{Settings as ListingSettings, Subject};
 use crate::runtime::events::Events;
@@ -20,20 +22,6 @@ use kube::Client;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use tokio_util::sync::CancellationToken;
-
-/// The stores and queues of a process.
-pub trait Objects: Send + Sync + 'static {
-    /// Requests a reconcile of an Instance. Without a priority the state of the object decides.
-    fn wake_instance(&self, key: &ObjectKey, priority: Option<Priority>);
-    /// Requests a reconcile of an Account. Without a priority the state of the object decides.
-    fn wake_account(&self, key: &ObjectKey, priority: Option<Priority>);
-    /// An Instance as the store holds it now.
-    fn facts(&self, key: &ObjectKey, cluster: &str) -> Option<Facts>;
-    /// Whether the store holds an Instance of this name.
-    fn has_instance(&self, key: &ObjectKey) -> bool;
-    /// Whether the store holds an Account of this name.
-    fn has_account(&self, key: &ObjectKey) -> bool;
-}
 
 /// The parts of a process that exist before it has read any object.
 pub struct Process {

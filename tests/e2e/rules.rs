@@ -223,7 +223,7 @@ async fn kubectl_wait_and_explain_work() {
             "instances.status.detail.dataDiskInfoList.dataDiskSize",
             "Size of the disk, in GiB.",
         ),
-        ("accounts.spec.settleSeconds", "Seconds after which"),
+        ("accounts.spec.settleSeconds", "seconds after which"),
     ] {
         let (done, text) = world.kubectl(&["explain", path], "").await;
         assert!(done, "{text}");

@@ -323,12 +323,12 @@ fn what_becomes_of_a_server_whose_instance_is_deleted_follows_from_its_policies(
         (
             json!({}),
             &releasing,
-            "Server ecs-1 is being released; then the Instance goes. Wait;",
+            "Server ecs-1 is being released; then the Instance goes. Wait.",
         ),
         (
             json!({"pause": over}),
             &releasing,
-            "Server ecs-1 is being released; then the Instance goes. Wait;",
+            "Server ecs-1 is being released; then the Instance goes. Wait.",
         ),
         (
             json!({}),
@@ -338,7 +338,7 @@ fn what_becomes_of_a_server_whose_instance_is_deleted_follows_from_its_policies(
         (
             json!({}),
             &nothing,
-            "The Instance stays until it is certain that no server of it is left. Wait;",
+            "The Instance stays until it is certain that no server of it is left. Wait.",
         ),
         (
             json!({"deletionPolicy": "Retain"}),

@@ -143,7 +143,7 @@ fn created(reservations: &Reservations, name: &str, second: i64) {
     let mut meta = meta(name, None);
     let at = Timestamp::from_second(second).unwrap();
     meta.creation_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(at));
-    note(&reservations, &meta, Some("default"), None);
+    note(reservations, &meta, Some("default"), None);
 }
 
 #[test]
