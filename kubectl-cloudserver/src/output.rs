@@ -72,8 +72,8 @@ impl Column {
 /// A row cannot be serialized, which no answer of the service can cause.
 pub(super) fn render(output: Output, columns: &[Column], rows: &[Value]) -> Result<String, String> {
     let text = match output {
-        Output::Table => table(columns.iter().filter(|column| column.is_shown(rows)), rows),
-        Output::Wide => table(columns.iter(), rows),
+        Output::Table => table(&columns.iter().filter(|column| column.is_shown(rows)), rows),
+        Output::Wide => table(&columns.iter(), rows),
         Output::Json => serde_json::to_string_pretty(rows).map_err(|error| error.to_string())?,
         Output::Yaml => serde_saphyr::to_string(&rows).map_err(|error| error.to_string())?,
     };
@@ -81,7 +81,7 @@ pub(super) fn render(output: Output, columns: &[Column], rows: &[Value]) -> Resu
 }
 
 /// A table as kubectl draws it: no lines, titles in capitals, all columns to the left.
-fn table<'a>(columns: impl Iterator<Item = &'a Column> + Clone, rows: &[Value]) -> String {
+fn table<'a>(columns: &(impl Iterator<Item = &'a Column> + Clone), rows: &[Value]) -> String {
     let mut table = Table::new();
     table.load_style(comfy_table::presets::NOTHING);
     table.set_header(columns.clone().map(|column| column.title));

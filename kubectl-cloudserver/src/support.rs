@@ -123,7 +123,7 @@ async fn collect(args: &SupportArgs) -> Result<String, String> {
                 match file {
                     EVENTS => objects.retain(is_ours),
                     PODS => {
-                        metrics(&cluster, &args.operator_namespace, &objects, &mut bundle).await
+                        metrics(&cluster, &args.operator_namespace, &objects, &mut bundle).await;
                     }
                     _ => {}
                 }
