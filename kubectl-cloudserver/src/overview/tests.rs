@@ -353,7 +353,7 @@ fn what_becomes_of_a_server_whose_instance_is_deleted_follows_from_its_policies(
         (
             json!({"deletionPolicy": "Retain", "pause": paused}),
             &releasing,
-            "Its deletion waits, and nothing is released meanwhile. Take spec.pause out",
+            "Its deletion waits, and nothing is released meanwhile. Remove spec.pause",
         ),
         (
             json!({"deletionProtection": true, "pause": paused}),
