@@ -16,8 +16,8 @@ const SHARE: f64 = 0.8;
 /// took: the first query finds an end that came as soon, the second one that came as late. So the known time follows tasks
 /// that get shorter or longer.
 const AROUND_END: [f64; 2] = [0.95, 1.05];
-/// Such a query is waited for only if it is at most this many shares away, since the task may end much sooner than the last
-/// one.
+/// The operator waits for such a query only if it is at most this many shares away, since the task may end much sooner than the
+/// last one.
 const PATIENT: u32 = 2;
 
 /// When to query the task of an operation. Times count from the instant at which the call was accepted.

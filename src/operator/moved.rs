@@ -21,7 +21,7 @@ const MOVED: [&str; 16] = [
     "wait",
 ];
 
-/// Where to find the command that this word named, if it did.
+/// The new place of the command that this word named in earlier versions, if it named one.
 pub fn moved(word: Option<&OsStr>) -> Option<String> {
     let word = MOVED.iter().find(|moved| word == Some(OsStr::new(moved)))?;
     Some(format!(

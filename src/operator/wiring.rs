@@ -23,7 +23,7 @@ pub(super) struct Stores {
     pub(super) wake_account: Trigger,
 }
 
-/// What all scopes share; cheap to clone.
+/// The parts that all scopes share; cheap to clone.
 #[derive(Clone)]
 pub(super) struct Parts {
     pub(super) instances: instance::context::Context,
@@ -34,7 +34,7 @@ pub(super) struct Parts {
     pub(super) shard: Shard,
     pub(super) stores: Arc<OnceLock<Vec<Stores>>>,
     pub(super) heartbeats: Heartbeats,
-    /// Where the operator's own Secrets stand.
+    /// The namespace of the operator's own Secrets.
     pub(super) own_namespace: Option<String>,
 }
 

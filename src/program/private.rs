@@ -1,4 +1,4 @@
-//! What the process holds in memory stays there.
+//! Keeps the memory of the process private.
 
 use super::note;
 use rustix::io::Result;

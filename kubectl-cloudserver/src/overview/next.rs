@@ -89,7 +89,7 @@ fn remedy(status: &InstanceStatus) -> String {
     words.to_owned()
 }
 
-/// What happens to an Instance that is being deleted, and to its server, which may continue to be billed. The spec overrides status,
+/// The fate of an Instance that is being deleted, and of its server, which may continue to be billed. The spec overrides status,
 /// since only the spec is current.
 fn deletion(instance: &Instance, status: &InstanceStatus, now: Timestamp) -> String {
     let spec = &instance.spec;

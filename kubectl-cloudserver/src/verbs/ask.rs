@@ -42,7 +42,7 @@ pub(super) fn whether_to_erase(edits: &[(Instance, Edit)]) -> Result<(), String>
     }
 }
 
-/// What is lost with the disk of one server, and the new image.
+/// The data that is lost with the disk of one server, and the new image.
 fn line(live: &Instance) -> String {
     let status = live.status.as_ref();
     let text = |field: &str| {

@@ -256,7 +256,7 @@ impl Plan {
         }
     }
 
-    /// What it reports in the conditions, if anything.
+    /// The readiness that the plan reports in the conditions, if any.
     pub fn readiness(&self) -> Option<&Readiness> {
         self.why.as_ref().map(|why| &why.readiness)
     }
