@@ -14,7 +14,7 @@ use crate::instance::memory::kinds::{Auxiliary, CallState};
 use crate::instance::memory::{Memory, open};
 use crate::instance::observation::Observation;
 use crate::instance::outcome::Outcome;
-use crate::instance::plan::step::{NoRoom, Plan, Request, Step};
+use crate::instance::plan::step::{NoRoom, Plan, Read, Request, Step};
 use crate::instance::record::Announced;
 use crate::instance::resolved_references::Meaning;
 use crate::instance::{managed_secrets, plan, references, times};
@@ -52,7 +52,9 @@ async fn permit_for(
             false
         }
     };
-    let Some(session) = session.filter(|_| calls || plan.needs.is_for_a_call()) else {
+    let Some(session) =
+        session.filter(|_| calls || plan.needs.as_ref().is_some_and(Read::is_for_a_call))
+    else {
         return Ok(None);
     };
     let priority = match &plan.step {

@@ -11,7 +11,6 @@ pub mod fact;
 pub mod facts;
 mod flow;
 mod journal;
-pub mod listing;
 mod login;
 mod managed_secrets;
 pub mod memory;
@@ -66,7 +65,15 @@ async fn drive(context: &Context, facts: Facts, memory: &Mutex<Memory>) -> Durat
     let mut place = context.sessions.reservations().reconcile(&facts.uid);
     let (mut observed, access) = observe::observe(context, facts, memory).await; // reads
     let mut plan = plan::plan(&observed); // pure
-    while observe::learn(context, &mut observed, &plan.needs, access.as_ref(), memory).await {
+    while observe::learn(
+        context,
+        &mut observed,
+        plan.needs.as_ref(),
+        access.as_ref(),
+        memory,
+    )
+    .await
+    {
         plan = plan::plan(&observed); // with the answer to its question
     }
     acknowledge::first(&observed, &mut plan, memory);

@@ -5,12 +5,11 @@ use crate::cloud::{Detail, ServerId, TaskId, TaskState};
 pub use crate::instance::detail::{is_idle, pending, text};
 use crate::instance::fact::{ConnectionFact, Fact};
 use crate::instance::facts::Facts;
-use crate::instance::listing::Listing;
 use crate::instance::login;
 use crate::instance::memory::Memory;
 use crate::instance::memory::kinds::{CallState, RowDigest};
 use crate::instance::resolved_references::Found;
-use crate::inventory::Sighting;
+use crate::inventory::{Sighting, ZoneViews};
 use crate::runtime::chance::Day;
 use crate::runtime::watch::ObjectKey;
 use crate::session::{Claim, Problem, Reservation, Rival};
@@ -67,7 +66,7 @@ pub struct Observation {
     pub account: AccountFact,
     pub account_key: ObjectKey,
     /// The listings; None without an account session.
-    pub listing: Option<Listing>,
+    pub listing: Option<ZoneViews>,
     /// The task that the reconcile waits for.
     pub task: Fact<TaskState>,
     /// The operation of that task, if there is one.

@@ -9,16 +9,15 @@ use crate::cloud::ServerId;
 use crate::instance::context::Context;
 use crate::instance::fact::{ConnectionFact, Fact};
 use crate::instance::facts::Facts;
-use crate::instance::listing::Listing;
 use crate::instance::login::{LoginFact, named_version};
 use crate::instance::memory::kinds::Wants;
 use crate::instance::memory::{Memory, open};
 use crate::instance::observation::{AccountFact, Observation, SessionFacts};
-use crate::instance::plan::step::Needs;
+use crate::instance::plan::step::Read;
 use crate::instance::resolved_references::Found;
 use crate::instance::subscription::subscribe;
 use crate::instance::{connection, managed_secrets, references, times};
-use crate::inventory::{Sighting, Subject};
+use crate::inventory::{Sighting, Subject, ZoneViews};
 use crate::runtime::chance;
 use crate::runtime::strings::shared;
 use crate::runtime::watch::ObjectKey;
@@ -49,7 +48,7 @@ pub async fn observe(
             observed.facts.places.extend(observed.facts.here.clone());
         }
         subscribe(context, &observed.facts, &mut observed.memory, session);
-        observed.listing = Some(Listing::look(
+        observed.listing = Some(ZoneViews::of_places(
             &session.shared.inventory,
             &observed.facts.places,
         ));
@@ -162,7 +161,7 @@ fn confirmed(
         None => last(),
     };
     let inventory = &session.or(last.as_deref())?.shared.inventory;
-    match Listing::look(inventory, &observed.facts.places).sighting(&id) {
+    match ZoneViews::of_places(inventory, &observed.facts.places).sighting(&id) {
         Sighting::Present(_, at) | Sighting::Absent { began: at } => Some(at),
         Sighting::Unknown(_) => None,
     }
@@ -224,47 +223,47 @@ async fn connection(
 pub async fn learn(
     context: &Context,
     observed: &mut Observation,
-    needs: &Needs,
+    read: Option<&Read>,
     session: Option<&Access>,
     memory: &Mutex<Memory>,
 ) -> bool {
-    let Some(session) = session else {
+    let (Some(read), Some(session)) = (read, session) else {
         return false;
     };
-    if needs.is_for_a_call() && !session.may_call(observed.facts.call_priority()) {
+    if read.is_for_a_call() && !session.may_call(observed.facts.call_priority()) {
         return false; // it stands in line, and is woken when it gets a slot
     }
-    match needs {
-        Needs::Login if matches!(observed.login, LoginFact::NotAsked) => {
+    match read {
+        Read::Login if matches!(observed.login, LoginFact::NotAsked) => {
             let key = references::key(observed).map(|key| key.id);
             observed.login = login::read(context, &observed.facts, key, session).await;
             true
         }
-        Needs::Reservation if observed.room == Reservation::NotAsked => {
+        Read::Reservation if observed.room == Reservation::NotAsked => {
             let reservations = context.sessions.reservations();
             let Facts { uid, .. } = &observed.facts;
             observed.room =
                 reservations.take(uid, &observed.account_key, session.most, Instant::now());
             true
         }
-        Needs::Candidate(id) if matches!(observed.candidate, Fact::NotAsked) => {
+        Read::Candidate(id) if matches!(observed.candidate, Fact::NotAsked) => {
             look::at_candidate(observed, session, context, id).await;
             references::find::package_on_sale(observed, session, context).await;
             true
         }
-        Needs::Claim(id) if observed.claim == Claim::NotAsked => {
+        Read::Claim(id) if observed.claim == Claim::NotAsked => {
             observed.claim = claim(context, observed, session, id);
             true
         }
-        Needs::Detail if matches!(observed.detail, Fact::NotAsked) => {
+        Read::Detail if matches!(observed.detail, Fact::NotAsked) => {
             look::at_recorded(observed, session, context).await;
             open(memory).has_looked(&observed.memory);
             true
         }
-        Needs::References(scope) => {
+        Read::References(scope) => {
             references::find::references(observed, *scope, session, context).await
         }
-        Needs::LoginMetadata => {
+        Read::LoginMetadata => {
             let known =
                 managed_secrets::metadata(context, &observed.facts, &mut observed.memory).await;
             open(memory)
@@ -273,17 +272,16 @@ pub async fn learn(
                 .clone_from(&observed.memory.secrets.login);
             known.is_some() && known == observed.secret_version
         }
-        Needs::Connection if matches!(observed.connection, ConnectionFact::NotAsked) => {
+        Read::Connection if matches!(observed.connection, ConnectionFact::NotAsked) => {
             connection(context, observed, session, memory).await;
             true
         }
-        Needs::Nothing
-        | Needs::Login
-        | Needs::Reservation
-        | Needs::Candidate(_)
-        | Needs::Claim(_)
-        | Needs::Detail
-        | Needs::Connection => false,
+        Read::Login
+        | Read::Reservation
+        | Read::Candidate(_)
+        | Read::Claim(_)
+        | Read::Detail
+        | Read::Connection => false,
     }
 }
 

@@ -12,7 +12,7 @@ use crate::instance::facts::Facts;
 use crate::instance::memory::{Memory, open};
 use crate::instance::observation::Observation;
 use crate::instance::plan::preview::Preview;
-use crate::instance::plan::step::{Needs, Plan};
+use crate::instance::plan::step::{Plan, Read};
 use crate::instance::plan::{policy, preview};
 use crate::instance::{observe, plan, times};
 use crate::runtime::watch::ObjectKey;
@@ -78,7 +78,7 @@ async fn look(context: &Context, facts: Facts, memory: &Mutex<Memory>) -> (Obser
             let _ = observe::learn(
                 context,
                 &mut observed,
-                &Needs::Detail,
+                Some(&Read::Detail),
                 session.as_ref(),
                 memory,
             )
@@ -88,7 +88,7 @@ async fn look(context: &Context, facts: Facts, memory: &Mutex<Memory>) -> (Obser
         while observe::learn(
             context,
             &mut observed,
-            &plan.needs,
+            plan.needs.as_ref(),
             session.as_ref(),
             memory,
         )

@@ -16,6 +16,7 @@ mod times;
 mod tombstones;
 mod view;
 mod watched;
+mod zone_views;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -30,6 +31,7 @@ pub use breaker::BreakerOpen;
 pub use pass::{Pass, PassError};
 pub use row::{Row, addresses};
 pub use view::{Absence, Sighting, View, Why};
+pub use zone_views::ZoneViews;
 
 use crate::api::Marker;
 use crate::cloud::{Client, ImageId, Place, ServerId};

@@ -14,7 +14,7 @@ use crate::instance::plan::diff::{applied, as_read, as_specified, target};
 use crate::instance::plan::due::wanted;
 use crate::instance::plan::evidence::breaker_open;
 use crate::instance::plan::login::credentials;
-use crate::instance::plan::step::{Needs, Plan, Request, Step};
+use crate::instance::plan::step::{Plan, Read, Request, Step};
 use crate::instance::plan::why::Why;
 use crate::instance::plan::{attempt, cause, ended, judge, policy, words};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -42,7 +42,7 @@ pub(super) fn begin(
     if policy::is_observed(observed) && is_touched && matches!(observed.login, LoginFact::NotAsked)
     {
         // A new version of the Secret with the same password is no difference.
-        return Some(Plan::needing(Needs::Login).with_id(Some(id.clone())));
+        return Some(Plan::needing(Read::Login).with_id(Some(id.clone())));
     }
     if wanted.is_empty() || policy::restriction(observed).is_some() {
         return None;
@@ -62,9 +62,7 @@ pub(super) fn begin(
             }
             None => announce(observed, id, verb, &applied, detail),
         };
-        if matches!(plan.step, Step::Operate { .. } | Step::Secret(_))
-            || plan.needs != Needs::Nothing
-        {
+        if matches!(plan.step, Step::Operate { .. } | Step::Secret(_)) || plan.needs.is_some() {
             return Some(plan);
         }
         // Report the operation that comes first in the order.
@@ -92,7 +90,7 @@ pub(super) fn announce(
 ) -> Plan {
     if verb == Verb::Reinstall && !matches!(observed.detail, Fact::Known(_)) {
         // Never erase a disk based on an old observation.
-        return Plan::needing(Needs::Detail).with_id(Some(id.clone()));
+        return Plan::needing(Read::Detail).with_id(Some(id.clone()));
     }
     let credentials = match credentials(observed, verb) {
         Ok(credentials) => credentials,

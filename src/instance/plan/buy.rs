@@ -3,20 +3,19 @@
 use crate::api::conditions::{Readiness, Reason};
 use crate::api::{Import, PurchaseRecord, Verb, counted, names};
 use crate::cloud::{CreateRequest, FirewallId, ImageId, Login, PackageCode, ServerId};
-use crate::instance::listing::Listing;
 use crate::instance::memory::kinds::{Attempt, CallState};
 use crate::instance::observation::{Observation, SessionFacts, of_purchase};
 use crate::instance::plan::attempt::{blank, creating};
 use crate::instance::plan::evidence::breaker_open;
 use crate::instance::plan::login::login;
 use crate::instance::plan::resolve::Purchase;
-use crate::instance::plan::step::{Needs, Plan, Step};
+use crate::instance::plan::step::{Plan, Read, Step};
 use crate::instance::plan::why::Why;
 use crate::instance::plan::{
     adopt, cause, diff, evidence, import, policy, recreate, resolve, words,
 };
 use crate::instance::times;
-use crate::inventory::Absence;
+use crate::inventory::{Absence, ZoneViews};
 use crate::session::Reservation;
 use tokio::time::Instant;
 
@@ -525,7 +524,7 @@ fn room(observed: &Observation) -> Result<(), Box<Plan>> {
     let account = &observed.account_key.name;
     let plan = match observed.room {
         Reservation::Taken => return Ok(()),
-        Reservation::NotAsked => Plan::needing(Needs::Reservation),
+        Reservation::NotAsked => Plan::needing(Read::Reservation),
         Reservation::Full(most) => {
             let message = format!(
                 "Account {account} may have {} with a server (spec.maxInstances), and no fewer have one or are about to have \
@@ -550,7 +549,7 @@ fn room(observed: &Observation) -> Result<(), Box<Plan>> {
 
 /// It is not known whether a server exists; this many listings that begin after `since` will show it.
 fn looking(observed: &Observation, since: Instant, passes: u8) -> Plan {
-    let trouble = observed.listing.as_ref().and_then(Listing::trouble);
+    let trouble = observed.listing.as_ref().and_then(ZoneViews::trouble);
     let message = match trouble {
         None => "reading the service's listing before anything is bought".to_owned(),
         Some(trouble) => {

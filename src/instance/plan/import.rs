@@ -5,13 +5,12 @@ use crate::api::{Cause, Import, Imports};
 use crate::catalog::Candidates;
 use crate::cloud::{Detail, ServerId};
 use crate::instance::fact::Fact;
-use crate::instance::listing::Listing;
 use crate::instance::observation::{Observation, SessionFacts, is_idle};
-use crate::instance::plan::step::{Needs, Plan, Step};
+use crate::instance::plan::step::{Plan, Read, Step};
 use crate::instance::plan::why::Why;
 use crate::instance::plan::{adopt, attempt, words};
 use crate::instance::{references, times};
-use crate::inventory::Row;
+use crate::inventory::{Row, ZoneViews};
 use crate::runtime::events::EventNote;
 use crate::runtime::watch::ObjectKey;
 use crate::session::Claim;
@@ -56,7 +55,7 @@ pub(super) fn plan(observed: &Observation, session: &SessionFacts, wanted: &Impo
         return plan;
     }
     let detail = match &observed.candidate {
-        Fact::NotAsked => return Plan::needing(Needs::Candidate(id)),
+        Fact::NotAsked => return Plan::needing(Read::Candidate(id)),
         Fact::Known(detail) => detail,
         Fact::Absent => {
             return looking(format!(
@@ -74,7 +73,7 @@ pub(super) fn plan(observed: &Observation, session: &SessionFacts, wanted: &Impo
         Err(plan) => return *plan,
     };
     match &observed.claim {
-        Claim::NotAsked => Plan::needing(Needs::Claim(id)),
+        Claim::NotAsked => Plan::needing(Read::Claim(id)),
         Claim::NotYet => {
             looking("reading which servers the Instances of the other namespaces have".to_owned())
         }
@@ -100,7 +99,7 @@ fn find(observed: &Observation, wanted: &Import) -> Result<ServerId, Box<Plan>> 
     let since = since.unwrap_or(observed.memory.origin.first_seen);
     let here = observed.facts.place();
     let Some(listing) = observed.listing.as_ref().filter(|l| l.is_whole(since)) else {
-        let trouble = observed.listing.as_ref().and_then(Listing::trouble);
+        let trouble = observed.listing.as_ref().and_then(ZoneViews::trouble);
         let why = trouble.map(|trouble| format!(": {trouble}"));
         let message = format!(
             "reading the service's listing of {here} for the server that is to be imported{}",

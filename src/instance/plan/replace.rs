@@ -17,7 +17,7 @@ use crate::cloud::{ServerId, TaskState};
 use crate::instance::fact::Fact;
 use crate::instance::observation::{Observation, SessionFacts, of_purchase};
 use crate::instance::plan::evidence::{breaker_open, is_our_account};
-use crate::instance::plan::step::{Needs, Plan};
+use crate::instance::plan::step::{Plan, Read};
 use crate::instance::plan::why::Why;
 use crate::instance::plan::{adopt, buy, ended, evidence, policy, words};
 use crate::instance::times;
@@ -105,7 +105,7 @@ pub(super) fn plan(observed: &Observation, session: &SessionFacts, id: &ServerId
             if !observed.memory.observations.unread
                 || observed.has_not_looked_for(times::UNREADABLE_RETRY)
             {
-                plan.needs = Needs::Detail;
+                plan.needs = Some(Read::Detail);
             }
             Some(plan)
         }

@@ -6,7 +6,7 @@ use crate::cloud::Place;
 use crate::instance::fact::Fact;
 use crate::instance::facts::Record;
 use crate::instance::observation::Observation;
-use crate::instance::plan::step::{Needs, Plan};
+use crate::instance::plan::step::{Plan, Read};
 use crate::instance::resolved_references::Scope;
 use crate::instance::{references, times};
 use std::time::Duration;
@@ -96,7 +96,7 @@ fn pace(readiness: &Readiness) -> Duration {
 }
 
 fn ask(scope: Scope) -> Plan {
-    Plan::needing(Needs::References(scope))
+    Plan::needing(Read::References(scope))
 }
 
 fn stands_in_the_way(observed: &Observation) -> Plan {

@@ -8,7 +8,7 @@ use crate::instance::login::LoginFact;
 use crate::instance::memory::kinds::{Connected, Connection};
 use crate::instance::observation::Observation;
 use crate::instance::plan::login;
-use crate::instance::plan::step::{Needs, Plan, SecretStep, Step};
+use crate::instance::plan::step::{Plan, Read, SecretStep, Step};
 use crate::instance::{connection, observation, times};
 use jiff::Timestamp;
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub(super) fn settle_first(
     let brought = target.filter(|_| operation.verb.bears_login())?;
     observed.facts.spec.login.generate.as_ref()?;
     let plan = match &observed.login {
-        LoginFact::NotAsked => Plan::needing(Needs::Login),
+        LoginFact::NotAsked => Plan::needing(Read::Login),
         LoginFact::Unread(why) => login::unread(why),
         LoginFact::Unowned(version) => login::adopt(observed, version),
         LoginFact::Ready(credentials)
@@ -73,7 +73,7 @@ pub(super) fn renew(observed: &Observation, mut plan: Plan) -> Plan {
     }
     let known = observed.memory.secrets.login.as_deref();
     let Some(known) = known.filter(|known| known.version == *version) else {
-        plan.needs = Needs::LoginMetadata;
+        plan.needs = Some(Read::LoginMetadata);
         return plan.within(times::UNREADABLE_RETRY);
     };
     let version = version.clone();
@@ -95,7 +95,7 @@ pub(super) fn renew(observed: &Observation, mut plan: Plan) -> Plan {
 /// Whether the server is Ready as the spec demands, and nothing is to be done or read.
 fn is_quiet(observed: &Observation, plan: &Plan) -> bool {
     matches!(plan.step, Step::Rest)
-        && plan.needs == Needs::Nothing
+        && plan.needs.is_none()
         && plan.is_ready()
         && !observed.facts.deleting
         && !observed.is_open()
@@ -133,7 +133,7 @@ fn due_in(stamp: Option<Timestamp>, every: Duration, now: Timestamp) -> Due {
 pub(super) fn connect(observed: &Observation, mut plan: Plan) -> Plan {
     // A server that is being dropped needs no connection Secret.
     let is_dropped = plan.changes.forget_server;
-    if !matches!(plan.step, Step::Rest) || plan.needs != Needs::Nothing || is_dropped {
+    if !matches!(plan.step, Step::Rest) || plan.needs.is_some() || is_dropped {
         return plan;
     }
     let Some(wanted) = connection::wanted(observed) else {
@@ -145,7 +145,7 @@ pub(super) fn connect(observed: &Observation, mut plan: Plan) -> Plan {
     match (known(observed, &wanted), &observed.connection) {
         (Some(Connected { trouble: None, .. }), _) => plan,
         (_, ConnectionFact::NotAsked) => {
-            plan.needs = Needs::Connection;
+            plan.needs = Some(Read::Connection);
             plan.within(times::UNREADABLE_RETRY)
         }
         (_, ConnectionFact::Differs(_)) => {

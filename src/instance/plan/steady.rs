@@ -10,7 +10,7 @@ use crate::instance::plan::ended::ended;
 use crate::instance::plan::evidence::{breaker_open, is_missing, is_our_account, is_told_missing};
 use crate::instance::plan::judge::judge;
 use crate::instance::plan::replace::gone;
-use crate::instance::plan::step::{Needs, Plan, ReleaseReason, Step};
+use crate::instance::plan::step::{Plan, Read, ReleaseReason, Step};
 use crate::instance::plan::why::Why;
 use crate::instance::plan::{
     adopt, begin, buy, cause, diff, due, evidence, follow, import, policy, recreate, resolve,
@@ -434,7 +434,7 @@ fn unread(observed: &Observation, id: &ServerId) -> Plan {
         Fact::NotAsked if is_awaited(observed) => {
             let mut plan = wait(times::UNREADABLE_RETRY);
             if is_unlisted(observed) && observed.has_not_looked_for(times::UNREADABLE_RETRY) {
-                plan.needs = Needs::Detail;
+                plan.needs = Some(Read::Detail);
             }
             plan
         }

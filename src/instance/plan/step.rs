@@ -29,17 +29,15 @@ pub struct Plan {
     pub again: Duration,
     /// The listing passes that the plan needs until then.
     pub wants: Wants,
-    /// The information that must be read before a plan can be made.
-    pub needs: Needs,
+    /// The read without which no plan can be made.
+    pub needs: Option<Read>,
     /// An operation failed in this reconcile, and must not be repeated for this time.
     pub pause: Option<Duration>,
 }
 
-/// Information that a plan needs and that has not been read. It is read, and the plan is made again.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Needs {
-    #[default]
-    Nothing,
+/// One read. If a plan needs it, the plan is made again with the answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Read {
     Login,
     /// A reservation under the Account's limits.
     Reservation,
@@ -171,17 +169,13 @@ pub enum NoRoom {
     Late,
 }
 
-impl Needs {
+impl Read {
     /// Whether it involves a call to the service, now or next. An Instance that may not call yet must not hold a reservation that
     /// another one could use.
     pub fn is_for_a_call(&self) -> bool {
         match self {
             Self::Detail | Self::Candidate(_) | Self::References(_) | Self::Reservation => true,
-            Self::Nothing
-            | Self::Login
-            | Self::Claim(_)
-            | Self::LoginMetadata
-            | Self::Connection => false,
+            Self::Login | Self::Claim(_) | Self::LoginMetadata | Self::Connection => false,
         }
     }
 }
@@ -196,7 +190,7 @@ impl Plan {
             events: Vec::new(),
             again,
             wants: Wants::default(),
-            needs: Needs::Nothing,
+            needs: None,
             pause: None,
         }
     }
@@ -206,10 +200,10 @@ impl Plan {
         Self::wait(again).because(Some(why.into()))
     }
 
-    /// No plan without this information.
-    pub(in crate::instance) fn needing(needs: Needs) -> Self {
+    /// No plan without this read.
+    pub(in crate::instance) fn needing(read: Read) -> Self {
         Self {
-            needs,
+            needs: Some(read),
             ..Self::wait(times::PASS_RECHECK)
         }
     }
@@ -283,7 +277,7 @@ impl Plan {
     /// Whether it does nothing, and reports that human action is needed.
     pub(in crate::instance) fn waits_for_a_human(&self) -> bool {
         matches!(self.step, Step::Rest)
-            && self.needs == Needs::Nothing
+            && self.needs.is_none()
             && self.state() == Some(State::Stalled)
     }
 

@@ -15,7 +15,7 @@ mod secret;
 mod steady;
 
 use super::ended::pause_after;
-use super::step::{Needs, Plan, ReleaseReason, Request, SecretStep, StatusChanges, Step};
+use super::step::{Plan, Read, ReleaseReason, Request, SecretStep, StatusChanges, Step};
 use super::*;
 use crate::api::conditions::State;
 use crate::api::{
@@ -25,7 +25,6 @@ use crate::api::{
 use crate::cloud::{Detail, Login, Place, ServerId, TaskId, TaskState};
 use crate::instance::fact::{ConnectionFact, Fact};
 use crate::instance::facts::Facts;
-use crate::instance::listing::Listing;
 use crate::instance::login::{Credentials, LoginFact};
 use crate::instance::memory::all::Memories;
 use crate::instance::memory::kinds::{Attempt, CallState, Doubts, Gone, ReleaseCall, Wants};
@@ -33,7 +32,7 @@ use crate::instance::memory::{Memory, open};
 use crate::instance::observation::of_purchase;
 use crate::instance::resolved_references::{Found, Scope};
 use crate::instance::status::{Shown, render};
-use crate::inventory::{Attention, testing};
+use crate::inventory::{Attention, ZoneViews, testing};
 use crate::runtime::chance::Day;
 use crate::runtime::watch::ObjectKey;
 use crate::session::{Claim, Reservation, Rival};
@@ -75,7 +74,7 @@ impl Scene {
                 former_credential: Some("former/1".into()),
                 shown_ours: false,
             }),
-            listing: Some(Listing::of(here(), testing::view(None, None))),
+            listing: Some(ZoneViews::of(here(), testing::view(None, None))),
             task: Fact::NotAsked,
             following: None,
             look_again: None,
@@ -225,7 +224,7 @@ impl Scene {
             let count = u64::try_from(servers.len()).ok();
             let first = testing::pass(began, rows(), count);
             let second = testing::pass(began + Duration::from_secs(5), rows(), count);
-            observed.listing = Some(Listing::of(
+            observed.listing = Some(ZoneViews::of(
                 here(),
                 testing::view(Some(first), Some(second)),
             ));

@@ -8,7 +8,7 @@ use crate::instance::fact::Fact;
 use crate::instance::login::LoginFact;
 use crate::instance::memory::kinds::Auxiliary;
 use crate::instance::observation::is_idle;
-use crate::instance::plan::step::{Needs, Plan, Request, Step};
+use crate::instance::plan::step::{Plan, Read, Request, Step};
 use crate::instance::plan::why::Why;
 use crate::instance::plan::{begin, login, policy, words};
 use crate::instance::times;
@@ -112,7 +112,7 @@ impl Open<'_> {
             Fact::Absent | Fact::Unknown(_) => {
                 return Plan::wait(times::UNREADABLE_RETRY).with_id(id());
             }
-            Fact::NotAsked => return Plan::needing(Needs::Detail).with_id(id()),
+            Fact::NotAsked => return Plan::needing(Read::Detail).with_id(id()),
         }
         let credentials = match login::credentials(self.observed, self.verb()) {
             Ok(credentials) => credentials,

@@ -5,7 +5,7 @@ use crate::api::{Applied, EndReason, Operation, Verb};
 use crate::instance::fact::Fact;
 use crate::instance::observation::is_idle;
 use crate::instance::plan::ended::{end, pause_after, times, told};
-use crate::instance::plan::step::{Needs, Plan, Request};
+use crate::instance::plan::step::{Plan, Read, Request};
 use crate::instance::plan::{begin, diff, due, ended, judge, secret, words};
 use crate::instance::times;
 use serde_json::{Map, Value};
@@ -103,7 +103,7 @@ impl Open<'_> {
                 if !observed.memory.observations.unread
                     || observed.has_not_looked_for(times::UNREADABLE_RETRY)
                 {
-                    plan.needs = Needs::Detail;
+                    plan.needs = Some(Read::Detail);
                 }
                 Some(plan)
             }

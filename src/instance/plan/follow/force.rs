@@ -10,7 +10,7 @@ use crate::instance::fact::Fact;
 use crate::instance::memory::kinds::Auxiliary;
 use crate::instance::observation::{is_idle, is_off};
 use crate::instance::plan::evidence::breaker_open;
-use crate::instance::plan::step::{Needs, Plan, Request, Step};
+use crate::instance::plan::step::{Plan, Read, Request, Step};
 use crate::instance::plan::{judge, policy};
 use crate::instance::times;
 use tokio::time::Instant;
@@ -52,7 +52,7 @@ impl Open<'_> {
             // Never cut power based on an old observation.
             Fact::NotAsked if may_look => {
                 let mut plan = self.cutting();
-                plan.needs = Needs::Detail;
+                plan.needs = Some(Read::Detail);
                 Some(plan)
             }
             Fact::NotAsked if cut.is_some() => Some(self.cutting()),
@@ -71,7 +71,7 @@ impl Open<'_> {
             Fact::NotAsked => {
                 let mut plan = self.cutting();
                 if observed.has_not_looked_for(times::UNREADABLE_RETRY) {
-                    plan.needs = Needs::Detail;
+                    plan.needs = Some(Read::Detail);
                 }
                 Some(plan)
             }

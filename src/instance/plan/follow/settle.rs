@@ -5,7 +5,7 @@ use crate::api::Verb;
 use crate::api::conditions::{Readiness, Reason};
 use crate::instance::fact::Fact;
 use crate::instance::observation::is_idle;
-use crate::instance::plan::step::{Needs, Plan, Request};
+use crate::instance::plan::step::{Plan, Read, Request};
 use crate::instance::plan::{diff, evidence, words};
 use crate::instance::{references, times};
 use tokio::time::Instant;
@@ -63,7 +63,7 @@ impl Open<'_> {
         // Each listing triggers a reconcile. If the apiserver refuses the write that follows from the read, these reconciles must
         // not all read again at once.
         if observed.has_not_looked_for(times::UNREADABLE_RETRY) {
-            plan.needs = Needs::Detail;
+            plan.needs = Some(Read::Detail);
         }
         plan
     }

@@ -68,7 +68,7 @@ fn power_is_cut_only_after_the_grace_period_or_a_failure_and_where_the_spec_says
     let unread = graceful(running()).with(|observed| observed.detail = Fact::NotAsked);
     let unread = after(unread, 30);
     assert!(rests(&unread.plan()));
-    assert_eq!(unread.plan().needs, Needs::Detail);
+    assert_eq!(unread.plan().needs, Some(Read::Detail));
     let unwanted = with_spec(graceful(failed()), |spec| {
         spec.power_state = PowerState::Running;
     });
@@ -91,7 +91,7 @@ fn the_detail_is_asked_for_once_after_the_grace_period_and_then_as_seldom_as_eve
             memory.observations.was_off = was_off;
         });
         let scene = scene.with(|observed| observed.detail = Fact::NotAsked);
-        later(scene, Duration::from_secs(now)).plan().needs == Needs::Detail
+        later(scene, Duration::from_secs(now)).plan().needs == Some(Read::Detail)
     };
     let running = TaskState::Running;
     let failed = TaskState::Failed { reason: None };
@@ -199,7 +199,7 @@ fn a_token_for_a_look_is_told_though_nobody_knows_the_outcome_of_an_operation() 
     assert_eq!(reason(&plan), stalled);
     assert_eq!(plan.changes.reconciled.as_deref(), Some("a"));
     let unlisted = scene.with(|observed| {
-        observed.listing = Some(Listing::of(here(), testing::view(None, None)));
+        observed.listing = Some(ZoneViews::of(here(), testing::view(None, None)));
     });
     let plan = unlisted.plan();
     assert_eq!((plan.changes.reconciled, plan.wants.passes), (None, 1));

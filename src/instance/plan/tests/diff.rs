@@ -74,7 +74,7 @@ fn a_disk_is_erased_only_after_a_look_of_this_turn() {
             memory.observations.observed_at = Some(memory.origin.first_seen);
         });
     let old = old.listed(Duration::ZERO, &[(ID, &ours())]);
-    assert_eq!(old.plan().needs, Needs::Detail);
+    assert_eq!(old.plan().needs, Some(Read::Detail));
     assert!(rests(&old.plan()));
 }
 
@@ -144,7 +144,7 @@ fn a_secret_that_moved_changes_the_password_unless_it_holds_the_same() {
     };
     assert_eq!(begins(&moved()), Some(Verb::ModifyPassword));
     let unread = moved().with(|observed| observed.login = LoginFact::NotAsked);
-    assert_eq!(unread.plan().needs, Needs::Login);
+    assert_eq!(unread.plan().needs, Some(Read::Login));
     let touched = moved().memory(|memory| {
         memory.calls.password = Passwords {
             sent: None,

@@ -52,16 +52,16 @@ fn told(plan: &Plan) -> (Reason, State, &str) {
 fn one_is_looked_at_in_listing_and_detail_and_claimed_before_it_is_recorded() {
     for import in [by_id(ID), by_name("by-hand")] {
         let fresh = scene(import.clone(), &[]).with(|observed| {
-            observed.listing = Some(Listing::of(here(), testing::view(None, None)));
+            observed.listing = Some(ZoneViews::of(here(), testing::view(None, None)));
         });
         let plan = fresh.plan();
         assert_eq!(told(&plan).0, Reason::Importing);
         assert!(plan.wants.pass_after.is_some());
 
         let listed = scene(import, BY_HAND);
-        assert_eq!(listed.plan().needs, Needs::Candidate(ID.into()));
+        assert_eq!(listed.plan().needs, Some(Read::Candidate(ID.into())));
         let observed_at = listed.with(shows(&[]));
-        assert_eq!(observed_at.plan().needs, Needs::Claim(ID.into()));
+        assert_eq!(observed_at.plan().needs, Some(Read::Claim(ID.into())));
         let plan = observed_at
             .with(|observed| observed.claim = Claim::Taken)
             .plan();
@@ -116,7 +116,7 @@ fn nothing_is_bought_where_nothing_or_more_than_one_is_found() {
     );
     // The identifier is unambiguous.
     let plan = scene(by_id(ID), &two).plan();
-    assert_eq!(plan.needs, Needs::Candidate(ID.into()));
+    assert_eq!(plan.needs, Some(Read::Candidate(ID.into())));
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn a_server_of_another_size_than_the_package_is_not_taken_over() {
     for word in ["1 CPU", "8 CPU", "package p", "spec.package.code"] {
         assert!(message.contains(word), "{word}: {message}");
     }
-    assert_eq!(small(sells(1)).plan().needs, Needs::Claim(ID.into()));
+    assert_eq!(small(sells(1)).plan().needs, Some(Read::Claim(ID.into())));
     // A matching server is imported, and the Event names the properties that were not compared.
     let alike = small(sells(1)).with(|observed| observed.claim = Claim::Taken);
     let written = format!("{:?}", alike.plan().events);
@@ -224,7 +224,7 @@ fn a_server_of_another_size_than_the_filter_is_not_taken_over() {
     };
     assert_eq!(told(&filtered(2)).0, Reason::ImportDiffers);
     assert!(told(&filtered(2)).2.contains("at least 2 CPU"));
-    assert_eq!(filtered(1).needs, Needs::Claim(ID.into()));
+    assert_eq!(filtered(1).needs, Some(Read::Claim(ID.into())));
 }
 
 #[test]
@@ -303,7 +303,7 @@ fn addressed(import: Import, servers: &[(&str, Option<&str>, Option<&str>)]) -> 
     scene(import, &[]).with(|observed| {
         let began = observed.now;
         let pass = testing::pass(began, rows, u64::try_from(servers.len()).ok());
-        observed.listing = Some(Listing::of(here(), testing::view(None, Some(pass))));
+        observed.listing = Some(ZoneViews::of(here(), testing::view(None, Some(pass))));
         observed.now = began + Duration::from_secs(2);
     })
 }
@@ -326,7 +326,7 @@ fn a_filter_means_the_one_server_that_all_of_it_fits() {
         (both("web", "203.0.113.2"), "ecs-2"),
     ] {
         let plan = addressed(import, FLEET).plan();
-        assert_eq!(plan.needs, Needs::Candidate(id.into()), "{plan:?}");
+        assert_eq!(plan.needs, Some(Read::Candidate(id.into())), "{plan:?}");
     }
     for import in [both("web", "203.0.113.3"), by_address("999.1.1.1")] {
         assert_eq!(
@@ -339,7 +339,7 @@ fn a_filter_means_the_one_server_that_all_of_it_fits() {
     let moved = listed().with(shows(&[("publicIpAddress", "203.0.113.9")]));
     assert_eq!(told(&moved.plan()).0, Reason::Importing);
     let agrees = listed().with(shows(&[("internalIpAddress", "203.0.113.1")]));
-    assert_eq!(agrees.plan().needs, Needs::Claim(ID.into()));
+    assert_eq!(agrees.plan().needs, Some(Read::Claim(ID.into())));
 }
 
 #[test]
@@ -379,14 +379,14 @@ fn a_listing_that_does_not_tell_what_is_asked_for_takes_nothing_over() {
         assert!(message.contains("ecs-2"), "{message}");
     }
     let plan = addressed(by_id(ID), &silent).plan();
-    assert_eq!(plan.needs, Needs::Candidate(ID.into()));
+    assert_eq!(plan.needs, Some(Read::Candidate(ID.into())));
     // A server that certainly does not match need not show the other fields.
     let import = || Import {
         address: Some("203.0.113.1".into()),
         ..by_name("web")
     };
     let plan = addressed(import(), &[web, ("ecs-2", Some("db"), None)]).plan();
-    assert_eq!(plan.needs, Needs::Candidate(ID.into()));
+    assert_eq!(plan.needs, Some(Read::Candidate(ID.into())));
     // The rows show too little, so the detail of the remaining server decides.
     let minimal = || {
         addressed(
@@ -394,10 +394,10 @@ fn a_listing_that_does_not_tell_what_is_asked_for_takes_nothing_over() {
             &[(ID, Some("web"), None), ("ecs-2", Some("db"), None)],
         )
     };
-    assert_eq!(minimal().plan().needs, Needs::Candidate(ID.into()));
+    assert_eq!(minimal().plan().needs, Some(Read::Candidate(ID.into())));
     let named = ("instanceName", "web");
     let is_it = minimal().with(shows(&[named, ("publicIpAddress", "203.0.113.1")]));
-    assert_eq!(is_it.plan().needs, Needs::Claim(ID.into()));
+    assert_eq!(is_it.plan().needs, Some(Read::Claim(ID.into())));
     let other = minimal().with(shows(&[named, ("publicIpAddress", "203.0.113.9")]));
     assert_eq!(told(&other.plan()).0, Reason::ImportNotFound);
     let silent = minimal().with(shows(&[named]));
@@ -420,7 +420,7 @@ fn nothing_is_imported_where_the_account_does_not_let_it() {
         assert_eq!((reason, state), (Reason::ImportDenied, State::Stalled));
         assert!(message.contains("imports: Allowed"), "{message}");
         assert!(message.contains(&import.words()), "{message}");
-        assert_eq!(plan.needs, Needs::Nothing, "nobody is asked");
+        assert_eq!(plan.needs, None, "nobody is asked");
         assert!(plan.wants.pass_after.is_none());
     }
     // A server that this Instance already had, and whose record was lost, is no import.
@@ -433,7 +433,7 @@ fn nothing_is_imported_where_the_account_does_not_let_it() {
             observed.memory.origin.recordless_since = Some(observed.memory.origin.first_seen);
         })
     };
-    assert_eq!(had(ID).plan().needs, Needs::Candidate(ID.into()));
+    assert_eq!(had(ID).plan().needs, Some(Read::Candidate(ID.into())));
     let another = had("ecs-other").plan();
     assert_eq!(told(&another).0, Reason::ImportDenied, "{another:?}");
     // A recorded server stays, even if the Account no longer allows imports.

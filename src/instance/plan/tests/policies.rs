@@ -263,7 +263,7 @@ fn a_server_that_is_only_looked_at_is_told_and_left() {
             .with(|observed| {
                 let rows = vec![row(ID, &ours()), row("ecs-2", &ours())];
                 let pass = testing::pass(observed.now, rows, Some(2));
-                observed.listing = Some(Listing::of(here(), testing::view(None, Some(pass))));
+                observed.listing = Some(ZoneViews::of(here(), testing::view(None, Some(pass))));
             })
     };
     assert_eq!(reason(&once().plan()), available);
@@ -293,7 +293,7 @@ fn who_only_looks_buys_nothing_and_releases_nothing() {
         observe_only(Scene::fresh(), |_| {}).with(|observed| observed.login = LoginFact::NotAsked);
     for scene in [fresh, unread] {
         assert!(rests(&scene.plan()));
-        assert_eq!(scene.plan().needs, Needs::Nothing);
+        assert_eq!(scene.plan().needs, None);
         assert_eq!(reason(&scene.plan()), told);
     }
     let lost = observe_only(
@@ -347,7 +347,7 @@ fn nothing_is_begun_while_a_pause_lasts() {
         assert!(!rests(&scene.plan()), "scene {at} has something to do");
         let plan = paused(scene, None).plan();
         assert!(rests(&plan), "{plan:?}");
-        assert_eq!(plan.needs, Needs::Nothing);
+        assert_eq!(plan.needs, None);
         let told = Some((State::Reconciling, Reason::Paused));
         assert_eq!(reason(&plan), told, "{plan:?}");
     }

@@ -50,7 +50,7 @@ fn a_server_released_by_others_is_bought_anew_only_where_that_is_asked_for_and_p
     assert_eq!(reason(&early.plan()), missing_server);
     let unread = forgotten(missing(1, SETTLE)).with(|observed| observed.detail = Fact::NotAsked);
     assert!(rests(&unread.plan()));
-    assert_eq!(unread.plan().needs, Needs::Detail);
+    assert_eq!(unread.plan().needs, Some(Read::Detail));
     let left_alone = with_spec(missing(1, SETTLE), |spec| {
         spec.on_external_deletion = OnExternalDeletion::Fail;
     });
@@ -127,7 +127,7 @@ fn a_server_released_before_its_create_was_told_as_done_is_bought_anew_once_the_
         ) = (true, Some(observed.now));
     });
     let unread = unread.plan();
-    assert!(rests(&unread) && unread.needs == Needs::Nothing);
+    assert!(rests(&unread) && unread.needs.is_none());
     assert_eq!(unread.changes.id, None, "status has let it go");
     let operated = |verb| {
         let known = missing(1, SETTLE).with(|observed| observed.memory.calls.attempts.clear());
@@ -260,7 +260,11 @@ fn a_doubled_server_takes_the_place_of_the_one_that_is_gone_and_nothing_is_bough
     let first = doubled(SETTLE).plan();
     assert!(rests(&first) && first.changes.forget_server);
     let unread = forgotten(doubled(SETTLE)).with(|observed| observed.detail = Fact::NotAsked);
-    assert_eq!(unread.plan().needs, Needs::Detail, "not after an old look");
+    assert_eq!(
+        unread.plan().needs,
+        Some(Read::Detail),
+        "not after an old look"
+    );
     // A server that is not bought needs no budget.
     let plan = forgotten(doubled(SETTLE)).plan();
     let Step::Record { record } = &plan.step else {
@@ -334,18 +338,18 @@ const TURNS: [(&str, Turn); 6] = [
         let before = testing::pass(began, Vec::new(), Some(0));
         let rows = vec![row("ecs-7", "other")];
         let after = testing::pass(began + Duration::from_secs(5), rows, Some(1));
-        observed.listing = Some(Listing::of(
+        observed.listing = Some(ZoneViews::of(
             here(),
             testing::view(Some(before), Some(after)),
         ));
     }),
     ("no listing", |observed| {
-        observed.listing = Some(Listing::of(here(), testing::view(None, None)));
+        observed.listing = Some(ZoneViews::of(here(), testing::view(None, None)));
     }),
     ("another process", |observed| {
         observed.memory.forget_looks();
         observed.detail = Fact::NotAsked;
-        observed.listing = Some(Listing::of(here(), testing::view(None, None)));
+        observed.listing = Some(ZoneViews::of(here(), testing::view(None, None)));
     }),
 ];
 

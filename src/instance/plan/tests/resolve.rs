@@ -92,7 +92,7 @@ fn all_found(scene: Scene) -> Scene {
 fn what_is_to_be_bought_is_looked_up_first_and_posted_as_it_was_recorded() {
     let asks = by_name(Scene::fresh()).plan();
     assert!(rests(&asks));
-    assert_eq!(asks.needs, Needs::References(Scope::Purchase));
+    assert_eq!(asks.needs, Some(Read::References(Scope::Purchase)));
 
     let plan = all_found(by_name(Scene::fresh())).plan();
     let record = announced(&plan).expect("an announcement");
@@ -120,7 +120,7 @@ fn what_is_not_found_is_said_and_nothing_is_called() {
         found.package = Some(Err(readiness));
     });
     let plan = scene.plan();
-    assert!(rests(&plan) && plan.needs == Needs::Nothing);
+    assert!(rests(&plan) && plan.needs.is_none());
     assert_eq!(
         reason(&plan),
         Some((State::Stalled, Reason::ReferenceNotFound))
@@ -137,7 +137,7 @@ fn a_place_by_name_comes_before_any_listing() {
         scene.with(|observed| {
             observed.facts.here = None;
             observed.facts.places.clear();
-            observed.listing = Some(Listing::of(here(), testing::view(None, None)));
+            observed.listing = Some(ZoneViews::of(here(), testing::view(None, None)));
         })
     };
     let fresh = nowhere(Scene::fresh()).plan();
@@ -176,7 +176,7 @@ fn a_pin_stands_as_long_as_its_selector_whatever_the_lists_say() {
 #[test]
 fn where_no_pin_is_left_the_server_itself_tells() {
     let plan = shown(converged(None, None), "Ubuntu").plan();
-    assert!(rests(&plan) && plan.needs == Needs::Nothing);
+    assert!(rests(&plan) && plan.needs.is_none());
     assert_eq!(reason(&plan), Some((State::Ready, Reason::Available)));
 }
 
@@ -187,7 +187,10 @@ fn another_selector_is_looked_up_and_reinstalls_if_it_means_another_image() {
         let scene = scene.with(|observed| change(observed, |spec| spec.image = named("Debian")));
         shown(scene, "Ubuntu")
     };
-    assert_eq!(other().plan().needs, Needs::References(Scope::Installation));
+    assert_eq!(
+        other().plan().needs,
+        Some(Read::References(Scope::Installation))
+    );
     let debian = pin("img-9", r#"name "Debian" in r"#);
     let found_it = found(other(), Scope::Installation, |found| {
         found.image = Some(Ok(debian.clone()));

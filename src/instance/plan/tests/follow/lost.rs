@@ -227,9 +227,9 @@ fn an_unknown_outcome_is_said_without_another_look() {
             image: None,
         });
     });
-    assert_eq!(asked.plan().needs, Needs::Nothing, "it was just looked at");
+    assert_eq!(asked.plan().needs, None, "it was just looked at");
     let asked = later(asked, times::UNREADABLE_RETRY);
-    assert_eq!(asked.plan().needs, Needs::Detail);
+    assert_eq!(asked.plan().needs, Some(Read::Detail));
     assert_eq!(end(&shows(asked, &[])), Some(false));
 }
 

@@ -1,23 +1,23 @@
-//! The combined listings of all places in which a server of one Instance may be.
+//! The combined listings of all zones in which a server of one Instance may be.
 
+use super::{Absence, Inventory, Row, Sighting, View, Why};
 use crate::api::Marker;
 use crate::cloud::{Place, ServerId};
-use crate::inventory::{Absence, Inventory, Row, Sighting, View, Why};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// The views of all places of one Instance, taken when the reconcile observed.
+/// A snapshot of every zone of one Instance.
 #[derive(Clone, Debug)]
-pub struct Listing {
+pub struct ZoneViews {
     places: Vec<Place>,
     /// One for each place, in the same order.
     views: Vec<View>,
 }
 
-impl Listing {
+impl ZoneViews {
     /// Takes a snapshot of every place, without I/O.
-    pub fn look(inventory: &Inventory, places: &[Place]) -> Self {
+    pub fn of_places(inventory: &Inventory, places: &[Place]) -> Self {
         Self {
             places: places.to_vec(),
             views: places.iter().map(|place| inventory.view(place)).collect(),
@@ -33,7 +33,7 @@ impl Listing {
         }
     }
 
-    /// The place that lists a server.
+    /// The zone that lists a server.
     pub fn place_of(&self, id: &ServerId) -> Option<&Place> {
         let mut both = self.places.iter().zip(&self.views);
         let shown = both.find(|(_, view)| matches!(view.sighting(id), Sighting::Present(..)));
@@ -177,12 +177,12 @@ mod tests {
         let unknown = nowhere([at(10), at(20)]);
         let empty = |began| pass(at(began), Vec::new(), Some(0));
         let known = view(Some(empty(10)), Some(empty(20)));
-        let listing = |views: [View; 2]| Listing {
+        let listing = |views: [View; 2]| ZoneViews {
             places: vec![Place::new("r", "former"), Place::new("r", "own")],
             views: views.into(),
         };
         let (marker, id) = (Marker::of_uid("mine"), ServerId::from("ecs-1"));
-        let of_own = |listing: &Listing, since| {
+        let of_own = |listing: &ZoneViews, since| {
             (
                 listing.proven_absent(&marker, Some(&id), at(since)),
                 listing.proven_gone(&id, at(since)),
