@@ -193,12 +193,6 @@ pub const LAST_WRITE_UNDER_WAY: Duration = Duration::from_secs(5);
 /// Pause between two reads that check whether an object is gone.
 pub const ORPHAN_RECHECK: Duration = Duration::from_secs(15);
 
-/// Longest wait for listings. One of 10,000 servers takes some 40 s at the default request limit.
-pub const PREVIEW_WAITS_FOR_LISTING: Duration = Duration::from_secs(90);
-
-/// Recheck for a new listing, in case its notification is missed.
-pub const PREVIEW_RECHECK: Duration = Duration::from_secs(2);
-
 /// How long the end of a server that is not on record is remembered: longer than any listing lags.
 pub const GONE_SERVER_REMEMBERED: Duration = Duration::from_secs(3600);
 

@@ -106,7 +106,7 @@ fn unreadable(file: &str, error: &Error) -> String {
                 None => "a key".to_owned(),
             };
             format!(
-                "{key} stands twice in one object, the second time in {place}: leave out one of them"
+                "{key} occurs twice in one object, the second time in {place}: remove one of them"
             )
         }
         other => format!(
@@ -333,7 +333,7 @@ mod tests {
             assert_eq!(
                 taken(text).unwrap_err(),
                 format!(
-                    "key \"zone\" stands twice in one object, the second time in f.yaml, line {line}: leave out one of them"
+                    "key \"zone\" occurs twice in one object, the second time in f.yaml, line {line}: remove one of them"
                 )
             );
         }

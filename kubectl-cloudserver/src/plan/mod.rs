@@ -7,6 +7,7 @@ mod changes;
 mod dry_run;
 mod files;
 mod offered;
+mod replay;
 mod secrets;
 mod show;
 mod stage;
@@ -38,12 +39,12 @@ const MANAGERS: [&str; 3] = ["kubectl", "kustomize-controller", "argocd-controll
 /// The contract for pipelines.
 pub(super) const EXIT_STATUS: &str = "\
 Exit status:
-  0  nothing would be done
+  0  nothing changes
   2  something changes: in place, with a restart, or a server is taken over; no disk is erased and nothing is bought
   3  a disk is erased, or a server is bought
-  4  a manifest is refused, or something waits for somebody (a policy, a pause, a missing Secret)
-  1  it could not be found out
-Of several the highest, but 1 comes before all others.";
+  4  a manifest is refused, or a step waits for a user (a policy, a pause, a missing Secret)
+  1  the effect could not be determined
+The highest status of all Instances counts, but 1 precedes all others.";
 
 /// Flags of `plan`.
 #[derive(Debug, Args)]
@@ -134,7 +135,7 @@ async fn answers(
     }
     if let Some((former, later)) = twice(cluster, files) {
         return Err(format!(
-            "Instance {} stands twice, in {} and in {}: leave out one of them",
+            "Instance {} occurs twice, in {} and in {}: remove one of them",
             later.name().unwrap_or_default(),
             former.place(),
             later.place()
@@ -203,19 +204,13 @@ async fn judged(stage: &Stage, cluster: &Cluster, manifest: &Manifest, outcome: 
         DryRun::Refused(why) => (vec![Finding::of(Effect::Refused, why)], vec![], vec![]),
         DryRun::Unknown(why) => (vec![Finding::of(Effect::Unknown, why)], vec![], vec![]),
         DryRun::Taken(taken) => {
-            let foresight = stage.predict(taken).await;
+            let (effects, notes) = stage.effects(taken).await;
             // Every field of a new object is new, so a list of them is useless.
             let changes = match taken.is_new {
                 true => Vec::new(),
                 false => taken.changes.clone(),
             };
-            let (effects, said) = verdict::effects(&foresight, &taken.changes);
-            let (effects, doubts) = stage.refuse(&foresight, &taken.object, effects).await;
-            (
-                effects,
-                changes,
-                [taken.notes.clone(), said, doubts].concat(),
-            )
+            (effects, changes, [taken.notes.clone(), notes].concat())
         }
     };
     let namespace = manifest.namespace().unwrap_or(&cluster.namespace);

@@ -3,13 +3,11 @@
 //! The operator sends identifiers unchecked, and the service refuses a mistyped one. `plan` reports that before.
 
 use super::verdict::{Effect, Finding};
+use cloud_server_operator::api::InstanceSpec;
 use cloud_server_operator::api::conditions::Reason;
 use cloud_server_operator::api::references::is_code;
-use cloud_server_operator::api::{InstanceSpec, Verb};
 use cloud_server_operator::catalog::{self, Catalog, Choice, Listing, Looked};
 use cloud_server_operator::cloud::{Offer, Place, Region};
-use cloud_server_operator::instance::plan::preview::PlannedChange;
-use cloud_server_operator::instance::predict::Foresight;
 
 /// A hint about the list of regions.
 const SOLD_OUT: &str = " (one that is sold out may be missing)";
@@ -26,40 +24,33 @@ struct Found {
 /// An object of the service that a spec names: field, kind, identifier, and the region or zone to search.
 struct Named<'a>(&'static str, &'static str, &'a str, &'a str);
 
-/// The effects, with a refusal instead of an operation that the service would refuse, and the lookups that failed.
-pub(super) async fn refused(
+/// Replaces an effect that the service would refuse by a refusal. Returns the lookups that failed.
+pub(super) async fn refuse(
     catalog: &Catalog,
-    foresight: &Foresight,
+    place: Option<&Place>,
     spec: &InstanceSpec,
-    mut effects: Vec<Finding>,
-) -> (Vec<Finding>, Vec<String>) {
-    let planned_changes = foresight.preview.acts.iter().map(|act| &act.planned);
-    let is_asked = |wanted: Verb| {
-        let mut planned_changes = planned_changes.clone();
-        planned_changes.any(|planned| *planned == PlannedChange::Operation(wanted))
-    };
+    effects: &mut Vec<Finding>,
+) -> Vec<String> {
+    let has = |wanted: Effect| effects.iter().any(|finding| finding.effect == wanted);
     let mut found = Found::default();
-    let (effect, reason) = if is_asked(Verb::Create) {
-        found
-            .purchase(catalog, foresight.place.as_ref(), spec)
-            .await;
+    let (effect, reason) = if has(Effect::NewServer) {
+        found.purchase(catalog, place, spec).await;
         (Effect::NewServer, Reason::CreateRefused)
-    } else if is_asked(Verb::Reinstall) {
-        let region = foresight.place.as_ref().map(|place| place.region.as_str());
+    } else if has(Effect::ErasesDisk) {
+        let region = place.map(|place| place.region.as_str());
         found.installation(catalog, region, spec).await;
         (Effect::ErasesDisk, Reason::OperationRefused)
     } else {
-        return (effects, Vec::new());
+        return Vec::new();
     };
     if !found.strange.is_empty() {
-        effects.retain(|said| said.effect != effect);
-        let refusals = found.strange.into_iter().map(|why| Finding {
+        effects.retain(|finding| finding.effect != effect);
+        effects.extend(found.strange.into_iter().map(|why| Finding {
             reason: Some(reason.as_str()),
             ..Finding::of(Effect::Refused, why)
-        });
-        effects.extend(refusals);
+        }));
     }
-    (effects, found.doubts)
+    found.doubts
 }
 
 impl Found {
@@ -163,7 +154,7 @@ impl Found {
     fn doubt(&mut self, named: &Named<'_>, why: &str) {
         let Named(field, what, id, _) = named;
         self.doubts.push(format!(
-            "{field}: whether the service has {what} {id} could not be found out: {why}"
+            "{field}: it is unknown whether the service has {what} {id}: {why}"
         ));
     }
 }
@@ -179,13 +170,13 @@ mod tests {
     use cloud_server_operator::catalog::Candidates;
 
     #[test]
-    fn what_is_not_listed_is_told_before_what_else_is_to_be_known() {
+    fn a_refusal_names_the_identifier_and_similar_ones() {
         let region = Named("spec.region", "region", "ru-x", "");
         let mut found = Found::default();
         let near = Candidates::of([("ru-1".to_owned(), None)]);
         assert!(!found.judge(None, Choice::None(near), &region));
-        let told = "spec.region: the service lists no region ru-x; it lists ru-1 (one that is sold out may be missing): fix \
+        let message = "spec.region: the service lists no region ru-x; it lists ru-1 (one that is sold out may be missing): fix \
                     spec.region";
-        assert_eq!(found.strange, [told]);
+        assert_eq!(found.strange, [message]);
     }
 }

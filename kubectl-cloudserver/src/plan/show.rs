@@ -37,7 +37,7 @@ pub(super) fn text(answers: &[Answer]) -> String {
         }
         if matches!(answer.verdict, Effect::Refused) {
             let place = place(&answer.file, answer.line);
-            text.push_str(&format!("    it stands in {}\n", line(&place)));
+            text.push_str(&format!("    in {}\n", line(&place)));
         }
         for change in &answer.changes {
             let (from, to) = (value(&change.from), value(&change.to));

@@ -7,12 +7,13 @@ use super::super::{chain, remedy};
 use super::dry_run::Taken;
 use super::files::Manifest;
 use super::offered;
-use super::verdict::Finding;
+use super::replay::{self, Replay};
+use super::verdict::{Effect, Finding};
 use cloud_server_operator::api::conditions::Reason;
-use cloud_server_operator::api::{Account, AccountSpec, Instance};
+use cloud_server_operator::api::{Account, AccountSpec};
 use cloud_server_operator::cloud::{AllowedEndpoints, Budget, Http};
-use cloud_server_operator::instance::plan::preview::Unknown;
-use cloud_server_operator::instance::{self, facts, predict};
+use cloud_server_operator::instance::context::{Context, Settings};
+use cloud_server_operator::instance::facts;
 use cloud_server_operator::inventory::Settings as ListingSettings;
 use cloud_server_operator::runtime::events::Events;
 use cloud_server_operator::runtime::kubernetes::{call, writes_within};
@@ -23,7 +24,7 @@ use cloud_server_operator::session::{
 };
 use k8s_openapi::api::core::v1::Secret;
 use kube::core::DeserializeGuard;
-use kube::{Api, ResourceExt};
+use kube::{Api, Client, ResourceExt};
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -32,7 +33,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 /// The context. Dropping it ends its tasks.
 pub(super) struct Stage {
     cluster: Cluster,
-    context: instance::context::Context,
+    context: Context,
     /// The existing Instances.
     owners: Option<Owners>,
     /// The services of the files' Accounts.
@@ -41,6 +42,8 @@ pub(super) struct Stage {
     reconciles: Vec<ReconcileGuard>,
     /// Accounts whose token the service rejected.
     refused: Arc<Mutex<BTreeSet<ObjectKey>>>,
+    /// Secrets that the user may not read.
+    unreadable: BTreeSet<ObjectKey>,
     /// Notes that concern all Instances.
     pub(super) notes: Vec<String>,
     _stop: DropGuard,
@@ -70,6 +73,42 @@ async fn owners(cluster: &Cluster, notes: &mut Vec<String>) -> Result<Option<Own
     Ok(owners)
 }
 
+/// A context that writes nothing. It adds the Accounts whose token the service rejects to `refused`.
+pub(super) fn context(
+    client: Client,
+    cluster: String,
+    refused: Arc<Mutex<BTreeSet<ObjectKey>>>,
+    stop: CancellationToken,
+) -> Result<Context, String> {
+    let http = Http::new(AllowedEndpoints::default()).map_err(|error| chain(&error))?;
+    let http = http.with_budget(Budget::of_a_command());
+    let metrics = Metrics::default();
+    let identity = (cluster.clone(), Shard::WHOLE);
+    let listings = ListingSettings::default();
+    let sessions = Sessions::new(identity, http, listings, metrics.clone(), |_, _| {}, stop);
+    sessions.reservations().is_whole();
+    sessions.trust_records();
+    // A term that never begins: no write is sent.
+    let client = writes_within(client, Term::awaited());
+    Ok(Context {
+        events: Events::new(client.clone(), None),
+        client,
+        sessions,
+        secrets: SecretVersions::default(),
+        settings: Settings { cluster },
+        memories: Default::default(),
+        metrics,
+        term: Term::awaited(),
+        rights: Rights::default(),
+        highest_version: Arc::new(AtomicU64::new(0)),
+        latest: Arc::new(|_| None),
+        doubt_account: Arc::new(move |account| {
+            let mut refused = refused.lock().unwrap_or_else(PoisonError::into_inner);
+            refused.insert(account.clone());
+        }),
+    })
+}
+
 impl Stage {
     /// The context for the Instances of one cluster.
     pub(super) async fn set(
@@ -91,47 +130,15 @@ impl Stage {
         }
         let id = id.unwrap_or_default();
         let stop = CancellationToken::new();
-        let http = Http::new(AllowedEndpoints::default()).map_err(|error| chain(&error))?;
-        let http = http.with_budget(Budget::of_a_command());
-        let metrics = Metrics::default();
-        let settings = ListingSettings::default();
-        let sessions = Sessions::new(
-            (id.clone(), Shard::WHOLE),
-            http,
-            settings,
-            metrics.clone(),
-            |_, _| {},
-            stop.clone(),
-        );
-        // A term that never begins: no write is sent.
-        let client = writes_within(cluster.client.clone(), Term::awaited());
-        sessions.reservations().is_whole();
-        sessions.trust_records();
         let refused = Arc::new(Mutex::new(BTreeSet::new()));
-        let doubted = refused.clone();
-        let context = instance::context::Context {
-            events: Events::new(client.clone(), None),
-            client,
-            sessions,
-            secrets: SecretVersions::default(),
-            settings: instance::context::Settings { cluster: id },
-            memories: Default::default(),
-            metrics,
-            term: Term::awaited(),
-            rights: Rights::default(),
-            highest_version: Arc::new(AtomicU64::new(0)),
-            latest: Arc::new(|_| None),
-            doubt_account: Arc::new(move |account| {
-                let mut doubted = doubted.lock().unwrap_or_else(PoisonError::into_inner);
-                doubted.insert(account.clone());
-            }),
-        };
+        let context = context(cluster.client.clone(), id, refused.clone(), stop.clone())?;
         Ok(Self {
             cluster: cluster.clone(),
             context,
             owners,
             services: Vec::new(),
             reconciles: Vec::new(),
+            unreadable: BTreeSet::new(),
             refused,
             notes,
             _stop: stop.drop_guard(),
@@ -172,45 +179,46 @@ impl Stage {
         }
     }
 
-    /// The effects for an Instance.
-    pub(super) async fn predict(&self, taken: &Taken) -> predict::Foresight {
-        let mut foresight =
-            Box::pin(predict::predict(&self.context, &taken.object, taken.is_new)).await;
-        let preview = &mut foresight.preview;
-        for unknown in preview.unknown.iter_mut().chain(&mut preview.unseen) {
-            if let Some(remedy) = self.remedy(&foresight.account, unknown) {
-                unknown.why = format!("{}: {remedy}", unknown.why);
+    /// The effects of an Instance, and notes. An operation that names identifiers or codes which the service does not list is
+    /// refused.
+    pub(super) async fn effects(&self, taken: &Taken) -> (Vec<Finding>, Vec<String>) {
+        let Taken { object, is_new, .. } = taken;
+        let replay = replay::replay(&self.context, object, *is_new, &self.unreadable);
+        let mut replay: Replay = Box::pin(replay).await;
+        let (account, place) = (replay.account.clone(), replay.place.clone());
+        if let Some(unread) = &mut replay.unread
+            && unread.reason != Reason::SecretReadFailed
+        {
+            self.add_remedy(&account, &mut unread.why);
+        }
+        let (mut effects, mut notes) = replay.findings(!taken.changes.is_empty());
+        for finding in &mut effects {
+            let is_of_service = finding
+                .reason
+                .is_some_and(|reason| reason != Reason::SecretReadFailed.as_str());
+            if finding.effect == Effect::Unknown && is_of_service {
+                self.add_remedy(&account, &mut finding.why);
             }
         }
-        foresight
+        if let Standing::Usable(session) = self.context.sessions.standing(&account) {
+            let catalog = &session.shared.catalog;
+            let doubts = offered::refuse(catalog, place.as_ref(), &object.spec, &mut effects).await;
+            notes.extend(doubts);
+        }
+        (effects, notes)
     }
 
-    /// The effects after the identifiers and codes of the spec were looked up at the service, and the lookups that failed.
-    pub(super) async fn refuse(
-        &self,
-        foresight: &predict::Foresight,
-        instance: &Instance,
-        effects: Vec<Finding>,
-    ) -> (Vec<Finding>, Vec<String>) {
-        let Standing::Usable(session) = self.context.sessions.standing(&foresight.account) else {
-            return (effects, Vec::new());
-        };
-        let catalog = &session.shared.catalog;
-        offered::refused(catalog, foresight, &instance.spec, effects).await
-    }
-
-    /// The remedy for a service that did not answer. None for a problem of an Account or Secret, whose message names the remedy.
-    fn remedy(&self, account: &ObjectKey, unknown: &Unknown) -> Option<String> {
-        let is_of_service = unknown
-            .reason
-            .is_some_and(|reason| reason != Reason::SecretReadFailed);
-        let Standing::Usable(session) = self.context.sessions.standing(account) else {
-            return None;
-        };
-        let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        let (namespace, name) = (&account.namespace, &account.name);
-        let tokens = format!("the Secret of Account {namespace}/{name}");
-        is_of_service.then(|| remedy(&session.shared.client, refused.contains(account), &tokens))
+    /// Adds the remedy for a service that did not answer. A problem of an Account or Secret already names its remedy.
+    fn add_remedy(&self, account: &ObjectKey, why: &mut String) {
+        if let Standing::Usable(session) = self.context.sessions.standing(account) {
+            let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+            let tokens = format!(
+                "the Secret of Account {}/{}",
+                account.namespace, account.name
+            );
+            let remedy = remedy(&session.shared.client, refused.contains(account), &tokens);
+            why.push_str(&format!(": {remedy}"));
+        }
     }
 
     /// Installs an account session for an Account. A missing Account is not announced: the operator would not find it either.
@@ -311,10 +319,13 @@ impl Stage {
                 self.context.secrets.wrote(key, &uid, &version);
             }
             Err(error) if error.is_not_found() => {}
-            Err(error) => self.notes.push(format!(
-                "Secret {namespace}/{name} could not be read, so a change of the password in it is not seen: {}",
-                self.cluster.told(&error)
-            )),
+            Err(error) => {
+                self.notes.push(format!(
+                    "Secret {namespace}/{name} could not be read, so its password counts as unchanged: {}",
+                    self.cluster.told(&error)
+                ));
+                self.unreadable.insert(key);
+            }
         }
     }
 }

@@ -1,10 +1,7 @@
 //! The answer for one Instance, and the exit status. Pure.
 
 use super::changes::Change;
-use cloud_server_operator::api::Verb;
-use cloud_server_operator::api::conditions::{Readiness, Reason};
-use cloud_server_operator::instance::plan::preview::{Act, PlannedChange};
-use cloud_server_operator::instance::predict::Foresight;
+use cloud_server_operator::api::conditions::Readiness;
 use serde::Serialize;
 
 /// The effects of a manifest, ordered by the attention that they need.
@@ -121,105 +118,45 @@ impl Finding {
             why: why.into(),
         }
     }
-}
 
-/// The effect of an act on the server.
-fn effect(act: &Act) -> (Effect, Option<String>) {
-    match &act.planned {
-        PlannedChange::Operation(verb) => {
-            let effect = match verb {
-                Verb::Create => Effect::NewServer,
-                Verb::Reinstall => Effect::ErasesDisk,
-                Verb::Restart => Effect::Restart,
-                Verb::ModifyPassword | Verb::Start | Verb::Stop => Effect::InPlace,
-                // No plan for an object that stays releases its server.
-                Verb::Release => Effect::ErasesDisk,
-            };
-            (effect, Some(verb.to_string()))
+    /// Something that the operator reports and that holds it up.
+    pub(super) fn waits(readiness: &Readiness) -> Self {
+        Self {
+            reason: Some(readiness.reason.as_str()),
+            ..Self::of(Effect::Waits, readiness.message.clone())
         }
-        PlannedChange::TakeOver(id) => (Effect::TakesOver, Some(format!("take over {id}"))),
-        PlannedChange::Secret => (Effect::InPlace, None),
     }
-}
 
-/// All effects of an Instance that the cluster would accept, and notes.
-pub(super) fn effects(foresight: &Foresight, changes: &[Change]) -> (Vec<Finding>, Vec<String>) {
-    let Foresight {
-        preview,
-        restrained,
-        account: _,
-        place: _,
-    } = foresight;
-    let mut notes = preview.notes.clone();
-    if let Some(unseen) = &preview.unseen {
-        let why = &unseen.why;
-        notes.push(format!("the server is judged as status shows it: {why}"));
-    }
-    let mut all: Vec<Finding> = preview
-        .acts
-        .iter()
-        .map(|act| {
-            let (effect, operation) = effect(act);
-            Finding {
-                effect,
-                operation,
-                reason: None,
-                why: act.why.clone(),
-            }
-        })
-        .collect();
-    if let Some(first) = &preview.first {
-        notes.push(match all.is_empty() {
-            true => format!("{first} continues"),
-            false => format!("it begins after {first}"),
-        });
-    }
-    if let Some(verdict) = restrained.as_ref().filter(|_| !all.is_empty()) {
-        // The planned operations become notes, since they do not begin.
-        let held = all.drain(..).map(|said| match &said.operation {
-            Some(operation) => format!("{operation} ({}, {})", said.effect.words(), said.why),
-            None => said.why,
-        });
-        notes.push(format!(
-            "what waits: {}",
-            held.collect::<Vec<_>>().join("; ")
-        ));
-        all.push(waits(verdict));
-    }
-    all.extend(preview.held.as_ref().map(waits));
-    if let Some(unknown) = &preview.unknown {
-        all.push(Finding {
-            reason: unknown.reason.map(Reason::as_str),
-            ..Finding::of(Effect::Unknown, unknown.why.clone())
-        });
-    }
-    if all.is_empty() {
-        all.push(match changes.is_empty() {
-            true => Finding::of(
-                Effect::Nothing,
-                "the object and its server are as the file says",
-            ),
-            false => Finding::of(
-                Effect::InPlace,
-                "only the object changes: the service is asked for nothing",
-            ),
-        });
-    }
-    (all, notes)
-}
-
-fn waits(verdict: &Readiness) -> Finding {
-    Finding {
-        reason: Some(verdict.reason.as_str()),
-        ..Finding::of(Effect::Waits, verdict.message.clone())
+    /// Whether it is a step of the operator.
+    pub(super) fn is_step(&self) -> bool {
+        match self.effect {
+            Effect::InPlace
+            | Effect::TakesOver
+            | Effect::Restart
+            | Effect::NewServer
+            | Effect::ErasesDisk => true,
+            Effect::Nothing | Effect::Waits | Effect::Refused | Effect::Unknown => false,
+        }
     }
 }
 
 /// The most important effect.
 pub(super) fn weightiest(effects: &[Finding]) -> Effect {
-    let all = effects.iter().map(|said| said.effect);
+    let all = effects.iter().map(|finding| finding.effect);
     all.max().unwrap_or(Effect::Nothing)
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_highest_exit_status_counts_and_an_unknown_effect_precedes_all() {
+        use Effect::{ErasesDisk, InPlace, Nothing, Refused, Unknown};
+        assert_eq!(status([]), 0);
+        assert_eq!(status([Nothing, InPlace]), 2);
+        assert_eq!(status([ErasesDisk, InPlace]), 3);
+        assert_eq!(status([ErasesDisk, Refused]), 4);
+        assert_eq!(status([Unknown, Refused, ErasesDisk]), 1);
+    }
+}

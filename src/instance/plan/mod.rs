@@ -8,8 +8,7 @@
 //! deleted. [`policy`] removes from every plan what the spec forbids. They use [`diff`] (the applied state and the spec's),
 //! [`due`] (the operations that the difference requires), [`erase`] (whether the disk may be erased), [`attempt`] (number and
 //! nonce), [`cause`] (why an operation begins), [`login`], [`recreate`] (whether a lost server is bought again), [`judge`] (the
-//! readiness), [`words`], [`ended`] (the ends of operations) and [`evidence`]. [`preview`](mod@preview) predicts the effects of
-//! an object before it is applied.
+//! readiness), [`words`], [`ended`] (the ends of operations) and [`evidence`].
 
 mod adopt;
 mod attempt;
@@ -26,8 +25,7 @@ mod follow;
 mod import;
 mod judge;
 mod login;
-pub(super) mod policy;
-pub mod preview;
+mod policy;
 mod recreate;
 mod replace;
 mod resolve;

@@ -69,16 +69,6 @@ fn not_bought() -> Readiness {
     Readiness::stalled(Reason::NoServer, message)
 }
 
-/// Why nothing would be changed now, in the words of status.
-pub fn restricted_from(observed: &Observation) -> Option<Readiness> {
-    let readiness = match restriction(observed)? {
-        Restriction::Paused(_) => holds(observed),
-        Restriction::Observed if observed.facts.id().is_none() => not_bought(),
-        Restriction::Observed => differs("the server is not as the spec says"),
-    };
-    Some(readiness)
-}
-
 /// The plan without steps that the spec forbids.
 pub(super) fn restrained(observed: &Observation, plan: Plan) -> Plan {
     if observed.facts.deleting && !observed.facts.is_held() {

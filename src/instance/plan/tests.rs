@@ -8,7 +8,6 @@ mod diff;
 mod follow;
 mod import;
 mod policies;
-mod preview;
 mod replace;
 mod resolve;
 mod secret;

@@ -202,9 +202,9 @@ async fn what_is_wrong_in_a_file_is_told_with_line_or_field() {
     // A duplicate key: it is ambiguous which one counts.
     let told = plan(&format!("{good}---\nkind: a\nkind: b\n")).await;
     let words = [
-        "key \"kind\" stands twice",
+        "key \"kind\" occurs twice",
         "standard input, line 7",
-        "leave out one of them",
+        "remove one of them",
     ];
     assert_told(&told, 1, &words);
     assert!(!told.err.contains("DuplicateKeyPolicy"), "{}", told.err);
@@ -326,7 +326,7 @@ async fn what_the_service_does_not_list_is_told_as_refused_with_what_comes_near(
             "spec.login.sshKey.id",
             mistyped(example.key).as_str(),
             example.key,
-            "it stands in",
+            "standard input, line 1",
         ],
     );
     assert!(!told.out.contains("new server"), "{}", told.out);
