@@ -150,11 +150,10 @@ pub(super) fn reconciled(facts: &Facts, plan: &Plan, outcome: &Outcome, again: D
     let outcome = match outcome {
         Outcome::Rested => "nothing done",
         Outcome::Accepted { .. } => "accepted",
-        Outcome::Auxiliary { .. } => "auxiliary call made",
         Outcome::Refused { .. } => "refused",
         Outcome::Unknown(_) => "unknown",
         Outcome::Written => "written",
-        Outcome::Released { .. } => "released",
+        Outcome::Repeatable { .. } => "repeatable call made",
         Outcome::Finished => "finished",
         Outcome::Stale => "stale",
         Outcome::NotDone(..) => "not done",

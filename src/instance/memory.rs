@@ -8,9 +8,11 @@ pub mod version;
 
 use crate::api::conditions::Reason;
 use crate::api::{HistoryEntry, Operation, OperationEnd, PurchaseRecord, Verb};
-use crate::cloud::{ServerId, TaskId};
+use crate::cloud::{Error, ServerId, TaskId};
 use crate::instance::facts::Facts;
-use crate::instance::memory::kinds::{Attempt, CallState, Doubts, Gone, Orphan, Pause, Poll};
+use crate::instance::memory::kinds::{
+    Attempt, CallState, Doubts, Gone, Orphan, Pause, Poll, RecordText,
+};
 use crate::instance::memory::parts::{Calls, Observations, Origin, Pacing, Secrets, Statuses};
 use crate::instance::memory::version::Lag;
 use crate::instance::times;
@@ -298,11 +300,59 @@ impl Memory {
         }
     }
 
-    /// Whether this failure differs from the last one.
-    pub fn is_new_trouble(&mut self, words: &str) -> bool {
-        let is_new = self.pace.trouble.as_deref() != Some(words);
-        self.pace.trouble = Some(words.into());
-        is_new
+    /// The outcome of the call of an attempt, as far as it is known now.
+    pub fn call_is(&mut self, number: u32, call_state: CallState) {
+        if let Some(attempt) = self.calls.attempts.get_mut(&number) {
+            attempt.tries += u32::from(
+                call_state == CallState::Unknown && attempt.call_state != CallState::Unknown,
+            );
+            attempt.call_state = call_state;
+            attempt.since = Instant::now();
+        }
+    }
+
+    /// Why the outcome of that call is unknown.
+    pub fn call_in_doubt(&mut self, number: u32, error: &Error) {
+        if let Some(attempt) = self.calls.attempts.get_mut(&number) {
+            attempt.doubt = Some(error.to_string().into());
+        }
+    }
+
+    /// This record is on the object.
+    pub fn recorded(&mut self, record: &PurchaseRecord) {
+        self.origin.ever_intended = true;
+        self.origin.recordless_since = None;
+        self.origin.recreated = self.origin.recreated.max(record.recreated);
+    }
+
+    /// The attempt of a record that this process wrote, or may have written.
+    pub fn announced(&mut self, record: &PurchaseRecord, attempt: Attempt) {
+        let known = self.calls.attempts.get(&record.attempt);
+        if known.is_some_and(|attempt| attempt.nonce == record.nonce) {
+            return;
+        }
+        if attempt.is_own {
+            self.origin.purchase = Some(Box::new(RecordText::of(record)));
+        }
+        let attempts = &mut self.calls.attempts;
+        attempts.insert(record.attempt, Box::new(attempt));
+    }
+
+    /// An operation that this process announced, or may have announced.
+    pub fn announces(&mut self, operation: &Operation, account: &str) {
+        let number = u32::try_from(operation.attempt).unwrap_or_default();
+        let attempt = Attempt {
+            doubt: None,
+            nonce: operation.nonce.clone(),
+            account: shared(account),
+            verb: operation.verb,
+            is_own: true,
+            is_newest: true,
+            tries: 0,
+            since: Instant::now(),
+            call_state: CallState::NotSent,
+        };
+        self.calls.attempts.insert(number, Box::new(attempt));
     }
 
     /// The server may have the password of the newest call by now.
@@ -436,8 +486,7 @@ impl Memory {
     pub fn is_gone(&mut self, id: ServerId, how: Gone) {
         // Only the first finding is progress.
         if self.calls.gone.insert(id, (how, Instant::now())).is_none() {
-            self.pace.backoff.reset();
-            self.pace.not_before = None;
+            self.pace.progressed();
         }
     }
 

@@ -1,7 +1,7 @@
-//! The reconcile of one Instance: observe, plan, record, act, report.
+//! The reconcile of one Instance: observe, plan, attempt, report.
 
 mod acknowledge;
-pub mod act;
+pub mod attempt;
 mod behind;
 mod connection;
 pub mod context;
@@ -22,7 +22,6 @@ pub mod outcome;
 pub mod passing;
 pub mod plan;
 pub mod poll_schedule;
-pub mod record;
 pub mod references;
 pub mod report;
 mod resolved_references;
@@ -34,6 +33,7 @@ pub use flow::{bound, flow};
 
 use crate::api::Instance;
 use crate::runtime::queue::RECONCILE_LIMIT;
+use attempt::Attempt;
 use context::Context;
 use facts::Facts;
 use memory::Memory;
@@ -78,15 +78,16 @@ async fn drive(context: &Context, facts: Facts, memory: &Mutex<Memory>) -> Durat
     acknowledge::first(&observed, &mut plan, memory);
     let session = access.as_deref();
     subscription::renew(context, &observed, &mut plan, session, memory).await;
-    let permit = act::admit(&observed, &mut plan, access.as_ref()).await;
-    acknowledge::hush(memory, plan.announces());
-    let recorded = record::record(context, &mut observed, &plan, memory, session).await; // writes to Kubernetes
-    acknowledge::hush(memory, false);
+    let permit = attempt::admit(&observed, &mut plan, access.as_ref()).await;
     place.buys(plan.buys());
-    let outcome = match recorded {
-        Ok(step) => act::act(context, &mut observed, step, permit, session, memory, ends).await, // calls the service
-        Err(outcome) => outcome,
+    let mut attempt = Attempt {
+        context,
+        observed: &mut observed,
+        memory,
+        session,
+        ends,
     };
+    let outcome = attempt.carry_out(&plan, permit).await; // intent, call, receipt
     place.buys(plan.buys() && outcome.may_have_bought());
     acknowledge::hush(memory, true);
     let told = report::report(context, &observed, &plan, &outcome, memory).await; // writes status

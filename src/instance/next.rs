@@ -1,4 +1,4 @@
-//! Decides when an object is reconciled again, and how an outcome affects its pace.
+//! Ends a reconcile: remembers its outcome, logs it, and decides when the object is reconciled again.
 
 use crate::api::conditions::Reason;
 use crate::api::{EndReason, Verb};
@@ -7,9 +7,9 @@ use crate::instance::context::Context;
 use crate::instance::fact::Fact;
 use crate::instance::memory::{Memory, open};
 use crate::instance::observation::{Observation, of_purchase};
-use crate::instance::outcome::Outcome;
+use crate::instance::outcome::{Outcome, Trouble};
 use crate::instance::plan::ended;
-use crate::instance::plan::step::{Plan, Step};
+use crate::instance::plan::step::{Plan, Request, Step};
 use crate::instance::poll_schedule::Schedule;
 use crate::instance::report::Unreported;
 use crate::instance::status::synced;
@@ -21,14 +21,14 @@ use std::sync::Mutex;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Ends a reconcile: remembers its results, and returns the time until the next one.
+/// Returns the time until the next reconcile. `reported`: the wait of a progress that must last before status shows it.
 pub fn next(
     context: &Context,
     access: Option<&Access>,
     plan: &Plan,
     outcome: &Outcome,
     observed: &Observation,
-    told: Result<Option<Duration>, Unreported>,
+    reported: Result<Option<Duration>, Unreported>,
     memory: &Mutex<Memory>,
 ) -> Duration {
     let uid = observed.facts.uid.as_str();
@@ -36,298 +36,259 @@ pub fn next(
         // The object was deleted during the reconcile, so it needs no listings.
         context.sessions.leave(&Subject::from(uid));
     }
-    let mut memory = open(memory);
-    let session = access.map(|access| &**access);
-    let again = after(session, plan, outcome, &mut memory, observed, told.is_ok());
-    let again = in_line(again, outcome, access);
-    if is_untold(observed, plan, outcome, &told) {
+    let ending = Ending {
+        session: access.map(|access| &**access),
+        plan,
+        observed,
+        is_reported: reported.is_ok(),
+    };
+    let memory = &mut open(memory);
+    let mut again = ending.after(outcome, memory);
+    let is_rested = matches!(outcome, Outcome::Rested);
+    if is_rested && access.is_some_and(Access::is_in_line) {
+        // It is woken when it gets a slot, so it need not retry overdue queries before that.
+        again = again.max(times::QUEUED_RECHECK);
+    }
+    let is_withheld = is_rested && matches!(reported, Ok(Some(_)));
+    if ending.is_lost(outcome, is_withheld) {
         memory.forget_looks();
     }
     journal::reconciled(&observed.facts, plan, outcome, again);
-    match told {
-        Ok(held) => held.map_or(again, |held| again.min(held)),
-        Err(Unreported::TooSoon(rest)) => rest,
-        Err(Unreported::Failed(error)) => not_told(&mut memory, observed, &error),
+    match reported {
+        Ok(wait) => wait.map_or(again, |wait| again.min(wait)),
+        Err(Unreported::TooSoon(wait)) => wait,
+        Err(Unreported::Failed(error)) => ending.unreported(&error, memory),
     }
 }
 
-/// Whether the reconcile read something that is not in status, so that it must be read again. The leftover of a failed create is
-/// never in status.
-fn is_untold(
-    observed: &Observation,
-    plan: &Plan,
-    outcome: &Outcome,
-    told: &Result<Option<Duration>, Unreported>,
-) -> bool {
-    let is_withheld = matches!((told, outcome), (Ok(Some(_)), Outcome::Rested));
-    let is_untold = told.is_err()
-        || is_withheld
-        || matches!(outcome, Outcome::Stale)
-        || plan.changes.detail.is_none();
-    is_untold
-        && matches!(observed.detail, Fact::Known(_))
-        && !observed.facts.deleting
-        && !observed.is_open()
-        && observed.create_failed().is_none()
-}
-
-/// The status could not be written.
-fn not_told(memory: &mut Memory, observed: &Observation, error: &KubeError) -> Duration {
-    warn(memory, observed, &error.to_string(), "status not written");
-    let wait = memory.pace.backoff.fail();
-    let wait = wait.min(not_written_again(error.is_refusal()));
-    // After a conflict, the event of the other write triggers the next reconcile.
-    let is_overtaken = error.is_overtaken();
-    memory.told.unreported_until = (!is_overtaken).then(|| Instant::now() + wait);
-    if observed.facts.deleting && !is_overtaken {
-        // A release needs no write before it, so a deletion continues even if status cannot be written.
-        memory.told.acknowledged = Some(observed.facts.generation);
-    }
-    wait
-}
-
-/// An object in line for a slot is woken when it gets one, so it need not retry overdue queries before that.
-fn in_line(again: Duration, outcome: &Outcome, session: Option<&Access>) -> Duration {
-    match outcome {
-        Outcome::Rested if session.is_some_and(Access::is_in_line) => {
-            again.max(times::QUEUED_RECHECK)
-        }
-        _ => again,
+/// The longest pause after a write to the apiserver that failed.
+fn rewrite_within(is_refused: bool) -> Duration {
+    match is_refused {
+        true => times::WRITE_REFUSED_RETRY,
+        false => times::DEPENDENCY_RETRY_MAX,
     }
 }
 
-/// No call was made: processes the end of an operation, and returns when to reconcile again.
-fn rested(
-    session: Option<&AccountSession>,
-    plan: &Plan,
-    memory: &mut Memory,
-    observed: &Observation,
-    is_said: bool,
-) -> Duration {
-    let now = Instant::now();
-    let ended = plan.changes.ended.as_ref().filter(|_| is_said);
-    if let Some(ended) = ended {
-        let is_power = ended.succeeded && matches!(ended.verb, Verb::Start | Verb::Stop);
-        let times = is_power.then(|| memory.power_ended(ended.verb, now));
-        let applied = plan.changes.applied.as_ref();
-        let brought_login = applied.is_some_and(|applied| applied.password_secret.is_some());
-        let operation = observed.open();
-        memory.operation_ended(ended, brought_login, now);
-        let pause = plan.pause.or(times.and_then(times::pause_of_power));
-        if let (Some(pause), Some(operation)) = (pause, operation) {
-            let told = plan.changes.operation.as_ref();
-            let end = told.and_then(|told| told.end.clone());
-            memory.pause(&operation, end, now + pause);
-        }
-    }
-    // A status that cannot be written is a failure, so the backoff stays.
-    if is_said && plan.is_ready() {
-        memory.pace.backoff.reset();
-        memory.pace.trouble = None;
-    }
-    let poll = memory
-        .observations
-        .poll
-        .as_ref()
-        .filter(|poll| poll.ended.is_none() && poll.odd.is_none())
-        .zip(observed.following);
-    let confirmed = synced::again(observed).unwrap_or(plan.again);
-    let again = plan.again.min(confirmed);
-    let again = poll.map_or(again, |(poll, verb)| {
-        again.min(schedule(session, verb).due_in(poll, now))
-    });
-    observed
-        .look_again
-        .map_or(again, |at| again.min(at.saturating_duration_since(now)))
+/// The end of one reconcile.
+struct Ending<'a> {
+    session: Option<&'a AccountSession>,
+    plan: &'a Plan,
+    observed: &'a Observation,
+    /// Whether status shows what the plan reports, or needs not.
+    is_reported: bool,
 }
 
-/// The poll schedule for the task of an operation.
-fn schedule(session: Option<&AccountSession>, verb: Verb) -> Schedule {
-    session.map_or_else(Schedule::default, |session| Schedule::of(session, verb))
-}
-
-/// When to reconcile again, and how the outcome affects the pace of this object.
-fn after(
-    session: Option<&AccountSession>,
-    plan: &Plan,
-    outcome: &Outcome,
-    memory: &mut Memory,
-    observed: &Observation,
-    is_said: bool,
-) -> Duration {
-    match outcome {
-        Outcome::Rested => rested(session, plan, memory, observed, is_said),
-        Outcome::Accepted {
-            verb, recorded, id, ..
-        } => {
-            accepted(plan, memory, observed, id);
-            match *recorded {
-                true => schedule(session, *verb).next(None),
-                false => times::AFTER_OWN_WRITE,
+impl Ending<'_> {
+    /// Remembers and logs an outcome. Returns the time until the next reconcile.
+    fn after(&self, outcome: &Outcome, memory: &mut Memory) -> Duration {
+        match outcome {
+            Outcome::Rested => self.rested(memory),
+            Outcome::Accepted { id, recorded, .. } => {
+                memory.pace.progressed();
+                // The circuit breaker must not expect a server in a listing while it is being created.
+                memory.pace.wants.attention = Attention::InFlight;
+                self.log_call(id);
+                match *recorded {
+                    true => self.first_query(),
+                    false => times::AFTER_OWN_WRITE,
+                }
             }
-        }
-        Outcome::Auxiliary { .. } => {
-            beside(outcome, memory, observed);
-            schedule(session, Verb::Stop).next(None)
-        }
-        Outcome::Written => times::AFTER_OWN_WRITE,
-        Outcome::Released {
-            id,
-            why,
-            trouble,
-            is_unknown,
-            ..
-        } => match trouble {
-            None => {
-                journal::releases(&observed.facts, id, *why);
-                schedule(session, Verb::Release).next(None)
+            Outcome::Repeatable { trouble: None, .. } => {
+                if let Some(id) = self.observed.facts.status_id() {
+                    self.log_call(&id);
+                }
+                self.first_query()
             }
-            Some(trouble) => {
-                warn(memory, observed, trouble, not_taken(*is_unknown));
-                let not_before = memory
-                    .calls
-                    .releases
-                    .get(id)
-                    .and_then(|call| call.not_before);
-                not_before.map_or(times::AFTER_OWN_WRITE, |at| {
-                    at.saturating_duration_since(Instant::now())
-                })
-            }
-        },
-        Outcome::Refused { .. } => refused(plan, outcome, memory, observed, is_said),
-        Outcome::Unknown(why) => {
-            warn(memory, observed, why, "the outcome of a call is unknown");
-            times::AFTER_OWN_WRITE
-        }
-        Outcome::Finished => times::IDLE_REQUEUE,
-        Outcome::Stale => memory.pace.backoff.fail().min(times::DEPENDENCY_RETRY_MAX),
-        Outcome::NotDone(why, readiness) => {
-            warn(memory, observed, why, "not done, trying again");
-            let wait = memory.pace.backoff.fail();
-            let wait = wait.min(not_written_again(readiness.is_some()));
-            if plan.buys() {
-                // An event in the meantime does not bring the next attempt forward.
+            Outcome::Repeatable {
+                trouble: Some(trouble),
+                ..
+            } => self.troubled(trouble, memory),
+            Outcome::Refused {
+                message,
+                reason,
+                after,
+            } => {
+                // Log the reason only. The message quotes the service and may contain a refused password, and a log may reach more
+                // readers than status.
+                let why = reason.as_str();
+                self.warn(memory, why, "the service refused the call");
+                let wait = self.refused(*reason, message, memory);
+                let wait = wait.max(after.unwrap_or_default());
                 memory.pace.not_before = Some(Instant::now() + wait);
+                wait
             }
-            wait
+            Outcome::Unknown(why) => {
+                self.warn(memory, why, UNKNOWN);
+                times::AFTER_OWN_WRITE
+            }
+            Outcome::Written => times::AFTER_OWN_WRITE,
+            Outcome::Finished => times::IDLE_REQUEUE,
+            Outcome::Stale => memory.pace.backoff.fail().min(times::DEPENDENCY_RETRY_MAX),
+            Outcome::NotDone(why, readiness) => {
+                self.warn(memory, why, "not done, trying again");
+                let wait = memory.pace.backoff.fail();
+                let wait = wait.min(rewrite_within(readiness.is_some()));
+                if self.plan.buys() {
+                    // An event in the meantime does not bring the next attempt forward.
+                    memory.pace.not_before = Some(Instant::now() + wait);
+                }
+                wait
+            }
+        }
+    }
+
+    /// No call was made: an operation may have ended, or a query is due.
+    fn rested(&self, memory: &mut Memory) -> Duration {
+        let (plan, observed, now) = (self.plan, self.observed, Instant::now());
+        if let Some(ended) = plan.changes.ended.as_ref().filter(|_| self.is_reported) {
+            let is_power = ended.succeeded && matches!(ended.verb, Verb::Start | Verb::Stop);
+            let times = is_power.then(|| memory.power_ended(ended.verb, now));
+            let applied = plan.changes.applied.as_ref();
+            let brought_login = applied.is_some_and(|applied| applied.password_secret.is_some());
+            let operation = observed.open();
+            memory.operation_ended(ended, brought_login, now);
+            let pause = plan.pause.or(times.and_then(times::pause_of_power));
+            if let (Some(pause), Some(operation)) = (pause, operation) {
+                let end = plan.changes.operation.as_ref();
+                let end = end.and_then(|operation| operation.end.clone());
+                memory.pause(&operation, end, now + pause);
+            }
+        }
+        // A status that cannot be written is a failure, so the backoff stays.
+        if self.is_reported && plan.is_ready() {
+            memory.pace.backoff.reset();
+            memory.pace.trouble = None;
+        }
+        let poll = memory.observations.poll.as_ref();
+        let poll = poll.filter(|poll| poll.ended.is_none() && poll.odd.is_none());
+        let query = poll.zip(observed.following);
+        let query = query.map(|(poll, verb)| self.schedule(verb).due_in(poll, now));
+        let look = observed
+            .look_again
+            .map(|at| at.saturating_duration_since(now));
+        let waits = [Some(plan.again), synced::again(observed), query, look];
+        waits.into_iter().flatten().min().unwrap_or(plan.again)
+    }
+
+    fn schedule(&self, verb: Verb) -> Schedule {
+        self.session
+            .map_or_else(Schedule::default, |session| Schedule::of(session, verb))
+    }
+
+    /// When to ask for the task of the call that was just accepted.
+    fn first_query(&self) -> Duration {
+        let verb = match &self.plan.step {
+            Step::Buy { .. } => Verb::Create,
+            Step::Operate { operation, .. } => operation.verb,
+            Step::Release { .. } => Verb::Release,
+            _ => Verb::Stop,
+        };
+        self.schedule(verb).next(None)
+    }
+
+    fn log_call(&self, id: &ServerId) {
+        let facts = &self.observed.facts;
+        match &self.plan.step {
+            Step::Buy { record, .. } => journal::called(facts, id, &of_purchase(record)),
+            Step::Operate { operation, .. } => journal::called(facts, id, operation),
+            Step::Auxiliary { request } => {
+                let power_cut = matches!(**request, Request::Stop { force: true, .. });
+                let open = self.observed.open();
+                journal::called_beside(facts, open.as_ref(), request.verb(), id, power_cut);
+            }
+            Step::Release { id, why } => journal::releases(facts, id, *why),
+            _ => {}
+        }
+    }
+
+    fn troubled(&self, trouble: &Trouble, memory: &mut Memory) -> Duration {
+        let what = match trouble.is_unknown {
+            true => UNKNOWN,
+            false => "the service did not accept the call",
+        };
+        self.warn(memory, &trouble.message, what);
+        let Step::Release { id, .. } = &self.plan.step else {
+            return self.first_query();
+        };
+        let call = memory.calls.releases.get(id);
+        let not_before = call.and_then(|call| call.not_before);
+        not_before.map_or(times::AFTER_OWN_WRITE, |at| {
+            at.saturating_duration_since(Instant::now())
+        })
+    }
+
+    /// The service refused the call of this plan. Returns the pause before the next one.
+    fn refused(&self, reason: Reason, message: &str, memory: &mut Memory) -> Duration {
+        match (reason, &self.plan.step) {
+            (Reason::CreateRefused, _) => {
+                memory.pace.backoff.fail().max(times::CREATE_REFUSED_RETRY)
+            }
+            // Each attempt costs two writes, for the intent and for the refusal.
+            (reason, Step::Buy { .. }) if reason.is_lasting_refusal() => {
+                times::CREATE_REFUSED_RETRY
+            }
+            (Reason::OperationRefused, Step::Operate { announce: true, .. }) => {
+                self.operation_refused(message, memory)
+            }
+            // The server only has to be stopped or read first.
+            (Reason::Stopping | Reason::OperationRefused, _) => times::AFTER_OWN_WRITE,
+            (Reason::ServiceBusy, _) => memory.pace.backoff.fail().min(times::SERVICE_BUSY_RETRY),
+            _ => memory.pace.backoff.fail().min(times::DEPENDENCY_RETRY_MAX),
+        }
+    }
+
+    /// The service refused an operation that was just announced, which ends the operation. Returns the pause before the next one.
+    fn operation_refused(&self, message: &str, memory: &mut Memory) -> Duration {
+        let Some(open) = self.observed.open() else {
+            return times::AFTER_OWN_WRITE;
+        };
+        let times = ended::times(self.observed, open.verb, EndReason::Refused) + 1;
+        let pause = ended::pause_after(EndReason::Refused, times).unwrap_or(times::AFTER_OWN_WRITE);
+        let end = ended::end(self.observed, EndReason::Refused, message, times);
+        memory.pause(&open, Some(end), Instant::now() + pause);
+        if self.is_reported {
+            // Status shows its end, together with the refusal.
+            memory.calls.followed = None;
+        }
+        pause
+    }
+
+    /// Whether the reconcile read something that is not in status, so that it must be read again. The leftover of a failed create
+    /// is never in status.
+    fn is_lost(&self, outcome: &Outcome, is_withheld: bool) -> bool {
+        let observed = self.observed;
+        let is_unwritten = !self.is_reported
+            || is_withheld
+            || matches!(outcome, Outcome::Stale)
+            || self.plan.changes.detail.is_none();
+        is_unwritten
+            && matches!(observed.detail, Fact::Known(_))
+            && !observed.facts.deleting
+            && !observed.is_open()
+            && observed.create_failed().is_none()
+    }
+
+    /// The status could not be written.
+    fn unreported(&self, error: &KubeError, memory: &mut Memory) -> Duration {
+        self.warn(memory, &error.to_string(), "status not written");
+        let wait = memory.pace.backoff.fail();
+        let wait = wait.min(rewrite_within(error.is_refusal()));
+        // After a conflict, the event of the other write triggers the next reconcile.
+        let is_overtaken = error.is_overtaken();
+        memory.told.unreported_until = (!is_overtaken).then(|| Instant::now() + wait);
+        if self.observed.facts.deleting && !is_overtaken {
+            // A release needs no write before it, so a deletion continues even if status cannot be written.
+            memory.told.acknowledged = Some(self.observed.facts.generation);
+        }
+        wait
+    }
+
+    /// Logs a failure once while no call succeeds in between.
+    fn warn(&self, memory: &mut Memory, why: &str, what: &'static str) {
+        if memory.pace.is_new_trouble(why) {
+            journal::not_done(&self.observed.facts, why, what);
         }
     }
 }
 
-/// Logs the result of an auxiliary call within an attempt.
-fn beside(outcome: &Outcome, memory: &mut Memory, observed: &Observation) {
-    let Outcome::Auxiliary {
-        verb,
-        power_cut,
-        trouble,
-        is_unknown,
-        ..
-    } = outcome
-    else {
-        return;
-    };
-    match (trouble, observed.facts.status_id()) {
-        (Some(why), _) => warn(memory, observed, why, not_taken(*is_unknown)),
-        (None, Some(id)) => {
-            let open = observed.open();
-            journal::called_beside(&observed.facts, open.as_ref(), *verb, &id, *power_cut);
-        }
-        (None, None) => {}
-    }
-}
-
-/// The service accepted the call of this plan.
-fn accepted(plan: &Plan, memory: &mut Memory, observed: &Observation, id: &ServerId) {
-    memory.pace.backoff.reset();
-    memory.pace.not_before = None;
-    // The circuit breaker must not expect a server in a listing while it is being created.
-    memory.pace.wants.attention = Attention::InFlight;
-    memory.pace.trouble = None;
-    match &plan.step {
-        Step::Buy { record, .. } => journal::called(&observed.facts, id, &of_purchase(record)),
-        Step::Operate { operation, .. } => journal::called(&observed.facts, id, operation),
-        _ => {}
-    }
-}
-
-/// The service refused the call of this plan. Returns the pause before the next one.
-fn refused(
-    plan: &Plan,
-    outcome: &Outcome,
-    memory: &mut Memory,
-    observed: &Observation,
-    is_said: bool,
-) -> Duration {
-    let Outcome::Refused {
-        after,
-        reason,
-        message,
-    } = outcome
-    else {
-        return times::AFTER_OWN_WRITE;
-    };
-    // Log the reason only. The message quotes the service and may contain a refused password, and a log may reach more readers
-    // than status.
-    let why = reason.as_str();
-    warn(memory, observed, why, "the service refused the call");
-    let wait = match (reason, &plan.step) {
-        (Reason::CreateRefused, _) => memory.pace.backoff.fail().max(times::CREATE_REFUSED_RETRY),
-        // Each attempt costs two writes, for the intent and for the refusal.
-        (reason, _) if plan.buys() && reason.is_lasting_refusal() => times::CREATE_REFUSED_RETRY,
-        (Reason::OperationRefused, Step::Operate { announce: true, .. }) => {
-            not_wanted(memory, observed, message, is_said)
-        }
-        // The server only has to be stopped or read first.
-        (Reason::Stopping | Reason::OperationRefused, _) => times::AFTER_OWN_WRITE,
-        (Reason::ServiceBusy, _) => memory.pace.backoff.fail().min(times::SERVICE_BUSY_RETRY),
-        _ => memory.pace.backoff.fail().min(times::DEPENDENCY_RETRY_MAX),
-    };
-    let wait = wait.max(after.unwrap_or_default());
-    memory.pace.not_before = Some(Instant::now() + wait);
-    wait
-}
-
-/// The service refused an operation that was just announced, which ends the operation. Returns the pause before the next one.
-fn not_wanted(
-    memory: &mut Memory,
-    observed: &Observation,
-    message: &str,
-    is_said: bool,
-) -> Duration {
-    let Some(open) = observed.open() else {
-        return times::AFTER_OWN_WRITE;
-    };
-    let times = ended::times(observed, open.verb, EndReason::Refused) + 1;
-    let pause = ended::pause_after(EndReason::Refused, times).unwrap_or(times::AFTER_OWN_WRITE);
-    let end = ended::end(observed, EndReason::Refused, message, times);
-    memory.pause(&open, Some(end), Instant::now() + pause);
-    if is_said {
-        // Status shows its end, together with the refusal.
-        memory.calls.followed = None;
-    }
-    pause
-}
-
-/// The log message for a call that was not accepted.
-fn not_taken(is_unknown: bool) -> &'static str {
-    match is_unknown {
-        true => "the outcome of a call is unknown",
-        false => "the service did not take the call",
-    }
-}
-
-/// Logs a failure once while no call succeeds in between.
-fn warn(memory: &mut Memory, observed: &Observation, why: &str, what: &'static str) {
-    if memory.is_new_trouble(why) {
-        journal::not_done(&observed.facts, why, what);
-    }
-}
-
-/// Longest pause after a failed write.
-fn not_written_again(is_refused: bool) -> Duration {
-    if is_refused {
-        times::WRITE_REFUSED_RETRY
-    } else {
-        times::DEPENDENCY_RETRY_MAX
-    }
-}
+const UNKNOWN: &str = "the outcome of a call is unknown";

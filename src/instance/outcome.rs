@@ -1,35 +1,28 @@
 //! The outcome of a reconcile's one step.
 
-use crate::api::Verb;
 use crate::api::conditions::{Readiness, Reason};
-use crate::cloud::{ServerId, TaskId};
-use crate::instance::plan::step::ReleaseReason;
+use crate::cloud::{Error, ServerId, TaskId};
 use crate::runtime::KubeError;
 use std::time::Duration;
 
 #[derive(Debug)]
 pub enum Outcome {
+    /// The plan had no step.
     Rested,
-    /// The service accepted the call; the receipt may or may not be on record.
+    /// The service accepted the call of an attempt.
     Accepted {
-        verb: Verb,
         id: ServerId,
         /// Its task; some answers name none.
         task: Option<TaskId>,
         /// Whether the receipt was written.
         recorded: bool,
     },
-    /// An auxiliary call within an attempt, accepted or not.
-    Auxiliary {
-        /// Start or Stop.
-        verb: Verb,
-        /// The call cuts the server's power.
-        power_cut: bool,
-        /// It is the first call of this kind within the attempt.
-        is_first: bool,
-        /// The error, if it failed.
-        trouble: Option<String>,
-        is_unknown: bool,
+    /// A release, or an auxiliary call within an attempt: accepted, refused or unknown.
+    Repeatable {
+        /// Whether the result differs from that of the last such call, so that an Event reports it.
+        is_new: bool,
+        /// None if the service accepted the call.
+        trouble: Option<Trouble>,
     },
     /// The service refused the call, or it was never sent: it had no effect.
     Refused {
@@ -41,22 +34,30 @@ pub enum Outcome {
     /// The call may have taken effect.
     Unknown(String),
     Written,
-    /// A release: accepted, refused or unknown, or the service does not know the server.
-    Released {
-        id: ServerId,
-        why: ReleaseReason,
-        /// It is the first release of this server that the service accepted.
-        is_first: bool,
-        /// The error, if it failed.
-        trouble: Option<String>,
-        is_unknown: bool,
-    },
     /// The finalizer was removed, and the object can go.
     Finished,
     /// The object changed: observe again.
     Stale,
     /// The step was not done. With a readiness to report if human action is needed.
     NotDone(String, Option<Readiness>),
+}
+
+/// Why a repeatable call was not accepted.
+#[derive(Clone, Debug)]
+pub struct Trouble {
+    /// The error.
+    pub message: String,
+    /// The call may have taken effect.
+    pub is_unknown: bool,
+}
+
+impl Trouble {
+    pub fn of(error: &Error) -> Self {
+        Self {
+            message: error.to_string(),
+            is_unknown: error.may_have_happened(),
+        }
+    }
 }
 
 impl Outcome {

@@ -202,9 +202,8 @@ fn why(plan: &Plan, outcome: &Outcome) -> Option<Why> {
         Outcome::Stale | Outcome::Finished => None,
         Outcome::Rested
         | Outcome::Accepted { .. }
-        | Outcome::Auxiliary { .. }
-        | Outcome::Written
-        | Outcome::Released { .. } => plan.why.clone(),
+        | Outcome::Repeatable { .. }
+        | Outcome::Written => plan.why.clone(),
     }
 }
 

@@ -5,6 +5,7 @@ use crate::api::{Applied, OperationEnd, PurchaseRecord, SecretTemplate, Verb};
 use crate::cloud::{ServerId, TaskId, TaskState};
 use crate::inventory::Attention;
 use crate::runtime::compressed::Compressed;
+use crate::runtime::strings::shared;
 use jiff::Timestamp;
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -108,6 +109,23 @@ pub struct Attempt {
     pub doubt: Option<Box<str>>,
     /// The outcome of the call, as far as this process knows; `Unknown` if it did not write the intent.
     pub call_state: CallState,
+}
+
+impl Attempt {
+    /// The attempt of a record that was just written, for a purchase or for an existing server.
+    pub fn of_purchase(record: &PurchaseRecord, call_state: CallState) -> Self {
+        Self {
+            doubt: None,
+            nonce: record.nonce.clone(),
+            account: shared(&record.account),
+            verb: Verb::Create,
+            is_own: call_state == CallState::NotSent,
+            is_newest: true,
+            tries: 0,
+            since: Instant::now(),
+            call_state,
+        }
+    }
 }
 
 /// An operation that failed: the same one is not repeated for a while.

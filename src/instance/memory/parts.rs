@@ -151,6 +151,22 @@ pub struct Statuses {
     pub(super) edit: Option<(i64, Option<Instant>)>,
 }
 
+impl Pacing {
+    /// A call was accepted, or a server is known to be gone.
+    pub fn progressed(&mut self) {
+        self.backoff.reset();
+        self.not_before = None;
+        self.trouble = None;
+    }
+
+    /// Whether this failure differs from the last one.
+    pub fn is_new_trouble(&mut self, why: &str) -> bool {
+        let is_new = self.trouble.as_deref() != Some(why);
+        self.trouble = Some(why.into());
+        is_new
+    }
+}
+
 impl Origin {
     pub(super) fn new(born_here: bool, now: Instant) -> Self {
         Self {

@@ -5,14 +5,14 @@ use crate::cloud::ServerId;
 use crate::instance::memory::kinds::CallState;
 use crate::instance::observation::{Observation, of_purchase};
 use crate::instance::outcome::Outcome;
-use crate::instance::plan::step::{Plan, ReleaseReason, StatusChanges, Step};
+use crate::instance::plan::step::{Plan, ReleaseReason, Request, StatusChanges, Step};
 use crate::instance::plan::{cause, words};
 use crate::runtime::events::EventNote;
 
 /// The Event of a call that was accepted in this reconcile; one per attempt, and none for a repetition within it.
 pub(super) fn of(observed: &Observation, plan: &Plan, outcome: &Outcome) -> Option<EventNote> {
     match (outcome, &plan.step) {
-        (Outcome::Accepted { verb, id, .. }, Step::Buy { .. } | Step::Operate { .. }) => {
+        (Outcome::Accepted { id, .. }, Step::Buy { .. } | Step::Operate { .. }) => {
             let operation = called(plan)?;
             let why = cause::told(&operation);
             Some(match operation.power_cut {
@@ -21,59 +21,31 @@ pub(super) fn of(observed: &Observation, plan: &Plan, outcome: &Outcome) -> Opti
                     power_cut(id, &format!("{rule} ({why})"))
                 }
                 false => {
-                    let note = format!("{} ({why})", words::doing(*verb, id));
-                    EventNote::normal(words::reason(*verb).as_str(), note)
+                    let note = format!("{} ({why})", words::doing(operation.verb, id));
+                    EventNote::normal(words::reason(operation.verb).as_str(), note)
                 }
             })
         }
         (
-            Outcome::Auxiliary {
-                verb,
-                power_cut,
-                is_first: true,
-                trouble: None,
-                ..
+            Outcome::Repeatable {
+                is_new: true,
+                trouble,
             },
-            _,
-        ) => beside(observed, *verb, *power_cut),
-        (
-            Outcome::Released {
-                id,
-                why,
-                is_first: true,
-                trouble: None,
-                ..
-            },
-            _,
-        ) => Some(released(observed, id, *why)),
-        (
-            Outcome::Auxiliary {
-                verb,
-                is_first: true,
-                is_unknown: true,
-                trouble: Some(why),
-                ..
-            },
-            _,
+            step,
         ) => {
-            // A repetition most likely has the same answer, so report it once.
-            let last = observed.memory.calls.auxiliary.as_deref();
-            let is_told = last.is_some_and(|last| last.verb == *verb && last.is_unknown);
-            (!is_told).then_some(unanswered(*verb, &observed.facts.id()?, why))
-        }
-        (
-            Outcome::Released {
-                id,
-                is_first: true,
-                is_unknown: true,
-                trouble: Some(why),
-                ..
-            },
-            _,
-        ) => {
-            let last = observed.memory.calls.releases.get(id);
-            let is_told = last.is_some_and(|last| last.is_unknown);
-            (!is_told).then(|| unanswered(Verb::Release, id, why))
+            let unknown = trouble.as_ref().filter(|trouble| trouble.is_unknown);
+            match (step, trouble, unknown) {
+                (Step::Auxiliary { request }, None, _) => beside(observed, request),
+                (Step::Release { id, why }, None, _) => Some(released(observed, id, *why)),
+                (Step::Auxiliary { request }, _, Some(unknown)) => {
+                    let id = observed.facts.id()?;
+                    Some(unanswered(request.verb(), &id, &unknown.message))
+                }
+                (Step::Release { id, .. }, _, Some(unknown)) => {
+                    Some(unanswered(Verb::Release, id, &unknown.message))
+                }
+                _ => None,
+            }
         }
         _ => None,
     }
@@ -98,7 +70,9 @@ fn unanswered(verb: Verb, id: &ServerId, why: &str) -> EventNote {
 }
 
 /// The Event of an auxiliary call within an attempt.
-fn beside(observed: &Observation, verb: Verb, is_cut: bool) -> Option<EventNote> {
+fn beside(observed: &Observation, request: &Request) -> Option<EventNote> {
+    let is_cut = matches!(request, Request::Stop { force: true, .. });
+    let verb = request.verb();
     let (open, id) = (observed.open()?, observed.facts.id()?);
     let why = cause::told(&open);
     let of_reinstall = open.verb == Verb::Reinstall;
@@ -177,10 +151,9 @@ pub(super) fn tells(
     if event.reason == words::reason(Verb::Release).as_str() {
         let is_told = matches!(
             outcome,
-            Outcome::Released {
-                is_first: true,
+            Outcome::Repeatable {
+                is_new: true,
                 trouble: None,
-                ..
             }
         );
         return is_told && !event.warning;

@@ -1,0 +1,325 @@
+//! Writes the intent of a call, or the record of an existing server, by compare-and-swap.
+//!
+//! It is one patch with `uid` and `resourceVersion`, so it fails with a stale cache, next to a second controller, or on a
+//! re-created object of the same name. The intent of a purchase writes finalizer and record together, that of an operation writes
+//! status.
+
+use super::write::test;
+use super::{Attempt, Start};
+use crate::api::condition_list::ListedTypes;
+use crate::api::names::{BINDING, FINALIZER};
+use crate::api::{Instance, InstanceStatus, Operation, PurchaseRecord};
+use crate::cloud::ServerId;
+use crate::instance::acknowledge;
+use crate::instance::facts::Facts;
+use crate::instance::memory::kinds::{Attempt as Known, CallState};
+use crate::instance::memory::open;
+use crate::instance::outcome::Outcome;
+use crate::instance::plan::step::{Plan, StatusChanges};
+use crate::instance::status::{Shown, render, write};
+use crate::runtime::kubernetes::{call, json_patch, patch_params};
+use crate::runtime::{KubeError, chance};
+use kube::ResourceExt;
+use kube::api::{ObjectMeta, PartialObjectMeta, Patch};
+use serde_json::{Value, json};
+use std::sync::atomic::Ordering;
+use tokio::time::Instant;
+
+/// How often a swap is tried in one reconcile. With another writer at 100 Hz, and a few milliseconds for a read and a patch, more
+/// than half of the reconciles succeed.
+const SWAPS: u32 = 6;
+
+/// The values of a compare-and-swap.
+enum Intent<'a> {
+    /// Finalizers and record, for an attempt to buy a server or for an existing server.
+    Record(&'a [String], &'a str),
+    /// A status with an operation that has this nonce.
+    Operation(&'a InstanceStatus, &'a str),
+}
+
+/// An intent that is on the object.
+struct Swapped {
+    /// The object's version with the intent.
+    version: String,
+    /// Whether the object still matches the plan. Between a swap whose answer was lost and the read that finds the intent, a user
+    /// may have deleted the object or changed its spec. And after a restore of etcd, the planned version may have come again with
+    /// another state of the object.
+    is_wanted: bool,
+    /// Whether the cluster's state did not go back in time meanwhile. If it did, the intent may be on an old state.
+    is_current: bool,
+}
+
+/// An intent that was not written, or whose write has an unknown outcome.
+struct NotSwapped {
+    outcome: Outcome,
+    may_stand: bool,
+}
+
+impl From<Outcome> for NotSwapped {
+    fn from(outcome: Outcome) -> Self {
+        Self {
+            outcome,
+            may_stand: false,
+        }
+    }
+}
+
+impl Attempt<'_> {
+    pub(super) async fn announce(&mut self, plan: &Plan, start: &mut Start) -> Result<(), Outcome> {
+        match start {
+            Start::Create(record, _) => {
+                record.nonce = nonce();
+                self.put_on_record(record, CallState::NotSent).await
+            }
+            Start::Operate(operation, _) => {
+                operation.nonce = nonce();
+                acknowledge::hush(self.memory, true);
+                let announced = self.put_in_status(plan, operation).await;
+                acknowledge::hush(self.memory, false);
+                announced
+            }
+            Start::Auxiliary(_) | Start::Release(..) => Ok(()),
+        }
+    }
+
+    /// Writes the record of an existing server.
+    pub(super) async fn record(&mut self, mut record: Box<PurchaseRecord>) -> Outcome {
+        if record.nonce.is_empty() {
+            record.nonce = nonce();
+        }
+        let recorded = self.put_on_record(&mut record, CallState::Unknown).await;
+        recorded.err().unwrap_or(Outcome::Written)
+    }
+
+    /// Writes finalizer and record. It is acknowledged, or if the answer was lost, recognized by its nonce.
+    async fn put_on_record(
+        &mut self,
+        record: &mut PurchaseRecord,
+        call_state: CallState,
+    ) -> Result<(), Outcome> {
+        let facts = &self.observed.facts;
+        record.cluster.clone_from(&self.context.settings.cluster);
+        let text = record.to_text();
+        let mut finalizers = facts.finalizers.clone();
+        if !facts.is_held() {
+            finalizers.push(FINALIZER.to_owned());
+        }
+        let is_new = call_state == CallState::NotSent;
+        let known = Known::of_purchase(record, call_state);
+        let reservations = self.context.sessions.reservations();
+        reservations.announce(&facts.uid, true);
+        let swapped = match self.swap(&Intent::Record(&finalizers, &text)).await {
+            Ok(swapped) => swapped,
+            Err(error) => {
+                // If the plan is stale, the cause may be an earlier record of ours that the watch has not shown yet.
+                let keeps = error.may_stand || matches!(error.outcome, Outcome::Stale);
+                reservations.announce(&facts.uid, keeps);
+                if error.may_stand && is_new {
+                    // If it turns out to be on record, no call was made for it.
+                    open(self.memory).announced(record, known);
+                }
+                return Err(error.outcome);
+            }
+        };
+        if !swapped.is_current {
+            return Err(Outcome::Stale);
+        }
+        let mut memory = open(self.memory);
+        memory.wrote(Some(&swapped.version), Instant::now());
+        memory.recorded(record);
+        if record.id.as_deref() != facts.id().as_ref().map(ServerId::as_str) {
+            memory.forget_looks();
+        }
+        memory.announced(record, known);
+        drop(memory);
+        self.observed.facts.annotation = Some(text);
+        swapped.is_wanted.then_some(()).ok_or(Outcome::Stale)
+    }
+
+    /// Writes the status with an operation, which users see from then on.
+    async fn put_in_status(&mut self, plan: &Plan, operation: &Operation) -> Result<(), Outcome> {
+        let facts = &self.observed.facts;
+        let changes = StatusChanges {
+            operation: Some(operation.clone()),
+            ..plan.changes.clone()
+        };
+        let (why, shown) = (plan.why.as_ref(), Shown::of(self.observed));
+        let status = render(facts, self.observed.wall_clock, &changes, why, &shown);
+        let swapped = self
+            .swap(&Intent::Operation(&status, &operation.nonce))
+            .await;
+        let mut memory = open(self.memory);
+        if swapped.as_ref().err().is_none_or(|error| error.may_stand) {
+            // If it turns out to be in status, no call was made for it.
+            let account = facts.purchase().map(|record| record.account.as_str());
+            memory.announces(operation, account.unwrap_or_default());
+        }
+        let swapped = swapped.map_err(|error| error.outcome)?;
+        if !swapped.is_current {
+            return Err(Outcome::Stale);
+        }
+        write::has_said(facts, &status, &swapped.version, &mut memory);
+        memory.calls.followed = Some(Box::new(operation.clone()));
+        drop(memory);
+        if !swapped.is_wanted {
+            return Err(Outcome::Stale);
+        }
+        let facts = &mut self.observed.facts;
+        facts.listed_types = facts.listed_types.after(&status.conditions).into();
+        facts.status = status.into();
+        Ok(())
+    }
+
+    /// The compare-and-swap.
+    ///
+    /// A writer that changes labels or a foreign annotation many times a second makes the planned version outdated before the patch
+    /// arrives. Then the current object is read. If everything that the plan depends on is unchanged, the swap is repeated with the
+    /// current version.
+    async fn swap(&self, intent: &Intent<'_>) -> Result<Swapped, NotSwapped> {
+        let facts = &self.observed.facts;
+        let mut version = facts.resource_version.clone();
+        let mut listed_types = facts.listed_types.clone();
+        let seen_before = self.context.highest_version.load(Ordering::SeqCst);
+        for _ in 0..SWAPS {
+            let written = self.try_swap(intent, &version, &listed_types).await;
+            let result = written.as_ref().map_or_else(KubeError::category, |_| "ok");
+            self.context.metrics.kube_write("intent", result);
+            let error = match written {
+                Ok(meta) => {
+                    let is_wanted = is_as_planned(&meta, facts);
+                    let version = meta.resource_version.unwrap_or_default();
+                    return Ok(Swapped {
+                        is_wanted,
+                        is_current: self.is_current(Some(&version), seen_before),
+                        version,
+                    });
+                }
+                Err(error) if error.is_not_found() => return Err(Outcome::Stale.into()),
+                Err(error) if !error.is_overtaken() && !error.may_have_happened() => {
+                    return Err(Outcome::not_written(&error).into());
+                }
+                Err(error) => error,
+            };
+            let unknown = NotSwapped {
+                outcome: Outcome::not_written(&error),
+                may_stand: error.may_have_happened(),
+            };
+            let now = match self.fresh().await {
+                Ok(now) => now,
+                // The patch has an unknown outcome; the read merely failed.
+                Err(Outcome::NotDone(..)) if unknown.may_stand => return Err(unknown),
+                Err(other) => return Err(other.into()),
+            };
+            if intent.stands_on(&now) {
+                return Ok(Swapped {
+                    version: now.resource_version().unwrap_or_default(),
+                    is_wanted: is_as_planned(&now.metadata, facts) && now.spec == *facts.spec,
+                    // A record that was there already shows nothing, since other objects may have been written since.
+                    is_current: self.is_current(None, seen_before),
+                });
+            }
+            let is_unchanged = now.metadata.resource_version.as_deref() == Some(version.as_str());
+            // A patch that was refused although there was no other write was refused for another reason.
+            if unknown.may_stand || is_unchanged {
+                return Err(unknown);
+            }
+            let later = Facts::of(&self.context.settings.cluster, &now);
+            if !facts.is_same_but_version(&later) {
+                return Err(Outcome::Stale.into());
+            }
+            listed_types = later.listed_types;
+            version = later.resource_version;
+        }
+        Err(Outcome::Stale.into())
+    }
+
+    /// Writes the intent over exactly this version of the object.
+    async fn try_swap(
+        &self,
+        intent: &Intent<'_>,
+        version: &str,
+        listed_types: &ListedTypes,
+    ) -> Result<ObjectMeta, KubeError> {
+        const WHAT: &str = "record the intent";
+        let facts = &self.observed.facts;
+        let (name, params) = (&facts.key.name, patch_params());
+        match intent {
+            Intent::Record(finalizers, text) => {
+                let patch = Patch::Merge(json!({"metadata": {
+                    "uid": facts.uid,
+                    "resourceVersion": version,
+                    "finalizers": finalizers,
+                    "annotations": {BINDING: text},
+                }}));
+                let api = self.api::<Instance>();
+                let written = call(WHAT, api.patch_metadata(name, &params, &patch)).await?;
+                Ok(written.metadata)
+            }
+            // A merge patch would remove no field, and ignores a UID.
+            Intent::Operation(status, _) => {
+                let mut patch = vec![
+                    test("/metadata/uid", &facts.uid),
+                    test("/metadata/resourceVersion", version),
+                ];
+                patch.extend(listed_types.replace_status(json!(status)));
+                let patch = json_patch(WHAT, Value::Array(patch))?;
+                let api = self.api::<PartialObjectMeta<Instance>>();
+                let written = call(WHAT, api.patch_status(name, &params, &patch)).await?;
+                Ok(written.metadata)
+            }
+        }
+    }
+
+    /// Whether the cluster's state did not go back in time, neither by our own write nor by one that another reconcile found.
+    ///
+    /// The state went back if the resourceVersion of our own write is lower than one that was seen before the write began: etcd was
+    /// restored, and nothing that seemed new or unbought is certain any more. Versions are integers that only grow, over all
+    /// objects. A version that was seen during the write may be higher.
+    fn is_current(&self, version: Option<&str>, seen_before: u64) -> bool {
+        let context = self.context;
+        // The answer may be from the state before the restore that another reconcile found meanwhile.
+        if !open(self.memory).is_of(context.memories.doubts()) {
+            return false;
+        }
+        let Some(version) = version.and_then(|version| version.parse::<u64>().ok()) else {
+            return true;
+        };
+        if version >= seen_before {
+            context.highest_version.fetch_max(version, Ordering::SeqCst);
+            return true;
+        }
+        tracing::warn!(
+            version,
+            seen_before,
+            "the cluster's state went back in time: settling before anything is bought"
+        );
+        context.highest_version.store(version, Ordering::SeqCst);
+        context.memories.doubt_all();
+        false
+    }
+}
+
+impl Intent<'_> {
+    fn stands_on(&self, now: &Instance) -> bool {
+        match self {
+            Self::Record(_, text) => {
+                let is_held = now.finalizers().iter().any(|held| held == FINALIZER);
+                is_held && now.annotations().get(BINDING).map(String::as_str) == Some(*text)
+            }
+            Self::Operation(_, nonce) => {
+                let shown = now.status.as_ref().and_then(|it| it.operation.as_ref());
+                shown.is_some_and(|shown| shown.nonce == *nonce)
+            }
+        }
+    }
+}
+
+/// Whether spec and deletion of the object match the plan.
+pub(super) fn is_as_planned(now: &ObjectMeta, facts: &Facts) -> bool {
+    now.generation == Some(facts.generation) && now.deletion_timestamp.is_some() == facts.deleting
+}
+
+/// A value that no other reconcile has written.
+fn nonce() -> String {
+    format!("{:016x}", chance::word())
+}

@@ -1,0 +1,154 @@
+//! The last look before a call that has no new intent: the object, past every cache, and a server that is to be released.
+
+use super::announce::is_as_planned;
+use super::{Attempt, Start};
+use crate::api::conditions::Reason;
+use crate::api::names::BINDING;
+use crate::api::{Instance, Operation};
+use crate::cloud::{CallPriority, Detail, ServerId};
+use crate::instance::fact::Fact;
+use crate::instance::facts::Facts;
+use crate::instance::outcome::Outcome;
+use crate::instance::plan::step::ReleaseReason;
+use crate::instance::times;
+use crate::runtime::queue::ADMISSION;
+use crate::session::AccountSession;
+use kube::ResourceExt;
+use std::time::Duration;
+
+impl Attempt<'_> {
+    pub(super) async fn confirm(
+        &self,
+        start: &Start,
+        session: &AccountSession,
+    ) -> Result<(), Outcome> {
+        let facts = &self.observed.facts;
+        if let Start::Release(id, why) = start {
+            return self.confirm_release(id, *why, session).await;
+        }
+        // The same attempt must still be on record, and the object must still ask for it.
+        let now = self.fresh().await?;
+        is_wanted(&now, facts).then_some(()).ok_or(Outcome::Stale)
+    }
+
+    /// The release of a surplus server also needs a read in this reconcile that shows the recorded server alive.
+    async fn confirm_release(
+        &self,
+        id: &ServerId,
+        why: ReleaseReason,
+        session: &AccountSession,
+    ) -> Result<(), Outcome> {
+        let facts = &self.observed.facts;
+        self.confirm_name(id, why, session).await?;
+        let now = self.fresh().await?;
+        // The spec may have been changed to keep the server.
+        let is_same = has_its_record(&now, facts) && now.spec == *facts.spec;
+        let is_deleting = now.metadata.deletion_timestamp.is_some();
+        if !is_same || is_deleting != (why == ReleaseReason::Deleted) {
+            return Err(Outcome::Stale);
+        }
+        if why != ReleaseReason::Surplus {
+            return Ok(());
+        }
+        let recorded = facts.id().ok_or(Outcome::Stale)?;
+        let why = match look(session, &recorded, ADMISSION).await.0 {
+            Fact::Known(_) => return Ok(()),
+            Fact::Unknown(why) => why,
+            Fact::Absent | Fact::NotAsked => "the service knows no such server".to_owned(),
+        };
+        Err(Outcome::not_done(format!(
+            "server {recorded} was not seen alive, so {id} stays: {why}"
+        )))
+    }
+
+    /// Checks that a server bears a name of ours before its release, in a listing from a moment ago or in its detail, because the
+    /// service may have reused its identifier. If the server does not exist at all, the release itself finds out.
+    async fn confirm_name(
+        &self,
+        id: &ServerId,
+        why: ReleaseReason,
+        session: &AccountSession,
+    ) -> Result<(), Outcome> {
+        let (observed, facts) = (&*self.observed, &self.observed.facts);
+        let listing = observed.listing.as_ref();
+        let row = listing.and_then(|listing| listing.row(id));
+        let is_new = |at| observed.now < at + times::LISTED_LATELY;
+        let is_recent = row.as_ref().is_some_and(|(_, at)| is_new(*at));
+        let listed = row.and_then(|(row, _)| Some(String::from(row.name.clone()?)));
+        let name = match &listed {
+            Some(_) if is_recent => listed,
+            _ => match self.detail(id, why, session).await {
+                (Fact::Known(detail), _) => detail.name().map(ToOwned::to_owned).or(listed),
+                (Fact::Absent | Fact::NotAsked, _) => None,
+                // A detail that cannot be read must not block a release forever. Without a connection, the release would not reach
+                // the service either.
+                (Fact::Unknown(_), false) if listed.is_some() => listed,
+                (Fact::Unknown(trouble), _) => {
+                    return Err(Outcome::not_done(format!(
+                        "server {id} was not seen, so it is not released yet: {trouble}"
+                    )));
+                }
+            },
+        };
+        let Some(name) = name.filter(|name| !facts.is_own_name(id, name)) else {
+            return Ok(());
+        };
+        let remedy = facts.imported().map_or_else(
+            || format!("to end in -{}", facts.marker),
+            |imported| format!("back to {imported}"),
+        );
+        let why = format!(
+            "the record names server {id}, which is called {name} at the service: that is not a name this Instance gives, \
+             so the server is not released; rename it {remedy}, or fix or remove the annotation {BINDING}"
+        );
+        Err(Outcome::stalled(Reason::RecordInvalid, why))
+    }
+
+    /// The detail of a server that is to be released: as this reconcile read it, or a new read. Also returns whether no connection
+    /// to the service could be opened.
+    async fn detail(
+        &self,
+        id: &ServerId,
+        why: ReleaseReason,
+        session: &AccountSession,
+    ) -> (Fact<Detail>, bool) {
+        let observed = &*self.observed;
+        let is_read = !matches!(observed.detail, Fact::NotAsked | Fact::Absent);
+        // The detail that the reconcile has read is not that of a surplus server.
+        if is_read && why != ReleaseReason::Surplus {
+            let is_unreached = observed.memory.observations.unreached;
+            return (observed.detail.clone(), is_unreached);
+        }
+        look(session, id, times::LOOK_BEFORE_RELEASE).await
+    }
+}
+
+/// Reads the detail of a server. Also returns whether no connection to the service could be opened.
+async fn look(session: &AccountSession, id: &ServerId, deadline: Duration) -> (Fact<Detail>, bool) {
+    let detail = session.shared.client.detail(CallPriority::Urgent, id);
+    match tokio::time::timeout(deadline, detail).await {
+        Ok(Ok(detail)) => (Fact::Known(detail), false),
+        Ok(Err(error)) if error.is_no_such_instance() => (Fact::Absent, false),
+        Ok(Err(error)) => (Fact::Unknown(error.to_string()), error.was_not_sent()),
+        Err(_) => {
+            let why = "the request limit left no room for a query";
+            (Fact::Unknown(why.to_owned()), false)
+        }
+    }
+}
+
+/// Whether the record is exactly the one that the plan is based on.
+fn has_its_record(now: &Instance, facts: &Facts) -> bool {
+    now.annotations().get(BINDING) == facts.annotation.as_ref()
+}
+
+/// Whether record, spec and operation are those that the plan is based on, and the object is not being deleted.
+fn is_wanted(now: &Instance, facts: &Facts) -> bool {
+    let key = |it: Option<&Operation>| it.map(|it| (it.nonce.clone(), it.is_open()));
+    let shown = now.status.as_ref().and_then(|it| it.operation.as_ref());
+    has_its_record(now, facts)
+        && now.spec == *facts.spec
+        && key(shown) == key(facts.status.operation.as_ref())
+        && is_as_planned(&now.metadata, facts)
+        && !facts.deleting
+}

@@ -1,0 +1,231 @@
+//! Carries out the one step of a plan, and always returns an outcome.
+//!
+//! A call to the service is an *attempt*: [`Attempt::make`] shows it in one place, from the last look to the receipt.
+
+mod announce;
+mod confirm;
+mod finalizer;
+mod receipt;
+mod refusal;
+mod release;
+mod write;
+
+use crate::api::{Operation, PurchaseRecord, Verb};
+use crate::cloud::{CallPriority, CreateRequest, Error, Permit, ServerId, TaskId};
+use crate::instance::context::Context;
+use crate::instance::login::LoginFact;
+use crate::instance::memory::kinds::CallState;
+use crate::instance::memory::{Memory, open};
+use crate::instance::observation::Observation;
+use crate::instance::outcome::Outcome;
+use crate::instance::plan::step::{NoRoom, Plan, Read, ReleaseReason, Request, Step};
+use crate::instance::{managed_secrets, plan, times};
+use crate::runtime::queue::ADMISSION;
+use crate::session::{Access, AccountSession};
+use std::sync::Mutex;
+use tokio::time::Instant;
+
+/// The step of one reconcile, and the values that it needs.
+pub struct Attempt<'a> {
+    pub context: &'a Context,
+    pub observed: &'a mut Observation,
+    pub memory: &'a Mutex<Memory>,
+    pub session: Option<&'a AccountSession>,
+    /// When the reconcile must have ended.
+    pub ends: Instant,
+}
+
+/// A call to the service.
+enum Start {
+    Create(Box<PurchaseRecord>, Box<CreateRequest>),
+    Operate(Box<Operation>, Box<Request>),
+    /// A stop or start within the attempt of another operation.
+    Auxiliary(Box<Request>),
+    Release(ServerId, ReleaseReason),
+}
+
+/// The service's answer to a call that it accepted: the server, and the task if the answer names one.
+type Accepted = (ServerId, Option<TaskId>);
+
+/// Waits for the request limit before the intent is recorded, because nothing may delay the call after its intent. A reconcile
+/// without a slot does not wait here: its plan is replaced by one that waits in line.
+pub async fn admit(
+    observed: &Observation,
+    plan: &mut Plan,
+    access: Option<&Access>,
+) -> Option<Permit> {
+    match permit_for(observed, plan, access).await {
+        Ok(permit) => permit,
+        Err(no_room) => {
+            *plan = plan::in_line(observed, plan, no_room); // other objects use up the request limit
+            None
+        }
+    }
+}
+
+async fn permit_for(
+    observed: &Observation,
+    plan: &Plan,
+    session: Option<&Access>,
+) -> Result<Option<Permit>, NoRoom> {
+    let Some(session) = session else {
+        return Ok(None);
+    };
+    let priority = match &plan.step {
+        Step::Buy { .. } => CallPriority::Purchase,
+        Step::Operate { .. } | Step::Auxiliary { .. } | Step::Release { .. } => {
+            CallPriority::Urgent
+        }
+        _ if plan.needs.as_ref().is_some_and(Read::is_for_a_call) => observed.facts.call_priority(),
+        _ => return Ok(None),
+    };
+    if !session.may_call(priority) {
+        return Err(NoRoom::InLine);
+    }
+    match &plan.step {
+        Step::Buy { .. } | Step::Operate { .. } => permit(session, priority).await.map(Some),
+        _ => Ok(None),
+    }
+}
+
+async fn permit(session: &AccountSession, priority: CallPriority) -> Result<Permit, NoRoom> {
+    let permit = session.shared.client.permit(priority);
+    let permit = tokio::time::timeout(ADMISSION, permit).await;
+    permit.map_err(|_| NoRoom::Late)
+}
+
+impl Attempt<'_> {
+    /// Carries out the step of a plan. It makes at most one mutating call to the service, except that it also releases a new server
+    /// whose object was deleted before the receipt.
+    pub async fn carry_out(&mut self, plan: &Plan, permit: Option<Permit>) -> Outcome {
+        let (start, announces) = match plan.step.clone() {
+            Step::Rest => return Outcome::Rested,
+            Step::Record { record } => return self.record(record).await,
+            Step::Secret(step) => {
+                return managed_secrets::write(self.context, self.observed, &step, self.memory)
+                    .await;
+            }
+            Step::Finish => return self.finish().await,
+            Step::LetGo { event } => return self.let_go(event).await,
+            Step::Buy {
+                record,
+                announce,
+                request,
+            } => (Start::Create(record, request), announce),
+            Step::Operate {
+                operation,
+                announce,
+                request,
+            } => (Start::Operate(operation, request), announce),
+            Step::Auxiliary { request } => (Start::Auxiliary(request), false),
+            Step::Release { id, why } => (Start::Release(id, why), false),
+        };
+        let outcome = self.make(plan, start, announces, permit).await;
+        outcome.unwrap_or_else(|not_made| not_made)
+    }
+
+    /// One attempt, from the last look to the receipt. Nothing that can fail stands between the call and its receipt.
+    ///
+    /// A call without a new intent (a repeat, an auxiliary call, a release) has a read of the object past the cache instead.
+    async fn make(
+        &mut self,
+        plan: &Plan,
+        mut start: Start,
+        announces: bool,
+        permit: Option<Permit>,
+    ) -> Result<Outcome, Outcome> {
+        let session = self.session.ok_or_else(no_permit)?;
+        match announces {
+            true => self.announce(plan, &mut start).await?, // one compare-and-swap
+            false => self.confirm(&start, session).await?,
+        }
+        let permit = match permit {
+            Some(permit) => permit,
+            None => {
+                let permit = self::permit(session, CallPriority::Urgent).await;
+                permit.map_err(|_| no_permit())?
+            }
+        };
+        self.may_call()?; // right before the bytes
+        self.call_begins(&start);
+        let answer = self.call(&start, session, permit).await;
+        Ok(self.receipt(start, answer, session).await)
+    }
+
+    /// Whether this reconcile may still make a call: the term lasts, there is time for call and receipt, and the cluster's state is
+    /// still the one that the plan was made from.
+    fn may_call(&self) -> Result<(), Outcome> {
+        if !open(self.memory).is_of(self.context.memories.doubts()) {
+            return Err(Outcome::Stale);
+        }
+        let term = &self.context.term;
+        match term.allows(self.ends, times::CALL_AND_RECEIPT) {
+            true => Ok(()),
+            false => Err(Outcome::not_done(
+                "the reconcile has no time left for a call",
+            )),
+        }
+    }
+
+    /// From here on the outcome of an announced call is unknown until an answer arrives, even if the reconcile is aborted.
+    fn call_begins(&self, start: &Start) {
+        let Some((number, verb)) = start.announced() else {
+            return;
+        };
+        let digest = match &self.observed.login {
+            LoginFact::Ready(credentials) => credentials.digest,
+            _ => None,
+        };
+        let mut memory = open(self.memory);
+        memory.calls(verb, digest);
+        memory.call_is(number, CallState::Unknown);
+    }
+
+    async fn call(
+        &self,
+        start: &Start,
+        session: &AccountSession,
+        permit: Permit,
+    ) -> Result<Accepted, Error> {
+        let client = &session.shared.client;
+        let request = match start {
+            Start::Create(_, request) => {
+                let accepted = client.create(permit, request).await?;
+                return Ok((accepted.id, Some(accepted.task)));
+            }
+            Start::Release(id, _) => {
+                return Ok((id.clone(), client.release(permit, id).await?.task));
+            }
+            Start::Operate(_, request) | Start::Auxiliary(request) => request,
+        };
+        let task = match &**request {
+            Request::Reinstall(request) => Some(client.reinstall(permit, request).await?),
+            Request::ModifyPassword(request) => {
+                Some(client.modify_password(permit, request).await?)
+            }
+            Request::Start(id) => client.start(permit, id).await?.task,
+            Request::Stop { id, force } => client.stop(permit, id, *force).await?.task,
+            Request::Restart(id) => client.restart(permit, id).await?.task,
+        };
+        let id = self.observed.facts.id();
+        Ok((id.unwrap_or_else(|| ServerId::from("")), task))
+    }
+}
+
+impl Start {
+    /// The number and verb of a call that has an intent.
+    fn announced(&self) -> Option<(u32, Verb)> {
+        match self {
+            Self::Create(record, _) => Some((record.attempt, Verb::Create)),
+            Self::Operate(operation, _) => {
+                let number = u32::try_from(operation.attempt).unwrap_or_default();
+                Some((number, operation.verb))
+            }
+            Self::Auxiliary(_) | Self::Release(..) => None,
+        }
+    }
+}
+
+fn no_permit() -> Outcome {
+    Outcome::not_done("the request limit left no room for a call")
+}

@@ -1,0 +1,227 @@
+//! Writes down the service's answer: in memory, and as a receipt, immediately and only if the intent is unchanged.
+
+use super::write::{Target, record_path, replace, test};
+use super::{Accepted, Attempt, Start, permit, refusal};
+use crate::api::conditions::Reason;
+use crate::api::{Instance, Operation, PurchaseRecord, Refusal, Verb};
+use crate::cloud::{CallPriority, Error, Place, ServerId, TaskId};
+use crate::instance::facts::Facts;
+use crate::instance::memory::kinds::CallState;
+use crate::instance::memory::open;
+use crate::instance::outcome::Outcome;
+use crate::runtime::KubeError;
+use crate::runtime::kubernetes::call;
+use crate::session::AccountSession;
+use std::sync::Arc;
+
+/// How often a receipt is tried before the reconcile gives up. The process remembers it and tries again in the next reconcile.
+const RECEIPTS: u32 = 3;
+
+impl Attempt<'_> {
+    pub(super) async fn receipt(
+        &mut self,
+        start: Start,
+        answer: Result<Accepted, Error>,
+        session: &AccountSession,
+    ) -> Outcome {
+        match (start, answer) {
+            (Start::Create(mut record, _), Ok((id, task))) => {
+                self.was_accepted(record.attempt, &id, task.as_ref());
+                record.id = Some(id.to_string());
+                record.task = task.as_ref().map(ToString::to_string);
+                let recorded = self.give_receipt(&record, session, &id).await;
+                Outcome::Accepted { id, task, recorded }
+            }
+            (Start::Operate(mut operation, _), Ok((id, task))) => {
+                let number = u32::try_from(operation.attempt).unwrap_or_default();
+                self.was_accepted(number, &id, task.as_ref());
+                operation.accepted = true;
+                operation.task_id = task.as_ref().map(ToString::to_string);
+                let recorded = self.give_operation_receipt(*operation).await;
+                Outcome::Accepted { id, task, recorded }
+            }
+            (Start::Create(record, _), Err(error)) => {
+                let outcome = self.was_not_accepted(record.attempt, Verb::Create, &error);
+                if let Outcome::Refused {
+                    message, reason, ..
+                } = &outcome
+                    && reason.is_lasting_refusal()
+                {
+                    self.close(&record, *reason, message).await;
+                }
+                outcome
+            }
+            (Start::Operate(operation, _), Err(error)) => {
+                let number = u32::try_from(operation.attempt).unwrap_or_default();
+                self.was_not_accepted(number, operation.verb, &error)
+            }
+            (Start::Auxiliary(request), answer) => self.auxiliary(&request, answer.err()),
+            (Start::Release(id, why), answer) => self.release(id, why, answer),
+        }
+    }
+
+    fn was_accepted(&self, number: u32, id: &ServerId, task: Option<&TaskId>) {
+        let (id, task) = (id.clone(), task.cloned());
+        let mut memory = open(self.memory);
+        memory.call_is(number, CallState::Accepted { id, task });
+        memory.may_have_password();
+    }
+
+    /// The service refused the call, or no answer arrived.
+    fn was_not_accepted(&self, number: u32, verb: Verb, error: &Error) -> Outcome {
+        let outcome = match error.may_have_happened() {
+            true => Outcome::Unknown(error.to_string()),
+            false => {
+                if error.is_unauthorized() {
+                    (self.context.doubt_account)(&self.observed.account_key);
+                }
+                refusal::refused(error, verb, self.observed)
+            }
+        };
+        let mut memory = open(self.memory);
+        match &outcome {
+            Outcome::Refused {
+                message, reason, ..
+            } => {
+                let (message, reason) = (message.clone(), *reason);
+                memory.call_is(number, CallState::Refused { message, reason });
+            }
+            _ => {
+                memory.call_is(number, CallState::Unknown);
+                memory.call_in_doubt(number, error);
+                memory.may_have_password();
+            }
+        }
+        // Either way the server's state is read again: it may show the outcome, or it differs from the observed one.
+        memory.observations.observed_at = None;
+        outcome
+    }
+
+    /// Writes the receipt, conditional on the object's UID and on the exact intent. Returns whether it is on record.
+    ///
+    /// If the object is gone, no Instance owns the new server, so it is released here. A tombstone of its marker remains: if the
+    /// release fails, the Account controller releases the server once a listing shows it.
+    async fn give_receipt(
+        &self,
+        receipt: &PurchaseRecord,
+        session: &AccountSession,
+        id: &ServerId,
+    ) -> bool {
+        for last in (0..RECEIPTS).rev() {
+            match self.replace_record("receipt", receipt).await {
+                Ok(()) => return true,
+                Err(error) if error.is_not_found() || self.is_other_object().await => {
+                    // A server that the spec retains is reported as left behind.
+                    if !self.observed.facts.spec.keeps_its_server() {
+                        self.release_ownerless(session, receipt, id).await;
+                    }
+                    return false;
+                }
+                // Another writer changed the record between intent and receipt, or the answer to our first try was lost. The next
+                // reconcile finds out.
+                Err(error) if error.is_stale() => return false,
+                Err(error) if last > 0 => {
+                    tracing::warn!(%error, "the receipt was not written, trying again");
+                }
+                Err(error) => {
+                    tracing::error!(%error, server = %id, "the receipt was not written; it is remembered");
+                }
+            }
+        }
+        false
+    }
+
+    /// Writes into status that the service accepted an operation, conditional on the object's UID and on the intent. Returns
+    /// whether it is in status. If not, the report or the next reconcile writes it.
+    async fn give_operation_receipt(&mut self, operation: Operation) -> bool {
+        const PATH: &str = "/status/operation";
+        let nonce = test("/status/operation/nonce", &operation.nonce);
+        for _ in 0..RECEIPTS {
+            let patch = vec![nonce.clone(), replace(PATH, &operation)];
+            match self.patch("receipt", Target::Status, patch).await {
+                Ok(()) => {
+                    let status = Arc::make_mut(&mut self.observed.facts.status);
+                    status.operation = Some(operation);
+                    return true;
+                }
+                Err(error) if error.is_not_found() || error.is_stale() => return false,
+                Err(error) => tracing::warn!(%error, "the receipt was not written"),
+            }
+        }
+        false
+    }
+
+    /// Records that the service refused the create, conditional on the exact intent. A later process then does not mistake it for
+    /// a lost answer. If the write fails, this process still knows about the refusal.
+    async fn close(&self, record: &PurchaseRecord, reason: Reason, message: &str) {
+        let refused = Some(Refusal {
+            reason: reason.as_str().to_owned(),
+            message: message.to_owned(),
+        });
+        let closed = PurchaseRecord {
+            refused,
+            ..record.clone()
+        };
+        if let Err(error) = self.replace_record("refusal", &closed).await {
+            let Facts { key, .. } = &self.observed.facts;
+            tracing::warn!(namespace = key.namespace, name = key.name, %error, "a refused create was not recorded");
+        }
+    }
+
+    /// Replaces the exact text of the intent.
+    async fn replace_record(
+        &self,
+        kind: &'static str,
+        record: &PurchaseRecord,
+    ) -> Result<(), KubeError> {
+        let (path, intent) = (record_path(), &self.observed.facts.annotation);
+        let patch = vec![test(&path, intent), replace(&path, record.to_text())];
+        self.patch(kind, Target::Object, patch).await
+    }
+
+    async fn is_other_object(&self) -> bool {
+        let facts = &self.observed.facts;
+        let api = self.api::<Instance>();
+        match call("read the Instance", api.get_metadata(&facts.key.name)).await {
+            Ok(object) => object.metadata.uid.as_deref() != Some(facts.uid.as_str()),
+            Err(error) => error.is_not_found(),
+        }
+    }
+
+    async fn release_ownerless(
+        &self,
+        session: &AccountSession,
+        receipt: &PurchaseRecord,
+        id: &ServerId,
+    ) {
+        let Facts {
+            key, generation, ..
+        } = &self.observed.facts;
+        let (namespace, name) = (&key.namespace, &key.name);
+        tracing::warn!(namespace, name, generation, server = %id, "the Instance is gone: releasing its new server");
+        let places = receipt
+            .places
+            .iter()
+            .filter_map(|place| place.split_once('/'));
+        let places = places.map(|(region, zone)| Place::new(region, zone));
+        self.context.sessions.add_tombstone(
+            &self.observed.account_key,
+            session,
+            &receipt.marker,
+            places.collect(),
+        );
+        // With a tombstone the server is not left behind: it is released once a listing shows it.
+        open(self.memory).origin.is_finished = true;
+        let why = match permit(session, CallPriority::Urgent).await {
+            Err(_) => "the request limit left no room".to_owned(),
+            // If this process was suspended after its call, another process may have become the leader and adopted the server for
+            // an object that was restored with the same marker.
+            Ok(_) if self.may_call().is_err() => "no time, or no Lease, is left".to_owned(),
+            Ok(permit) => match session.shared.client.release(permit, id).await {
+                Ok(_) => return,
+                Err(error) => error.to_string(),
+            },
+        };
+        tracing::error!(server = %id, why, "a server without an Instance was not released; listings look out for it");
+    }
+}

@@ -1,0 +1,115 @@
+//! The sentences for calls that the service refused, with the remedy.
+
+use crate::api::Verb;
+use crate::api::conditions::Reason;
+use crate::cloud::Error;
+use crate::instance::fact::Fact;
+use crate::instance::observation::Observation;
+use crate::instance::outcome::Outcome;
+use crate::instance::references;
+use crate::instance::resolved_references::Meaning;
+
+/// The service refused a call, so it had no effect.
+pub(super) fn refused(error: &Error, verb: Verb, observed: &Observation) -> Outcome {
+    let account = &observed.account_key.name;
+    let reason = reason_of(error, verb, observed);
+    let message = match reason {
+        Reason::TokenRefused => {
+            format!("Account {account}: {error}: put a valid token into the Secret that it names")
+        }
+        Reason::AccountNotNormal => format!(
+            "Account {account}: {error}: resolve this with the service; the operator retries by itself"
+        ),
+        Reason::CreateRefused | Reason::OperationRefused => {
+            format!("{error}: {}", remedy(error, observed))
+        }
+        _ => error.to_string(),
+    };
+    Outcome::Refused {
+        message,
+        reason,
+        after: error.retry_after(),
+    }
+}
+
+/// The remedy: the field of the spec that the service's error code refers to, with its value.
+fn remedy(error: &Error, observed: &Observation) -> String {
+    let code = error.code().unwrap_or_default().to_ascii_lowercase();
+    let spec = &observed.facts.spec;
+    let secret = observed.facts.login_secret();
+    // Name the field that the user wrote: the selector's, if the identifier was looked up.
+    let named = |meaning: Option<Meaning>, exact, selector| {
+        let meaning = meaning?;
+        let field = if meaning.pin.is_some() {
+            selector
+        } else {
+            exact
+        };
+        Some((field, meaning.id))
+    };
+    let (image, package) = (references::image(observed), references::package(observed));
+    let key = references::key(observed);
+    let firewall = match &spec.firewall {
+        None => Some(("spec.firewall", "it is left out".to_owned())),
+        Some(_) => named(
+            references::firewall(observed),
+            "spec.firewall.id",
+            "spec.firewall",
+        ),
+    };
+    let fields = [
+        ("image", named(image, "spec.image.id", "spec.image")),
+        (
+            "package",
+            named(package, "spec.package.code", "spec.package"),
+        ),
+        ("firewall", firewall),
+        (
+            "sshkey",
+            named(key, "spec.login.sshKey.id", "spec.login.sshKey"),
+        ),
+        (
+            "password",
+            secret.map(|secret| ("the password in Secret", secret.name)),
+        ),
+        ("zone", Some(("spec.zone", spec.zone.clone()))),
+        ("region", Some(("spec.region", spec.region.clone()))),
+    ];
+    let named = fields
+        .into_iter()
+        .find_map(|(word, field)| field.filter(|_| code.contains(word)));
+    match named {
+        Some((field, value)) => format!("fix {field} ({value})"),
+        None => "fix the spec, or resolve this with the service; the operator retries at once when the spec changes, and \
+                 otherwise every few minutes"
+            .to_owned(),
+    }
+}
+
+/// The reason for a refusal. Only a refusal of the requested value itself is one that waiting cannot resolve.
+fn reason_of(error: &Error, verb: Verb, observed: &Observation) -> Reason {
+    if error.is_unauthorized() {
+        Reason::TokenRefused
+    } else if error.is_account_not_normal() {
+        Reason::AccountNotNormal
+    } else if error.is_rate_limited() {
+        Reason::RateLimited
+    } else if verb == Verb::Reinstall && error.wants_it_stopped() && !is_stopped(observed) {
+        Reason::Stopping
+    } else if error.is_conflict() {
+        Reason::ServiceBusy
+    } else if error.wants_it_stopped() && verb == Verb::Reinstall {
+        // The server is stopped already, so the refusal has another cause.
+        Reason::OperationRefused
+    } else if error.is_retryable() {
+        Reason::ServiceUnreachable
+    } else if verb == Verb::Create {
+        Reason::CreateRefused
+    } else {
+        Reason::OperationRefused
+    }
+}
+
+fn is_stopped(observed: &Observation) -> bool {
+    matches!(&observed.detail, Fact::Known(detail) if detail.status() == Some("STOPPED"))
+}

@@ -1,0 +1,105 @@
+//! The conditional writes of an attempt. Each tests that the object is still the one that the plan was made from.
+
+use super::Attempt;
+use crate::api::names::BINDING;
+use crate::api::{Instance, PurchaseRecord};
+use crate::instance::facts::Facts;
+use crate::instance::memory::open;
+use crate::instance::outcome::Outcome;
+use crate::runtime::KubeError;
+use crate::runtime::kubernetes::{call, json_patch, patch_params, pointer};
+use kube::api::PartialObjectMeta;
+use kube::core::NamespaceResourceScope;
+use kube::{Api, Resource, ResourceExt};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+/// The part of the object that a patch changes.
+#[derive(Clone, Copy)]
+pub(super) enum Target {
+    Object,
+    Status,
+}
+
+/// The operation of a JSON patch that fails unless the object has this value there.
+pub(super) fn test(path: &str, value: impl serde::Serialize) -> Value {
+    json!({"op": "test", "path": path, "value": value})
+}
+
+pub(super) fn replace(path: &str, value: impl serde::Serialize) -> Value {
+    json!({"op": "replace", "path": path, "value": value})
+}
+
+/// The path of the record.
+pub(super) fn record_path() -> String {
+    pointer(&["metadata", "annotations", BINDING])
+}
+
+/// The test that the record is the one that was read. A text that no test can contain is covered by the version of the object.
+pub(super) fn test_record(facts: &Facts) -> Option<Value> {
+    let text = facts.annotation.as_deref()?;
+    Some(match PurchaseRecord::is_testable(text) {
+        true => test(&record_path(), text),
+        false => test("/metadata/resourceVersion", &facts.resource_version),
+    })
+}
+
+impl Attempt<'_> {
+    /// Writes a JSON patch with these operations, and tests the object's UID first. `kind` names the write in metrics.
+    pub(super) async fn patch(
+        &self,
+        kind: &'static str,
+        target: Target,
+        operations: Vec<Value>,
+    ) -> Result<(), KubeError> {
+        let what = match kind {
+            "finalizer" => "remove the finalizer",
+            _ => "write the receipt",
+        };
+        let facts = &self.observed.facts;
+        let name = &facts.key.name;
+        let mut all = vec![test("/metadata/uid", &facts.uid)];
+        all.extend(operations);
+        let (patch, params) = (json_patch(what, Value::Array(all))?, patch_params());
+        let written = match target {
+            Target::Object => {
+                let api = self.api::<Instance>();
+                let written = call(what, api.patch_metadata(name, &params, &patch)).await;
+                written.map(|object| object.metadata)
+            }
+            Target::Status => {
+                let api = self.api::<PartialObjectMeta<Instance>>();
+                let written = call(what, api.patch_status(name, &params, &patch)).await;
+                written.map(|object| object.metadata)
+            }
+        };
+        let result = written.as_ref().map_or_else(KubeError::category, |_| "ok");
+        self.context.metrics.kube_write(kind, result);
+        let version = written?.resource_version;
+        open(self.memory).wrote(version.as_deref(), Instant::now());
+        Ok(())
+    }
+
+    /// The object as the apiserver has it now, past every cache.
+    pub(super) async fn fresh(&self) -> Result<Instance, Outcome> {
+        let facts = &self.observed.facts;
+        let api = self.api::<Instance>();
+        match call("read the Instance", api.get(&facts.key.name)).await {
+            Ok(object) if object.uid().as_deref() == Some(facts.uid.as_str()) => Ok(object),
+            Ok(_) => Err(Outcome::Stale),
+            Err(error) if error.is_not_found() => Err(Outcome::Stale),
+            Err(error) => Err(Outcome::not_written(&error)),
+        }
+    }
+
+    pub(super) fn api<K>(&self) -> Api<K>
+    where
+        K: Resource<Scope = NamespaceResourceScope>,
+        K::DynamicType: Default,
+    {
+        Api::namespaced(
+            self.context.client.clone(),
+            &self.observed.facts.key.namespace,
+        )
+    }
+}
