@@ -361,13 +361,13 @@ fn exposition() -> String {
     metrics.operation("create", "succeeded", second);
     metrics.reconcile("Instance", true, second);
     metrics.waited("Instance", Priority::Change, second);
-    metrics.queue("Instance").show((1, 2), |_| 3);
+    metrics.queue("Instance").show(1, |_| 3);
     metrics.cloud_call("create", "ok", second);
     metrics.limiter_waited("urgent", second);
     metrics.kube_write("intent", "ok");
     metrics.watch_error("Instances");
     metrics.excessive_permission("foreign_secret", false);
-    let _acts = metrics.acts(Shard::WHOLE);
+    metrics.set_active(Shard::WHOLE, true);
     let verbs = Verb::ALL.map(|verb| (verb.as_str(), Open::default()));
     metrics.survey(move || {
         let fleet = Fleet {

@@ -9,8 +9,8 @@ use crate::output::print;
 use clap::Args;
 use cloud_server_operator::api::names::{GROUP, MANAGER};
 use cloud_server_operator::api::{Account, Instance};
+use cloud_server_operator::runtime::KubeError;
 use cloud_server_operator::runtime::kubernetes::call;
-use cloud_server_operator::runtime::{KubeError, requests};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use jiff::Timestamp;
@@ -92,8 +92,7 @@ impl Bundle {
 }
 
 async fn collect(args: &SupportArgs) -> Result<String, String> {
-    let mut cluster = args.cluster.connect()?;
-    cluster.client = requests::of_support(cluster.client);
+    let cluster = args.cluster.connect()?;
     let namespace = (!args.all_namespaces).then_some(cluster.namespace.as_str());
     let mut bundle = Bundle::default();
     let version = call(

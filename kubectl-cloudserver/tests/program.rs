@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-use cloud_server_operator::operator;
 use std::process::Command;
 
 #[test]
@@ -12,13 +11,4 @@ fn the_help_calls_the_program_as_users_of_kubectl_do() {
     let help = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{help}");
     assert!(help.contains("Usage: kubectl cloudserver plan"), "{help}");
-}
-
-#[test]
-fn the_operator_names_the_plugin_for_each_of_its_commands() {
-    for command in kubectl_cloudserver::command().get_subcommands() {
-        let name = command.get_name();
-        let message = operator::moved(Some(name.as_ref())).unwrap();
-        assert!(message.contains(&format!("`kubectl cloudserver {name}`")));
-    }
 }

@@ -3,7 +3,7 @@
 use super::times;
 use crate::api::Account;
 use crate::api::conditions::{READY, Readiness, Reason};
-use crate::cloud::Standing;
+use crate::cloud::AccountHealth;
 use crate::session::AccountSession;
 use tokio::time::Instant;
 
@@ -13,8 +13,8 @@ pub(super) fn judge(
     session: &AccountSession,
     began: Instant,
 ) -> Option<Readiness> {
-    let message = match session.shared.client.health().standing() {
-        Standing::Abnormal(refused)
+    let message = match session.shared.client.health().account() {
+        AccountHealth::Abnormal(refused)
             if refused.at.elapsed() < times::STANDING_REFUSAL_COUNTS_FOR =>
         {
             let (what, message) = (refused.operation, refused.message);
@@ -24,10 +24,10 @@ pub(super) fn judge(
             )
         }
         // A former process saw the refusal.
-        Standing::Unknown if began.elapsed() < times::STANDING_REFUSAL_COUNTS_FOR => {
+        AccountHealth::Unknown if began.elapsed() < times::STANDING_REFUSAL_COUNTS_FOR => {
             told(account)?.to_owned()
         }
-        Standing::Abnormal(_) | Standing::Unknown | Standing::Normal => return None,
+        AccountHealth::Abnormal(_) | AccountHealth::Unknown | AccountHealth::Normal => return None,
     };
     Some(Readiness::reconciling(Reason::AccountNotNormal, message))
 }

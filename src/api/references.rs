@@ -6,7 +6,6 @@
 use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::fmt;
 
 /// A package of the service: by its code, or the smallest one that is at least as large as the filter requires.
 ///
@@ -162,20 +161,10 @@ impl Resolved {
 
 /// The parts of a selector, each with its field, as one text. Equal selectors give equal texts, and names are quoted, so that
 /// no name can look like another part.
-struct Parts(Vec<String>);
-
-impl Parts {
-    fn of<const N: usize>(parts: [(&str, Option<String>); N]) -> Self {
-        let parts = parts.into_iter();
-        let said = parts.filter_map(|(field, value)| Some(format!("{field} {}", value?)));
-        Self(said.collect())
-    }
-}
-
-impl fmt::Display for Parts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.join(", "))
-    }
+fn text<const N: usize>(parts: [(&str, Option<String>); N]) -> String {
+    let parts = parts.into_iter();
+    let given = parts.filter_map(|(field, value)| Some(format!("{field} {}", value?)));
+    given.collect::<Vec<_>>().join(", ")
 }
 
 fn quoted(text: Option<&String>) -> Option<String> {
@@ -184,8 +173,7 @@ fn quoted(text: Option<&String>) -> Option<String> {
 
 /// The selector of a reference by name; none if the identifier is given.
 fn by_name(id: Option<&String>, name: Option<&String>) -> Option<String> {
-    let parts = [("name", quoted(name))];
-    id.is_none().then(|| Parts::of(parts).to_string())
+    id.is_none().then(|| text([("name", quoted(name))]))
 }
 
 impl PackageRef {
@@ -208,7 +196,7 @@ impl PackageRef {
             ("dataDisk", number(self.data_disk)),
             ("chargeMode", mode),
         ];
-        self.code.is_none().then(|| Parts::of(parts).to_string())
+        self.code.is_none().then(|| text(parts))
     }
 }
 
@@ -238,13 +226,13 @@ impl ImageRef {
             ("distribution", quoted(self.distribution.as_ref())),
             ("type", self.kind.map(|kind| kind.as_str().to_owned())),
         ];
-        self.id.is_none().then(|| Parts::of(parts).to_string())
+        self.id.is_none().then(|| text(parts))
     }
 
     /// Whether the selector matches an image with these properties. An unknown property does not match.
     pub fn fits(&self, name: Option<&str>, distribution: Option<&str>, kind: Option<&str>) -> bool {
-        let is = |wanted: Option<&str>, found: Option<&str>| {
-            wanted.is_none_or(|wanted| found == Some(wanted))
+        let is = |required: Option<&str>, found: Option<&str>| {
+            required.is_none_or(|required| found == Some(required))
         };
         self.id.is_none()
             && is(self.name.as_deref(), name)

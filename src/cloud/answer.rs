@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
+use super::decode::Unfit;
 use super::error::{Fault, Refusal};
 use super::password::hide_in;
 use crate::api::printable;
@@ -47,9 +48,9 @@ impl Answer {
         lacks: &'static str,
         reading: &Reading<'_>,
     ) -> Result<T, Fault> {
-        let garbled = |what| Fault::Garbled {
+        let garbled = |what| Fault::Unfit {
             status: self.status,
-            what,
+            unfit: Unfit::Malformed(what),
         };
         let inner = status_field(&self.body);
         match (success_field(&self.body), payload) {

@@ -3,8 +3,6 @@
 //! Every limit follows from the largest answer that the specification allows. If a service sends more, or something else, the
 //! call fails with an error that names the limit, and the answer uses no memory beyond it.
 
-use std::fmt;
-
 use super::operation::Operation;
 
 const KIBIBYTE: usize = 1024;
@@ -140,44 +138,24 @@ impl Bounds {
 }
 
 /// The limit that an answer exceeds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Excess {
     /// [`Bounds::body`].
+    #[error("its body is larger than {} KiB", .0 / KIBIBYTE)]
     Body(usize),
     /// [`Bounds::rest`], next to a list.
+    #[error("the part next to its list is larger than {} KiB", .0 / KIBIBYTE)]
     Rest(usize),
     /// [`ListBounds::row`].
+    #[error("a row of its list is larger than {} KiB", .0 / KIBIBYTE)]
     Row(usize),
     /// [`ListBounds::rows`].
+    #[error("its list has more than {0} rows")]
     Rows(usize),
     /// [`Bounds::depth`].
+    #[error("its body is nested deeper than {0} levels")]
     Depth(usize),
     /// [`Bounds::decoded`].
+    #[error("an object in it takes more than {} KiB of memory", .0 / KIBIBYTE)]
     Decoded(usize),
-}
-
-impl fmt::Display for Excess {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kibibytes = |bytes: &usize| bytes / KIBIBYTE;
-        match self {
-            Self::Body(most) => write!(f, "its body is larger than {} KiB", kibibytes(most)),
-            Self::Rest(most) => write!(
-                f,
-                "what stands beside its list is larger than {} KiB",
-                kibibytes(most)
-            ),
-            Self::Row(most) => write!(
-                f,
-                "a row of its list is larger than {} KiB",
-                kibibytes(most)
-            ),
-            Self::Rows(most) => write!(f, "its list has more than {most} rows"),
-            Self::Depth(most) => write!(f, "its body is nested deeper than {most} levels"),
-            Self::Decoded(most) => write!(
-                f,
-                "an object in it takes more than {} KiB of memory",
-                kibibytes(most)
-            ),
-        }
-    }
 }

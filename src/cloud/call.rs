@@ -130,9 +130,14 @@ impl Caller {
             Ok(_) | Err(_) => self.limiter.answered(),
         }
         match outcome.as_ref().map_err(|error| &error.fault) {
-            Ok(_) | Err(Fault::Answered { .. } | Fault::Unkept { .. }) => self.share.ended(true),
             Err(Fault::NotSent(Cause::NoRoom)) => {}
-            Err(_) => self.share.ended(false),
+            Ok(_) | Err(Fault::Answered { .. }) => self.share.ended(true),
+            Err(Fault::Unfit { unfit, .. }) => {
+                self.share.ended(matches!(unfit, Unfit::NoMemory(_)));
+            }
+            Err(Fault::NotSent(_) | Fault::Timeout(_) | Fault::Broken(_)) => {
+                self.share.ended(false)
+            }
         }
         let ended = outcome.as_ref().map(|_| ()).map_err(Error::category);
         traces::ended(&span, ended.err());
@@ -176,7 +181,7 @@ impl Caller {
             });
         }
         let decoded = read(incoming, call.bounds, rows).await?;
-        let Decoded { body, listed } = decoded.map_err(|unfit| Fault::unfit(status, unfit))?;
+        let Decoded { body, listed } = decoded.map_err(|unfit| Fault::Unfit { status, unfit })?;
         Ok(Answer {
             status,
             retry_after,

@@ -82,52 +82,32 @@ impl Client {
     /// Counts the memory of its answers towards this namespace. By default they count towards no namespace.
     #[must_use]
     pub fn with_namespace(self, namespace: &str) -> Self {
-        let caller = Arc::unwrap_or_clone(self.caller);
-        let caller = Caller {
-            share: caller.share.of(namespace),
-            ..caller
-        };
-        Self {
-            caller: Arc::new(caller),
-        }
+        self.with(|caller| caller.share = caller.share.of(namespace))
     }
 
     /// Reports each call to an observer.
     #[must_use]
     pub fn with_observer(self, observer: Observer) -> Self {
-        let caller = Caller {
-            observer: Some(observer),
-            ..Arc::unwrap_or_clone(self.caller)
-        };
-        Self {
-            caller: Arc::new(caller),
-        }
+        self.with(|caller| caller.observer = Some(observer))
     }
 
     /// Keeps every field of the rows of lists, so that they can be shown.
     #[must_use]
     pub fn with_whole_rows(self) -> Self {
-        let caller = Caller {
-            whole_rows: true,
-            ..Arc::unwrap_or_clone(self.caller)
-        };
-        Self {
-            caller: Arc::new(caller),
-        }
+        self.with(|caller| caller.whole_rows = true)
     }
 
     /// Replaces the fragments of error codes that mean "no such thing" (field note 20). Case does not matter.
     #[must_use]
-    pub fn with_missing_codes(self, fragments: Vec<String>) -> Self {
+    pub fn with_missing_codes(self, mut fragments: Vec<String>) -> Self {
         // An empty fragment would match every code.
-        let missing_codes = fragments
-            .into_iter()
-            .filter(|fragment| !fragment.is_empty())
-            .collect();
-        let caller = Caller {
-            missing_codes,
-            ..Arc::unwrap_or_clone(self.caller)
-        };
+        fragments.retain(|fragment| !fragment.is_empty());
+        self.with(|caller| caller.missing_codes = fragments)
+    }
+
+    fn with(self, change: impl FnOnce(&mut Caller)) -> Self {
+        let mut caller = Arc::unwrap_or_clone(self.caller);
+        change(&mut caller);
         Self {
             caller: Arc::new(caller),
         }
@@ -271,18 +251,13 @@ impl Client {
         permit: Permit,
         request: &CreateRequest,
     ) -> Result<CreateAccepted, Error> {
-        let call = mutation(
-            Operation::Create,
-            request.body(),
-            request.login.password(),
-            permit,
-        );
-        self.caller
-            .run(call, &mut no_rows, |answer, reading| {
-                let receipt = receipt(&answer.body);
-                answer.result(receipt, "it names no instance and task", reading)
-            })
-            .await
+        let secret = request.login.password();
+        let call = mutation(Operation::Create, request.body(), secret, permit);
+        let accepted = |answer: Answer, reading: &Reading<'_>| {
+            let receipt = receipt(&answer.body);
+            answer.result(receipt, "it names no instance and task", reading)
+        };
+        self.caller.run(call, &mut no_rows, accepted).await
     }
 
     /// Field note 1: release an instance.
@@ -290,8 +265,8 @@ impl Client {
     /// # Errors
     /// See [`Error`].
     pub async fn release(&self, permit: Permit, id: &ServerId) -> Result<Accepted, Error> {
-        self.plain(Operation::Release, permit, json!({ "ecsResourceUUID": id }))
-            .await
+        let body = json!({ "ecsResourceUUID": id });
+        self.plain(Operation::Release, permit, body).await
     }
 
     /// Field note 3: start an instance.
@@ -299,8 +274,8 @@ impl Client {
     /// # Errors
     /// See [`Error`].
     pub async fn start(&self, permit: Permit, id: &ServerId) -> Result<Accepted, Error> {
-        self.plain(Operation::Start, permit, json!({ "ecsResourceUUID": id }))
-            .await
+        let body = json!({ "ecsResourceUUID": id });
+        self.plain(Operation::Start, permit, body).await
     }
 
     /// Field note 2: stop an instance, by force or not.
@@ -313,12 +288,8 @@ impl Client {
         id: &ServerId,
         force: bool,
     ) -> Result<Accepted, Error> {
-        self.plain(
-            Operation::Stop,
-            permit,
-            json!({ "ecsResourceUUID": id, "forceStop": force }),
-        )
-        .await
+        let body = json!({ "ecsResourceUUID": id, "forceStop": force });
+        self.plain(Operation::Stop, permit, body).await
     }
 
     /// Field note 4: restart an instance.
@@ -326,8 +297,8 @@ impl Client {
     /// # Errors
     /// See [`Error`].
     pub async fn restart(&self, permit: Permit, id: &ServerId) -> Result<Accepted, Error> {
-        self.plain(Operation::Restart, permit, json!({ "ecsResourceUUID": id }))
-            .await
+        let body = json!({ "ecsResourceUUID": id });
+        self.plain(Operation::Restart, permit, body).await
     }
 
     /// Section 4.4: reinstall the operating system.
@@ -339,12 +310,8 @@ impl Client {
         permit: Permit,
         request: &ReinstallRequest,
     ) -> Result<TaskId, Error> {
-        let call = mutation(
-            Operation::Reinstall,
-            request.body(),
-            request.login.password(),
-            permit,
-        );
+        let secret = request.login.password();
+        let call = mutation(Operation::Reinstall, request.body(), secret, permit);
         self.caller.run(call, &mut no_rows, task_answer).await
     }
 
@@ -357,12 +324,8 @@ impl Client {
         permit: Permit,
         request: &PasswordRequest,
     ) -> Result<TaskId, Error> {
-        let call = mutation(
-            Operation::ModifyPassword,
-            request.body(),
-            Some(request.password.expose_secret()),
-            permit,
-        );
+        let secret = Some(request.password.expose_secret());
+        let call = mutation(Operation::ModifyPassword, request.body(), secret, permit);
         self.caller.run(call, &mut no_rows, task_answer).await
     }
 
@@ -373,26 +336,18 @@ impl Client {
         permit: Permit,
         body: Value,
     ) -> Result<Accepted, Error> {
-        self.caller
-            .run(
-                mutation(operation, body, None, permit),
-                &mut no_rows,
-                |answer, reading| {
-                    let task = task_id(&answer.body);
-                    // A field of the envelope shows that the answer comes from the service and is not an arbitrary object.
-                    let spoken = task.is_some()
-                        || (answer.body.contains_key("httpStatus")
-                            && !bears_bad_code(&answer.body));
-                    let denied =
-                        task.is_none() && answer.body.get("success") == Some(&Value::Bool(false));
-                    answer.result(
-                        (spoken && !denied).then_some(Accepted { task }),
-                        "it says nothing of acceptance",
-                        reading,
-                    )
-                },
-            )
-            .await
+        let accepted = |answer: Answer, reading: &Reading<'_>| {
+            let task = task_id(&answer.body);
+            let is_denied = answer.body.get("success") == Some(&Value::Bool(false));
+            // A field of the envelope shows that the answer comes from the service and is not an arbitrary object.
+            let is_of_service =
+                answer.body.contains_key("httpStatus") && !bears_bad_code(&answer.body);
+            let is_accepted = task.is_some() || (is_of_service && !is_denied);
+            let accepted = is_accepted.then_some(Accepted { task });
+            answer.result(accepted, "it does not show acceptance", reading)
+        };
+        let call = mutation(operation, body, None, permit);
+        self.caller.run(call, &mut no_rows, accepted).await
     }
 
     async fn read<'a>(

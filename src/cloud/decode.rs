@@ -9,27 +9,19 @@ use serde_json::{Map, Value};
 use super::bounds::{Bounds, Excess, ListBounds};
 use super::budget::NoMemory;
 
-/// The reason why an answer is not read to its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The reason why an answer cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Unfit {
     /// It is not the requested kind of answer.
+    #[error("{0}")]
     Malformed(&'static str),
-    /// It exceeds a limit.
-    Excess(Excess),
+    #[error(
+        "{0}, more than is read of such an answer: check that the endpoint and the paths of the Account lead to the service"
+    )]
+    Excess(#[from] Excess),
     /// There is no memory for the rows that are to be kept.
-    NoMemory(NoMemory),
-}
-
-impl From<Excess> for Unfit {
-    fn from(excess: Excess) -> Self {
-        Self::Excess(excess)
-    }
-}
-
-impl From<NoMemory> for Unfit {
-    fn from(full: NoMemory) -> Self {
-        Self::NoMemory(full)
-    }
+    #[error("{0}")]
+    NoMemory(#[from] NoMemory),
 }
 
 /// The error for a body that is not a JSON object.

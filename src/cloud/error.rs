@@ -12,8 +12,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::bounds::Excess;
-use super::budget::NoMemory;
 use super::decode::Unfit;
 use super::operation::Operation;
 use super::password;
@@ -79,23 +77,8 @@ pub(super) enum Fault {
         refusal: Option<Refusal>,
         retry_after: Option<Duration>,
     },
-    /// A 2xx without the content of a success.
-    Garbled { status: u16, what: &'static str },
-    /// A 2xx that exceeds the limits of such an answer.
-    Oversized { status: u16, excess: Excess },
-    /// A page of a list for whose rows there is no memory.
-    Unkept { status: u16, full: NoMemory },
-}
-
-impl Fault {
-    /// The fault for an answer with a success status that could not be read.
-    pub(super) fn unfit(status: u16, unfit: Unfit) -> Self {
-        match unfit {
-            Unfit::Malformed(what) => Self::Garbled { status, what },
-            Unfit::Excess(excess) => Self::Oversized { status, excess },
-            Unfit::NoMemory(full) => Self::Unkept { status, full },
-        }
-    }
+    /// The service answered with a success status and something that cannot be used.
+    Unfit { status: u16, unfit: Unfit },
 }
 
 /// A readable error envelope.
@@ -125,50 +108,38 @@ impl Error {
     pub fn may_have_happened(&self) -> bool {
         match &self.fault {
             Fault::NotSent(_) => false,
-            Fault::Timeout(_)
-            | Fault::Broken(_)
-            | Fault::Garbled { .. }
-            | Fault::Oversized { .. }
-            | Fault::Unkept { .. } => true,
             Fault::Answered {
-                status, refusal, ..
-            } => match refusal {
-                Some(refusal) => {
-                    !settles(*status) || refusal.status.is_some_and(|inner| !settles(inner))
-                }
-                None => true,
-            },
+                status,
+                refusal: Some(refusal),
+                ..
+            } => !settles(*status) || refusal.status.is_some_and(|inner| !settles(inner)),
+            Fault::Answered { refusal: None, .. }
+            | Fault::Timeout(_)
+            | Fault::Broken(_)
+            | Fault::Unfit { .. } => true,
         }
     }
 
     /// Whether the same request may succeed later without a change by anyone.
     pub fn is_retryable(&self) -> bool {
         match &self.fault {
-            Fault::NotSent(_)
-            | Fault::Timeout(_)
-            | Fault::Broken(_)
-            | Fault::Garbled { .. }
-            | Fault::Oversized { .. }
-            | Fault::Unkept { .. } => true,
-            Fault::Answered { .. } => match self.status() {
-                // Conflict, locked, too early: another operation occupies the instance.
-                Some(408 | 409 | 423 | 425 | 429 | 500..) | None => true,
-                Some(_) => false,
-            },
+            // Conflict, locked, too early: another operation occupies the instance.
+            Fault::Answered { .. } => {
+                matches!(
+                    self.status(),
+                    Some(408 | 409 | 423 | 425 | 429 | 500..) | None
+                )
+            }
+            Fault::NotSent(_) | Fault::Timeout(_) | Fault::Broken(_) | Fault::Unfit { .. } => true,
         }
     }
 
     /// How long the service requests a pause, at most ten minutes.
     pub fn retry_after(&self) -> Option<Duration> {
-        match &self.fault {
-            Fault::Answered { retry_after, .. } => *retry_after,
-            Fault::NotSent(_)
-            | Fault::Timeout(_)
-            | Fault::Broken(_)
-            | Fault::Garbled { .. }
-            | Fault::Oversized { .. }
-            | Fault::Unkept { .. } => None,
-        }
+        let Fault::Answered { retry_after, .. } = &self.fault else {
+            return None;
+        };
+        *retry_after
     }
 
     /// The service's own "no such instance", in the answer to a call that was authorised and named only the instance.
@@ -197,9 +168,8 @@ impl Error {
         else {
             return false;
         };
-        let readable = settles(*status) && refusal.status.is_none_or(settles);
-        readable
-            && !matches!(self.status(), Some(401 | 403))
+        !self.may_have_happened()
+            && self.status() != Some(403)
             && !self.is_unauthorized()
             && !self.is_account_not_normal()
             && !self.is_rate_limited()
@@ -275,13 +245,12 @@ impl Error {
     /// that the service itself would not send.
     pub fn is_outage(&self) -> bool {
         match &self.fault {
-            Fault::NotSent(Cause::NoRoom) | Fault::Oversized { .. } | Fault::Unkept { .. } => false,
-            Fault::NotSent(_) | Fault::Timeout(_) | Fault::Broken(_) | Fault::Garbled { .. } => {
-                true
-            }
+            Fault::NotSent(cause) => !matches!(cause, Cause::NoRoom),
+            Fault::Timeout(_) | Fault::Broken(_) => true,
+            Fault::Unfit { unfit, .. } => matches!(unfit, Unfit::Malformed(_)),
             Fault::Answered { refusal, .. } => {
-                let is_odd = refusal.is_none() && !self.is_unauthorized();
-                self.status() >= Some(500) || (is_odd && !self.is_rate_limited())
+                let is_unreadable = refusal.is_none() && !self.is_unauthorized();
+                self.status() >= Some(500) || (is_unreadable && !self.is_rate_limited())
             }
         }
     }
@@ -302,12 +271,7 @@ impl Error {
             Fault::Answered {
                 status, refusal, ..
             } => matches!(status, 405 | 501) || (*status == 404 && refusal.is_none()),
-            Fault::NotSent(_)
-            | Fault::Timeout(_)
-            | Fault::Broken(_)
-            | Fault::Garbled { .. }
-            | Fault::Oversized { .. }
-            | Fault::Unkept { .. } => false,
+            Fault::NotSent(_) | Fault::Timeout(_) | Fault::Broken(_) | Fault::Unfit { .. } => false,
         }
     }
 
@@ -317,9 +281,11 @@ impl Error {
             Fault::NotSent(_) => "not_sent",
             Fault::Timeout(_) => "timeout",
             Fault::Broken(_) => "broken",
-            Fault::Garbled { .. } => "undecodable",
-            Fault::Oversized { .. } => "oversized",
-            Fault::Unkept { .. } => "no_memory",
+            Fault::Unfit { unfit, .. } => match unfit {
+                Unfit::Malformed(_) => "undecodable",
+                Unfit::Excess(_) => "oversized",
+                Unfit::NoMemory(_) => "no_memory",
+            },
             Fault::Answered { .. } if self.is_rate_limited() => "rate_limited",
             Fault::Answered { .. } if self.is_unauthorized() => "unauthorized",
             Fault::Answered { .. } if self.is_not_found() => "not_found",
@@ -346,32 +312,24 @@ impl Error {
     pub fn status(&self) -> Option<u16> {
         match &self.fault {
             Fault::Answered {
-                status, refusal, ..
-            } => {
-                let inner = refusal.as_ref().and_then(|refusal| refusal.status);
-                if (200..300).contains(status) {
-                    inner.or(Some(*status))
-                } else {
-                    Some(*status)
-                }
-            }
-            Fault::Garbled { status, .. }
-            | Fault::Oversized { status, .. }
-            | Fault::Unkept { status, .. } => Some(*status),
+                status: 200..=299,
+                refusal:
+                    Some(Refusal {
+                        status: Some(inner),
+                        ..
+                    }),
+                ..
+            } => Some(*inner),
+            Fault::Answered { status, .. } | Fault::Unfit { status, .. } => Some(*status),
             Fault::NotSent(_) | Fault::Timeout(_) | Fault::Broken(_) => None,
         }
     }
 
     fn refusal(&self) -> Option<&Refusal> {
-        match &self.fault {
-            Fault::Answered { refusal, .. } => refusal.as_ref(),
-            Fault::NotSent(_)
-            | Fault::Timeout(_)
-            | Fault::Broken(_)
-            | Fault::Garbled { .. }
-            | Fault::Oversized { .. }
-            | Fault::Unkept { .. } => None,
-        }
+        let Fault::Answered { refusal, .. } = &self.fault else {
+            return None;
+        };
+        refusal.as_ref()
     }
 }
 
@@ -412,13 +370,9 @@ impl Error {
             }
             Fault::Timeout(_) => f.write_str("had no answer in time"),
             Fault::Broken(_) => f.write_str("lost its connection before the answer was whole"),
-            Fault::Garbled { status, what } => write!(f, "was answered with {status}, but {what}"),
-            Fault::Oversized { status, excess } => write!(
-                f,
-                "was answered with {status}, but {excess}, more than is read of such an answer: check that the endpoint and the \
-                 paths of the Account lead to the service"
-            ),
-            Fault::Unkept { status, full } => write!(f, "was answered with {status}, but {full}"),
+            Fault::Unfit { status, unfit } => {
+                write!(f, "was answered with {status}, but {unfit}")
+            }
             Fault::Answered {
                 status,
                 refusal: None,
@@ -472,10 +426,7 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &self.fault {
             Fault::NotSent(source) | Fault::Timeout(source) | Fault::Broken(source) => Some(source),
-            Fault::Answered { .. }
-            | Fault::Garbled { .. }
-            | Fault::Oversized { .. }
-            | Fault::Unkept { .. } => None,
+            Fault::Answered { .. } | Fault::Unfit { .. } => None,
         }
     }
 }

@@ -24,12 +24,12 @@ struct Inner {
 struct State {
     answered: Option<Instant>,
     trouble: Option<Trouble>,
-    standing: Standing,
+    account: AccountHealth,
 }
 
 /// Whether the service accepts operations of the account.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Standing {
+pub enum AccountHealth {
     /// No operation was requested yet.
     #[default]
     Unknown,
@@ -80,9 +80,9 @@ impl Health {
         self.lock().trouble
     }
 
-    /// The standing of the account, derived from the results of operations.
-    pub fn standing(&self) -> Standing {
-        self.lock().standing.clone()
+    /// The health of the account, derived from the results of operations.
+    pub fn account(&self) -> AccountHealth {
+        self.lock().account.clone()
     }
 
     /// Waits for a call, and records if it takes too long.
@@ -109,7 +109,7 @@ impl Health {
         let mut state = self.lock();
         state.answered = Some(Instant::now());
         state.trouble = None;
-        let was_refused = matches!(state.standing, Standing::Abnormal(_));
+        let was_refused = matches!(state.account, AccountHealth::Abnormal(_));
         state.stands(operation, error);
         drop(state);
         // The refusal of an operation because of the account's status casts doubt once: further refusals show nothing new.
@@ -154,22 +154,22 @@ impl State {
     fn stands(&mut self, operation: Operation, error: Option<&Error>) {
         let refused =
             error.filter(|error| operation.is_mutating() && error.is_account_not_normal());
-        match (refused, error, &mut self.standing) {
-            (Some(_), _, Standing::Abnormal(known)) if known.operation == operation => {
+        match (refused, error, &mut self.account) {
+            (Some(_), _, AccountHealth::Abnormal(known)) if known.operation == operation => {
                 known.at = Instant::now();
             }
-            (Some(refused), _, standing) => {
-                *standing = Standing::Abnormal(Abnormal {
+            (Some(refused), _, account) => {
+                *account = AccountHealth::Abnormal(Abnormal {
                     operation,
                     at: Instant::now(),
                     message: refused.to_string(),
                 });
             }
-            (None, None, Standing::Abnormal(known)) if known.operation == operation => {
-                self.standing = Standing::Normal;
+            (None, None, AccountHealth::Abnormal(known)) if known.operation == operation => {
+                self.account = AccountHealth::Normal;
             }
-            (None, None, standing @ Standing::Unknown) if operation == Operation::Create => {
-                *standing = Standing::Normal;
+            (None, None, account @ AccountHealth::Unknown) if operation == Operation::Create => {
+                *account = AccountHealth::Normal;
             }
             (None, _, _) => {}
         }

@@ -35,7 +35,7 @@ pub use client::Client;
 pub use endpoint::{AllowedEndpoints, EndpointPattern, PatternError, check_endpoint};
 pub use error::cause::Lost;
 pub use error::{BuildError, Error};
-pub use health::{Abnormal, Doubt, Health, Standing, Trouble};
+pub use health::{Abnormal, AccountHealth, Doubt, Health, Trouble};
 pub use http::{Http, Route, check_proxy, goes_in_the_clear};
 pub use ids::{FirewallId, ImageId, KeyId, PackageCode, Place, ServerId, TaskId};
 pub use offers::{Firewall, Image, Key, Offer, Offers, Package, Region, Server, Zone};

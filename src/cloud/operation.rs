@@ -30,73 +30,46 @@ pub enum Operation {
 }
 
 impl Operation {
+    /// The name in metrics, the name in messages, and whether the call changes something.
+    const fn properties(self) -> (&'static str, &'static str, bool) {
+        match self {
+            Self::Create => ("create", "create", true),
+            Self::Release => ("release", "release", true),
+            Self::Reinstall => ("reinstall", "reinstall", true),
+            Self::ModifyPassword => ("modify_password", "the password change", true),
+            Self::Start => ("start", "start", true),
+            Self::Stop => ("stop", "stop", true),
+            Self::Restart => ("restart", "restart", true),
+            Self::Detail => ("detail", "the call for the server's detail", false),
+            Self::Task => ("task", "the call for the task", false),
+            Self::Instances => ("instances", "the call for servers", false),
+            Self::Firewalls => ("firewalls", "the call for security groups", false),
+            Self::Images => ("images", "the call for images", false),
+            Self::Keys => ("keys", "the call for key pairs", false),
+            Self::Packages => ("packages", "the call for packages", false),
+            Self::Regions => ("regions", "the call for regions", false),
+        }
+    }
+
     /// The name in metrics.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Create => "create",
-            Self::Release => "release",
-            Self::Reinstall => "reinstall",
-            Self::ModifyPassword => "modify_password",
-            Self::Start => "start",
-            Self::Stop => "stop",
-            Self::Restart => "restart",
-            Self::Detail => "detail",
-            Self::Task => "task",
-            Self::Instances => "instances",
-            Self::Firewalls => "firewalls",
-            Self::Images => "images",
-            Self::Keys => "keys",
-            Self::Packages => "packages",
-            Self::Regions => "regions",
-        }
+        self.properties().0
     }
 
     /// The name in messages.
     pub(super) fn words(self) -> &'static str {
-        match self {
-            Self::Create => "create",
-            Self::Release => "release",
-            Self::Reinstall => "reinstall",
-            Self::ModifyPassword => "the password change",
-            Self::Start => "start",
-            Self::Stop => "stop",
-            Self::Restart => "restart",
-            Self::Detail => "the call for the server's detail",
-            Self::Task => "the call for the task",
-            Self::Instances => "the call for servers",
-            Self::Firewalls => "the call for security groups",
-            Self::Images => "the call for images",
-            Self::Keys => "the call for key pairs",
-            Self::Packages => "the call for packages",
-            Self::Regions => "the call for regions",
-        }
+        self.properties().1
+    }
+
+    /// Whether the call changes something, so that it must not be repeated blindly.
+    pub fn is_mutating(self) -> bool {
+        self.properties().2
     }
 
     pub(super) fn method(self) -> &'static str {
         match self.is_mutating() {
             true => "POST",
             false => "GET",
-        }
-    }
-
-    /// Whether the call changes something, so that it must not be repeated blindly.
-    pub fn is_mutating(self) -> bool {
-        match self {
-            Self::Create
-            | Self::Release
-            | Self::Reinstall
-            | Self::ModifyPassword
-            | Self::Start
-            | Self::Stop
-            | Self::Restart => true,
-            Self::Detail
-            | Self::Task
-            | Self::Instances
-            | Self::Firewalls
-            | Self::Images
-            | Self::Keys
-            | Self::Packages
-            | Self::Regions => false,
         }
     }
 

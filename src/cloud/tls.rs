@@ -84,20 +84,14 @@ pub enum TlsError {
 impl TlsError {
     /// Whether the client certificate is at fault, and not the bundle.
     pub fn is_of_client(self) -> bool {
-        match self {
+        !matches!(
+            self,
             Self::NoAuthority
-            | Self::AuthorityInvalid
-            | Self::AuthorityExpired
-            | Self::BundleTooLong
-            | Self::Setup => false,
-            Self::NoCertificate
-            | Self::NoKey
-            | Self::KeyInvalid
-            | Self::KeyMismatch
-            | Self::CertificateExpired
-            | Self::CertificateNotYet
-            | Self::IdentityTooLong => true,
-        }
+                | Self::AuthorityInvalid
+                | Self::AuthorityExpired
+                | Self::BundleTooLong
+                | Self::Setup
+        )
     }
 }
 

@@ -158,9 +158,7 @@ impl Listed {
             .or(self.failing.as_ref().map(|failing| failing.since));
         let since = since.filter(|_| self.is_wanted);
         Listings {
-            servers: u32::try_from(self.counts.servers).unwrap_or(u32::MAX),
             unowned: u32::try_from(self.counts.unowned).unwrap_or(u32::MAX),
-            failing: u32::from(self.is_wanted && self.failing.is_some()),
             oldest: since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since)),
         }
     }

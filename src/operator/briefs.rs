@@ -1,9 +1,8 @@
-//! What the stores keep beside each object: what is asked of all of them at once, so that ten thousand need not be made into
-//! values for it.
+//! The properties that the stores keep next to the text of each object, so that ten thousand objects need not be decoded for them.
 
 use crate::api::conditions::{DRIFTED, READY, RECONCILING, Reason, STALLED};
 use crate::api::{Account, Instance, Operation, Verb};
-use crate::runtime::metrics::Standing;
+use crate::runtime::metrics::ObjectState;
 use crate::runtime::queue::{Flow, Priority};
 use crate::runtime::store::Kept;
 use crate::runtime::strings::shared;
@@ -11,120 +10,98 @@ use crate::{account, instance};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::Resource;
-use kube::api::ObjectMeta;
 use kube::core::DeserializeGuard;
 
-/// No status yet, or words that this version does not know: a label is never what stands in an object.
+/// The reason of an object without status, or with a reason that this version does not know.
 const UNKNOWN: &str = "Unknown";
 
-/// Of an Instance.
+/// The properties of an Instance or an Account.
 #[derive(Clone, Debug)]
-pub struct InstanceBrief {
+pub struct Brief {
     flow: Flow,
     priority: Priority,
-    pub(super) standing: Standing,
+    pub(super) state: ObjectState,
     pub(super) is_drifted: bool,
-    /// The operation that is open, and when it was announced.
+    /// The open operation of an Instance, and when it was announced.
     pub(super) open: Option<(Verb, Timestamp)>,
 }
 
-/// Of an Account.
-#[derive(Clone, Debug)]
-pub struct AccountBrief {
-    flow: Flow,
-    priority: Priority,
-    pub(super) standing: Standing,
-}
-
-impl InstanceBrief {
-    /// Whose place it takes, and how urgent it is.
-    pub(super) fn whose(&self) -> (Flow, Priority) {
+impl Brief {
+    /// The flow and the priority with which the object queues.
+    pub(super) fn flow(&self) -> (Flow, Priority) {
         (self.flow.clone(), self.priority)
     }
-}
 
-impl AccountBrief {
-    /// Whose place it takes, and how urgent it is.
-    pub(super) fn whose(&self) -> (Flow, Priority) {
-        (self.flow.clone(), self.priority)
+    fn of((flow, priority): (Flow, Priority), conditions: &[Condition]) -> Self {
+        let ready = conditions.iter().find(|condition| condition.type_ == READY);
+        let reason = ready.and_then(|ready| Reason::of(&ready.reason));
+        let is_true = |type_: &str| {
+            let mut of_type = conditions.iter().filter(|it| it.type_ == type_);
+            of_type.any(|condition| condition.status == "True")
+        };
+        let states = [
+            (READY, "ready"),
+            (STALLED, "stalled"),
+            (RECONCILING, "reconciling"),
+        ];
+        let state = states.into_iter().find(|(type_, _)| is_true(type_));
+        Self {
+            flow,
+            priority,
+            state: ObjectState {
+                state: state.map_or("unknown", |(_, state)| state),
+                reason: reason.map_or(UNKNOWN, Reason::as_str),
+            },
+            is_drifted: is_true(DRIFTED),
+            open: None,
+        }
+    }
+
+    /// An object that does not decode is in the flow of no Account.
+    fn undecodable<K: Resource>(object: &DeserializeGuard<K>) -> Self {
+        let namespace = object.meta().namespace.as_deref();
+        let flow = Flow {
+            namespace: shared(namespace.unwrap_or_default()),
+            account: shared(""),
+        };
+        Self {
+            state: ObjectState {
+                state: "stalled",
+                reason: Reason::Undecodable.as_str(),
+            },
+            ..Self::of((flow, Priority::Resync), &[])
+        }
     }
 }
 
 impl Kept for Instance {
-    type Brief = InstanceBrief;
+    type Brief = Brief;
 
-    fn brief(object: &DeserializeGuard<Self>) -> InstanceBrief {
-        let (flow, priority) = match &object.0 {
-            Ok(instance) => instance::flow(instance),
-            Err(unreadable) => (nobodys(&unreadable.metadata), Priority::Resync),
+    fn brief(object: &DeserializeGuard<Self>) -> Brief {
+        let Ok(instance) = &object.0 else {
+            return Brief::undecodable(object);
         };
-        let status = object.0.as_ref().ok().and_then(|it| it.status.as_ref());
+        let status = instance.status.as_ref();
         let conditions = status.map_or(&[][..], |status| &status.conditions);
-        let open = status.and_then(|status| status.operation.as_ref());
-        let open = open.filter(|operation| Operation::is_open(operation));
-        InstanceBrief {
-            flow,
-            priority,
-            standing: standing(object, conditions),
-            is_drifted: holds(conditions, DRIFTED),
+        let operation = status.and_then(|status| status.operation.as_ref());
+        let open = operation.filter(|operation| Operation::is_open(operation));
+        Brief {
             open: open.map(|operation| (operation.verb, operation.started_at.0)),
+            ..Brief::of(instance::flow(instance), conditions)
         }
     }
 }
 
 impl Kept for Account {
-    type Brief = AccountBrief;
+    type Brief = Brief;
 
-    fn brief(object: &DeserializeGuard<Self>) -> AccountBrief {
-        let (flow, priority) = match &object.0 {
-            Ok(account) => account::flow(account),
-            Err(unreadable) => (nobodys(&unreadable.metadata), Priority::Resync),
+    fn brief(object: &DeserializeGuard<Self>) -> Brief {
+        let Ok(account) = &object.0 else {
+            return Brief::undecodable(object);
         };
-        let status = object.0.as_ref().ok().and_then(|it| it.status.as_ref());
-        let conditions = status.map_or(&[][..], |status| &status.conditions);
-        AccountBrief {
-            flow,
-            priority,
-            standing: standing(object, conditions),
-        }
+        let conditions = account.status.as_ref().map(|status| &status.conditions[..]);
+        Brief::of(account::flow(account), conditions.unwrap_or_default())
     }
-}
-
-/// What cannot be read is of no Account.
-fn nobodys(meta: &ObjectMeta) -> Flow {
-    Flow {
-        namespace: shared(meta.namespace.as_deref().unwrap_or_default()),
-        account: shared(""),
-    }
-}
-
-fn standing<K: Resource>(object: &DeserializeGuard<K>, conditions: &[Condition]) -> Standing {
-    if object.0.is_err() {
-        return Standing {
-            state: "stalled",
-            reason: Reason::Undecodable.as_str(),
-        };
-    }
-    let ready = conditions.iter().find(|told| told.type_ == READY);
-    let reason = ready.and_then(|told| Reason::of(&told.reason));
-    let state = if holds(conditions, READY) {
-        "ready"
-    } else if holds(conditions, STALLED) {
-        "stalled"
-    } else if holds(conditions, RECONCILING) {
-        "reconciling"
-    } else {
-        "unknown"
-    };
-    Standing {
-        state,
-        reason: reason.map_or(UNKNOWN, Reason::as_str),
-    }
-}
-
-fn holds(conditions: &[Condition], type_: &str) -> bool {
-    let mut of_type = conditions.iter().filter(|told| told.type_ == type_);
-    of_type.any(|told| told.status == "True")
 }
 
 #[cfg(test)]
@@ -186,13 +163,13 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_of_no_account_and_told() {
+    fn an_object_that_does_not_decode_is_in_the_flow_of_no_account() {
         let mut unreadable = instance();
         unreadable["spec"] = json!(7);
         let unreadable: DeserializeGuard<Instance> = serde_json::from_value(unreadable).unwrap();
         let brief = Instance::brief(&unreadable);
-        assert_eq!(brief.standing.reason, "Undecodable");
-        let (flow, priority) = brief.whose();
+        assert_eq!(brief.state.reason, "Undecodable");
+        let (flow, priority) = brief.flow();
         assert_eq!((&*flow.namespace, priority), ("team", Priority::Resync));
     }
 }

@@ -2,8 +2,8 @@
 
 use super::election::{self, Election};
 use super::fleet::{self, Fleet};
-use super::keeping;
 use super::wiring::Parts;
+use super::{keeping, survey};
 use crate::api::Instance;
 use crate::runtime::rights::{self, Trial};
 use crate::runtime::watch::Synced;
@@ -16,15 +16,6 @@ use tokio_util::task::AbortOnDropHandle;
 
 /// The error when the process ends because a watch did.
 pub(super) const BROKEN: &str = "a watch ended";
-
-/// How the queues run, and how they end.
-#[derive(Clone, Copy)]
-pub(super) struct Pace {
-    /// Concurrent reconciles of Instances.
-    pub(super) concurrency: u16,
-    /// The time that running reconciles get when the process is asked to stop.
-    pub(super) grace: Duration,
-}
 
 /// The watches of a process, and the queues that run once it is active.
 pub(super) struct Controller {
@@ -66,14 +57,16 @@ impl Controller {
         (&mut self.watches).await;
     }
 
-    /// Runs the queues until `stop`, or until the right to act is lost.
+    /// Runs at most `concurrency` reconciles of Instances at a time until `stop`, or until the right to act is lost. After `stop`,
+    /// running reconciles get `grace` to end.
     ///
     /// # Errors
     /// The right was lost, or a watch ended: the process has to end.
     pub(super) async fn act(
         self,
         mut election: Election,
-        pace: Pace,
+        concurrency: u16,
+        grace: Duration,
         stop: CancellationToken,
     ) -> Result<(), String> {
         let Self {
@@ -83,10 +76,14 @@ impl Controller {
             synced,
             _over: _watching,
         } = self;
-        let active = parts.metrics.acts(parts.shard);
+        parts.metrics.set_active(parts.shard, true);
+        parts.metrics.survey({
+            let parts = parts.clone();
+            move || (parts.shard, survey::survey(&parts))
+        });
         let trial = trial(&parts, &fleets);
         let is_tried = trial.begin().await;
-        let tried = AbortOnDropHandle::new(tokio::spawn(trial.go_on(is_tried, stop.clone())));
+        let _trial = AbortOnDropHandle::new(tokio::spawn(trial.go_on(is_tried, stop.clone())));
         let _begun = election.is_elected().then(|| begin_term(&parts, &fleets));
         // Before the first reconcile: a deletion may need a token that only a copy has, and an account session knows the
         // credentials of an earlier version only if it is made after their key was read.
@@ -103,7 +100,7 @@ impl Controller {
         let keeper = AbortOnDropHandle::new(tokio::spawn(keep));
         let queues = fleets
             .into_iter()
-            .map(|fleet| fleet.run(parts.clone(), pace.concurrency, stop.clone()));
+            .map(|fleet| fleet.run(parts.clone(), concurrency, stop.clone()));
         // The copies of tokens are written and deleted under the Lease, too.
         let mut queues = Box::pin(futures::future::join(join_all(queues), keeper));
         let is_drained = tokio::select! {
@@ -113,17 +110,14 @@ impl Controller {
                 tokio::select! {
                     lost = election.lost() => return Err(lost),
                     _ = &mut queues => true,
-                    () = tokio::time::sleep(pace.grace) => false,
+                    () = tokio::time::sleep(grace) => false,
                 }
             }
             lost = election.lost() => return Err(lost),
             _ = &mut queues => true,
             () = watches => return Err(BROKEN.to_owned()),
         };
-        // A result about our rights that came now would stay in the metrics.
-        tried.abort();
-        let _ = tried.await;
-        drop(active);
+        parts.metrics.set_active(parts.shard, false);
         if is_drained {
             election.leave().await;
         } else {

@@ -1,6 +1,6 @@
 //! The watches and queues of one scope.
 
-use super::briefs::{AccountBrief, InstanceBrief};
+use super::briefs::Brief;
 use super::undecodable;
 use super::wiring::{Parts, Stores};
 use crate::api::names::BINDING;
@@ -8,9 +8,10 @@ use crate::api::{Account, Instance};
 use crate::runtime::Shard;
 use crate::runtime::queue::{self, Requests, Rules};
 use crate::runtime::store::{self, Writer};
-use crate::runtime::watch::{self, Synced, Watch};
+use crate::runtime::watch::{self, Notice, ObjectKey, Synced, Watch};
 use crate::runtime::{kubernetes, times, traces};
 use crate::{account, instance};
+use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::PartialObjectMeta;
 use kube::core::DeserializeGuard;
@@ -24,12 +25,13 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span};
 
-/// Secrets of these types are of no interest and often many.
+/// The operator reads no Secrets of these types, and a cluster has many.
 const SECRET_FIELDS: &str = "type!=helm.sh/release.v1,type!=kubernetes.io/service-account-token,\
                              type!=cloudserver.dev/token-copy";
-/// Reconciles of Accounts at the same time. Most of them wait for the answer of a service, and cost no more than that.
-const ACCOUNT_TURNS: usize = 256;
-/// Objects in a page of a list. A page is decoded as a whole before annotations are removed, and those of one object may take 6 MB.
+/// Concurrent reconciles of Accounts. Most of them only wait for the answer of a service.
+const ACCOUNT_RECONCILES: usize = 256;
+/// Objects in a page of a list, if the apiserver does not stream it. A page is decoded as a whole before annotations are removed, and
+/// those of one object may take 6 MB.
 const PAGE: u32 = 10;
 
 /// The watches and queues of one scope.
@@ -54,11 +56,19 @@ impl Fleet {
             wake_instance,
             wake_account,
         };
-        let watches = watches(parts, namespace, account_writer, instance_writer, stop);
-        let (synced, watches) = watches
-            .map(|(kind, watch)| ((kind, watch.synced), watch.task))
-            .into_iter()
-            .unzip();
+        let scope = Scope {
+            parts,
+            namespace,
+            stop,
+        };
+        let (synced, watches) = [
+            scope.secrets(),
+            scope.accounts(account_writer),
+            scope.instances(instance_writer),
+        ]
+        .map(|(name, watch)| ((name, watch.synced), watch.task))
+        .into_iter()
+        .unzip();
         Self {
             stores,
             synced,
@@ -73,7 +83,7 @@ impl Fleet {
         std::mem::take(&mut self.watches)
     }
 
-    /// Runs both queues, once the first listings are there: nothing is taken for missing before.
+    /// Runs both queues once every watch has its initial list: before that, an object that is not listed may exist.
     pub(super) async fn run(self, parts: Parts, concurrency: u16, stop: CancellationToken) {
         for (_, mut synced) in self.synced {
             tokio::select! {
@@ -82,134 +92,132 @@ impl Fleet {
             }
         }
         self.stores.open();
-        let scope = self.stores.namespace.clone();
-        let scope = scope.as_deref().unwrap_or("all namespaces");
+        let namespace = self.stores.namespace.as_deref();
         let heartbeat = |kind: &str| {
-            let name = format!("queue of {kind} of {scope}");
+            let name = format!("queue of {kind} of {}", scope_name(namespace));
             parts.heartbeats.expect(name, times::QUEUE_SILENCE_MAX)
         };
-        let (account_heartbeat, instance_heartbeat) =
-            (heartbeat("Accounts"), heartbeat("Instances"));
-        let accounts = {
-            let context = parts.accounts.clone();
-            queue::run(
-                self.stores.accounts,
-                self.account_requests,
-                Rules {
-                    places: ACCOUNT_TURNS,
-                    // Each is a flow of its own, and never reconciled twice at the same time.
-                    bound: Box::new(|_| 1),
-                    describe: AccountBrief::whose,
-                },
-                parts.metrics.clone(),
-                account_heartbeat,
-                stop.clone(),
-                move |object| Box::pin(account_turn(context.clone(), object)),
-            )
-        };
-        let instances = {
-            let context = parts.instances.clone();
-            let sessions = context.sessions.clone();
-            queue::run(
-                self.stores.instances,
-                self.instance_requests,
-                Rules {
-                    places: concurrency.into(),
-                    bound: Box::new(move |flow| instance::bound(&sessions, flow)),
-                    describe: InstanceBrief::whose,
-                },
-                parts.metrics,
-                instance_heartbeat,
-                stop,
-                move |object| Box::pin(instance_turn(context.clone(), object)),
-            )
-        };
+        let context = parts.accounts.clone();
+        let accounts = queue::run(
+            self.stores.accounts,
+            self.account_requests,
+            Rules {
+                places: ACCOUNT_RECONCILES,
+                // Each Account is a flow of its own, and is never reconciled twice at the same time.
+                bound: Box::new(|_| 1),
+                describe: Brief::flow,
+            },
+            parts.metrics.clone(),
+            heartbeat("Accounts"),
+            stop.clone(),
+            move |object| Box::pin(reconcile_account(context.clone(), object)),
+        );
+        let context = parts.instances.clone();
+        let sessions = context.sessions.clone();
+        let instances = queue::run(
+            self.stores.instances,
+            self.instance_requests,
+            Rules {
+                places: concurrency.into(),
+                bound: Box::new(move |flow| instance::bound(&sessions, flow)),
+                describe: Brief::flow,
+            },
+            parts.metrics.clone(),
+            heartbeat("Instances"),
+            stop,
+            move |object| Box::pin(reconcile_instance(context.clone(), object)),
+        );
         futures::join!(accounts, instances);
     }
 }
 
-/// Begins the watches of a scope, each named after what it watches.
-fn watches(
-    parts: &Parts,
-    namespace: Option<&str>,
-    mut account_writer: Writer<Account>,
-    mut instance_writer: Writer<Instance>,
-    stop: &CancellationToken,
-) -> [(String, Watch); 3] {
-    let scope = namespace.unwrap_or("all namespaces");
-    let kinds = ["Secrets", "Accounts", "Instances"].map(|kind| format!("{kind} of {scope}"));
-    let heartbeats = kinds.each_ref().map(|kind| {
-        parts
-            .heartbeats
-            .expect(format!("watch of {kind}"), times::WATCH_SILENCE_MAX)
-    });
-    let [secret_client, account_client, instance_client] = heartbeats
-        .each_ref()
-        .map(|heartbeat| kubernetes::watching(parts.client.clone(), heartbeat.clone()));
-    let [secret_heartbeat, account_heartbeat, instance_heartbeat] = heartbeats;
-    let [secrets, accounts, instances] = kinds;
-    let (metrics, shard) = (&parts.metrics, parts.shard);
-    let feeds = [(); 3].map(|()| parts.feed.clone());
-    let [secret_feed, account_feed, instance_feed] = feeds;
-    let secret_watch = watch::spawn(
-        watch::Subject {
-            api: api::<PartialObjectMeta<Secret>>(&secret_client, namespace),
-            config: pages().fields(SECRET_FIELDS),
-            shard,
-            annotations: &[],
-        },
-        |_, _, _| {},
-        metrics.clone(),
-        secret_heartbeat,
-        move |notice| secret_feed.secret(&notice),
-        stop.clone(),
-    );
-    let account_watch = watch::spawn(
-        watch::Subject {
-            api: api::<DeserializeGuard<Account>>(&account_client, namespace),
-            config: pages(),
-            shard,
-            annotations: &[],
-        },
-        {
-            let feed = account_feed.clone();
+fn scope_name(namespace: Option<&str>) -> &str {
+    namespace.unwrap_or("all namespaces")
+}
+
+/// One scope while its watches begin.
+struct Scope<'a> {
+    parts: &'a Parts,
+    namespace: Option<&'a str>,
+    stop: &'a CancellationToken,
+}
+
+impl Scope<'_> {
+    fn secrets(&self) -> (String, Watch) {
+        let feed = self.parts.feed.clone();
+        self.watch::<PartialObjectMeta<Secret>>(
+            "Secrets",
+            watcher::Config::default().fields(SECRET_FIELDS),
+            (self.parts.shard, &[]),
+            |_, _, _| {},
+            move |notice| feed.secret(&notice),
+        )
+    }
+
+    fn accounts(&self, mut writer: Writer<Account>) -> (String, Watch) {
+        let [feed, notified] = [(); 2].map(|()| self.parts.feed.clone());
+        self.watch::<DeserializeGuard<Account>>(
+            "Accounts",
+            watcher::Config::default(),
+            (self.parts.shard, &[]),
             move |event, key, _| {
                 if let Some(account) = shown(event) {
                     feed.account_shown(key, account);
                 }
-                account_writer.take(event, key);
-            }
-        },
-        metrics.clone(),
-        account_heartbeat,
-        move |notice| account_feed.account(&notice),
-        stop.clone(),
-    );
-    let instance_watch = watch::spawn(
-        watch::Subject {
-            api: api::<DeserializeGuard<Instance>>(&instance_client, namespace),
-            config: pages(),
-            shard: Shard::WHOLE,
-            annotations: &[BINDING],
-        },
-        {
-            let feed = instance_feed.clone();
+                writer.take(event, key);
+            },
+            move |notice| notified.account(&notice),
+        )
+    }
+
+    /// Instances of all shards: no server may belong to two Instances.
+    fn instances(&self, mut writer: Writer<Instance>) -> (String, Watch) {
+        let [feed, notified] = [(); 2].map(|()| self.parts.feed.clone());
+        self.watch::<DeserializeGuard<Instance>>(
+            "Instances",
+            watcher::Config::default(),
+            (Shard::WHOLE, &[BINDING]),
             move |event, key, uid| {
                 if shown(event).is_none_or(|instance| feed.instance_shown(key, uid, instance)) {
-                    instance_writer.take(event, key);
+                    writer.take(event, key);
                 }
-            }
-        },
-        metrics.clone(),
-        instance_heartbeat,
-        move |notice| instance_feed.instance(&notice),
-        stop.clone(),
-    );
-    [
-        (secrets, secret_watch),
-        (accounts, account_watch),
-        (instances, instance_watch),
-    ]
+            },
+            move |notice| notified.instance(&notice),
+        )
+    }
+
+    /// Begins a watch, which is named after its kind and scope.
+    fn watch<K>(
+        &self,
+        kind: &str,
+        config: watcher::Config,
+        (shard, annotations): (Shard, &'static [&'static str]),
+        keep: impl FnMut(&Event<K>, &ObjectKey, &Arc<str>) + Send + 'static,
+        notify: impl FnMut(Notice) + Send + 'static,
+    ) -> (String, Watch)
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+            + DeserializeOwned
+            + Clone
+            + Debug
+            + Send
+            + 'static,
+    {
+        let name = format!("{kind} of {}", scope_name(self.namespace));
+        let expected = format!("watch of {name}");
+        let heartbeats = &self.parts.heartbeats;
+        let heartbeat = heartbeats.expect(expected, times::WATCH_SILENCE_MAX);
+        let client = kubernetes::watching(self.parts.client.clone(), heartbeat.clone());
+        let subject = watch::Subject {
+            api: api(&client, self.namespace),
+            config: config.page_size(PAGE),
+            shard,
+            annotations,
+        };
+        let metrics = self.parts.metrics.clone();
+        let watch = watch::spawn(subject, keep, metrics, heartbeat, notify, self.stop.clone());
+        (name, watch)
+    }
 }
 
 /// The object that an event shows.
@@ -220,42 +228,40 @@ fn shown<K>(event: &Event<K>) -> Option<&K> {
     }
 }
 
-async fn account_turn(
+async fn reconcile_account(
     context: account::Context,
     object: Arc<DeserializeGuard<Account>>,
 ) -> Duration {
-    let span = span::<Account>(&*object);
-    let turn = async {
+    let reconcile = async {
+        let (client, events) = (&context.client, &context.events);
         match &object.0 {
             Ok(account) => account::reconcile(&context, account).await,
             Err(invalid) => {
-                let (client, events) = (&context.client, &context.events);
-                undecodable::tell::<Account>(client, events, &*object, &invalid.error).await
+                undecodable::report::<Account>(client, events, &*object, &invalid.error).await
             }
         }
     };
-    turn.instrument(span).await
+    reconcile.instrument(span(&object)).await
 }
 
-async fn instance_turn(
+async fn reconcile_instance(
     context: instance::context::Context,
     object: Arc<DeserializeGuard<Instance>>,
 ) -> Duration {
-    let span = span::<Instance>(&*object);
-    let turn = async {
+    let reconcile = async {
+        let (client, events) = (&context.client, &context.events);
         match &object.0 {
             Ok(instance) => instance::reconcile(&context, instance).await,
             Err(invalid) => {
-                let (client, events) = (&context.client, &context.events);
-                undecodable::tell::<Instance>(client, events, &*object, &invalid.error).await
+                undecodable::report::<Instance>(client, events, &*object, &invalid.error).await
             }
         }
     };
-    turn.instrument(span).await
+    reconcile.instrument(span(&object)).await
 }
 
 /// The trace of one reconcile.
-fn span<K: Resource<DynamicType = ()>>(object: &impl Resource) -> Span {
+fn span<K: Resource<DynamicType = ()>>(object: &DeserializeGuard<K>) -> Span {
     let meta = object.meta();
     traces::reconcile(
         &K::kind(&()),
@@ -266,7 +272,7 @@ fn span<K: Resource<DynamicType = ()>>(object: &impl Resource) -> Span {
 
 pub(super) fn api<K>(client: &Client, namespace: Option<&str>) -> Api<K>
 where
-    K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
         + DeserializeOwned
         + Clone
         + Debug,
@@ -275,9 +281,4 @@ where
         || Api::all(client.clone()),
         |namespace| Api::namespaced(client.clone(), namespace),
     )
-}
-
-/// The size of pages, for an apiserver that does not stream the initial list.
-fn pages() -> watcher::Config {
-    watcher::Config::default().page_size(PAGE)
 }

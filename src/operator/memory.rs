@@ -32,7 +32,7 @@ pub(super) async fn keep_within(budget: Budget, metrics: Metrics) {
                 tell(is_short, limit, resident);
             }
         }
-        metrics.room_for_answers(budget.room());
+        metrics.answer_memory(budget.room());
         sleep(LOOK).await;
     }
 }

@@ -41,25 +41,25 @@ pub(super) struct MetricsArgs {
 }
 
 impl MetricsArgs {
-    /// The port, where one is wanted.
+    /// The separate port for metrics, if one is requested.
     pub(super) fn port(&self, client: &Client) -> Result<Option<MetricsPort>, String> {
         let Some(listen) = self.metrics_listen else {
             return Ok(None);
         };
         let certificate = match (&self.metrics_tls_cert, &self.metrics_tls_key) {
             (Some(certificate), Some(key)) => {
-                let read = Certificate::read(certificate.clone(), key.clone());
+                let read = Certificate::new(certificate.clone(), key.clone());
                 Some(read.map_err(|why| {
                     format!("--metrics-tls-cert and --metrics-tls-key cannot be used: {why}")
                 })?)
             }
             _ => None,
         };
-        let is_asked = self.metrics_auth && certificate.is_some();
+        let is_required = self.metrics_auth && certificate.is_some();
         Ok(Some(MetricsPort {
             listen,
             certificate,
-            authorizer: is_asked.then(|| MetricsAuthorizer::new(client.clone())),
+            authorizer: is_required.then(|| MetricsAuthorizer::new(client.clone())),
         }))
     }
 }

@@ -10,13 +10,10 @@ mod keeping;
 mod log;
 mod memory;
 mod metrics;
-mod moved;
 mod run;
 mod survey;
 mod undecodable;
 mod wiring;
-
-pub use moved::moved;
 
 use crate::api::names::MANAGER;
 use crate::program::{failed, keep_private, note, print};
@@ -43,9 +40,6 @@ enum Command {
 /// Parses the command line and runs the command.
 pub fn main() -> ExitCode {
     keep_private(MANAGER);
-    if let Some(why) = moved(std::env::args_os().nth(1).as_deref()) {
-        return failed(MANAGER, &why);
-    }
     let parsed = command().try_get_matches();
     match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => match cli.command {

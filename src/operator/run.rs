@@ -1,12 +1,12 @@
 //! `run`: starts the watches, the queues and the health endpoint, and ends them in order.
 
 use super::args::RunArgs;
-use super::controller::{BROKEN, Controller, Pace};
+use super::controller::{BROKEN, Controller};
 use super::elect::own_namespace;
 use super::election::{self, Election};
 use super::log::Log;
 use super::wiring::Parts;
-use super::{keeping, memory, survey};
+use super::{keeping, memory};
 use crate::api::names::MANAGER;
 use crate::cloud::Http;
 use crate::program::connection::ConnectionArgs;
@@ -102,11 +102,9 @@ async fn serve(args: RunArgs, metrics: Metrics, own: Handle) -> Result<(), Strin
     parts.own_namespace = own_namespace(args.keep_tokens_namespace.as_deref());
     keeping::begin(&parts, args.keep_tokens);
     let heartbeats = parts.heartbeats.clone();
-    metrics.shards(shard.siblings());
-    metrics.survey({
-        let parts = parts.clone();
-        move || (shard, survey::survey(&parts))
-    });
+    for sibling in shard.siblings() {
+        metrics.set_active(sibling, false);
+    }
     let mut controller = Controller::watch(parts, &args.namespaces, over);
     let served = health::begin(
         args.listen,
@@ -129,11 +127,10 @@ async fn serve(args: RunArgs, metrics: Metrics, own: Handle) -> Result<(), Strin
             election
         }
     };
-    let pace = Pace {
-        concurrency: args.concurrency,
-        grace: Duration::from_secs(args.grace_seconds),
-    };
-    controller.act(election, pace, stop).await
+    let grace = Duration::from_secs(args.grace_seconds);
+    controller
+        .act(election, args.concurrency, grace, stop)
+        .await
 }
 
 /// Waits for the Lease; none if the process was asked to stop before.

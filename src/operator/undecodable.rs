@@ -22,7 +22,7 @@ const UNDECODABLE_RECHECK: Duration = Duration::from_secs(600);
 const RETRY_AFTER_KUBE_ERROR: Duration = Duration::from_secs(20);
 
 /// Reports that an object cannot be decoded, unless its conditions already show that. `unread` is the error of the store.
-pub(super) async fn tell<K>(
+pub(super) async fn report<K>(
     client: &Client,
     events: &Events,
     object: &impl ResourceExt,
@@ -56,7 +56,7 @@ where
         return UNDECODABLE_RECHECK;
     };
     let message = format!(
-        "the object cannot be read by this version of the operator ({why}): install the version that wrote it, or mend the \
+        "the object cannot be read by this version of the operator ({why}): install the version that wrote it, or fix the \
          object"
     );
     match write(&api, &now, message.clone()).await {

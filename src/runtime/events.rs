@@ -14,12 +14,9 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::time::Instant;
 
-/// How often the same Event of the same object is published at most within [`times::EVENT_REPEATED_AFTER`] if others come in
-/// between, so that a flapping cause costs only a few writes.
-const OFTEN: u32 = 5;
 /// Above this number of entries, old ones are dropped, at most once per [`times::EVENT_REPEATED_AFTER`]: a search at each Event
 /// would cost more the more entries there are.
-const REMEMBERED: usize = 4096;
+const ENTRIES_HIGH_WATER: usize = 4096;
 
 /// Longest name of an Event, as of any object.
 const NAME_MAX: usize = 253;
@@ -29,18 +26,15 @@ pub struct Events {
     client: Client,
     /// The name of this process.
     instance: String,
-    told: Arc<Mutex<Told>>,
+    recent: Arc<Mutex<Recent>>,
 }
 
-/// Recently published Events.
+/// The last Event of each object, and when it was published.
 #[derive(Default)]
-struct Told {
+struct Recent {
     /// When old entries were last dropped.
     swept: Option<Instant>,
-    /// The time of the first publication and the count, by object and text.
-    often: HashMap<Digest, (Instant, u32)>,
-    /// The last Event of each object.
-    last: HashMap<Digest, Digest>,
+    last: HashMap<Digest, (Digest, Instant)>,
     hasher: RandomState,
 }
 
@@ -85,11 +79,11 @@ impl Events {
         Self {
             client,
             instance: instance.unwrap_or_else(|| REPORTING_CONTROLLER.to_owned()),
-            told: Arc::default(),
+            recent: Arc::default(),
         }
     }
 
-    /// Publishes the Event, unless the same one was published recently.
+    /// Publishes the Event, unless it repeats the object's last one.
     pub async fn publish(&self, about: &ObjectReference, event: &EventNote) {
         if !self.is_new(about, event) {
             return;
@@ -133,35 +127,27 @@ impl Events {
     }
 
     fn is_new(&self, about: &ObjectReference, event: &EventNote) -> bool {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
         let uid = about.uid.as_deref().unwrap_or_default();
-        told.is_new((uid, event.reason, &event.note), Instant::now())
+        recent.is_new((uid, event.reason, &event.note), Instant::now())
     }
 }
 
-impl Told {
-    /// Whether the Event is new, identified by UID of the object, reason and note.
+impl Recent {
+    /// Whether an Event, identified by UID of the object, reason and note, differs from the object's last one.
     fn is_new(&mut self, words: (&str, &str, &str), now: Instant) -> bool {
         let (object, words) = (self.hasher.hash_one(words.0), self.hasher.hash_one(words));
         let is_old = |since: Instant| now.duration_since(since) >= times::EVENT_REPEATED_AFTER;
-        if self.often.len() >= REMEMBERED && self.swept.is_none_or(is_old) {
+        if self.last.len() >= ENTRIES_HIGH_WATER && self.swept.is_none_or(is_old) {
             self.swept = Some(now);
-            self.often.retain(|_, (since, _)| !is_old(*since));
-            self.often.shrink_to_fit();
-            let often = &self.often;
-            self.last.retain(|_, last| often.contains_key(last));
+            self.last.retain(|_, (_, since)| !is_old(*since));
             self.last.shrink_to_fit();
         }
-        let is_last = self.last.get(&object) == Some(&words);
-        let former = self.often.get(&words).copied();
-        let (since, count) = former
-            .filter(|(since, _)| !is_old(*since))
-            .unwrap_or((now, 0));
-        if count > 0 && (is_last || count >= OFTEN) {
+        let last = self.last.get(&object);
+        if last.is_some_and(|(last, since)| *last == words && !is_old(*since)) {
             return false;
         }
-        self.last.insert(object, words);
-        self.often.insert(words, (since, count + 1));
+        self.last.insert(object, (words, now));
         true
     }
 }
@@ -203,34 +189,32 @@ mod tests {
     }
 
     #[test]
-    fn the_same_is_told_again_after_something_else_and_not_without_end() {
-        let mut told = Told::default();
+    fn an_event_is_repeated_after_another_one_or_after_a_while() {
+        let mut recent = Recent::default();
         let now = Instant::now();
         let mut is_new = |reason: &'static str, after: u64| {
-            told.is_new(("uid", reason, "note"), now + Duration::from_secs(after))
+            recent.is_new(("uid", reason, "note"), now + Duration::from_secs(after))
         };
         assert!(is_new("Starting", 0));
         assert!(!is_new("Starting", 1), "nothing came in between");
         assert!(is_new("Available", 2));
         assert!(is_new("Starting", 3));
-        let flapping = (4..40).filter(|n| is_new(["Available", "Starting"][n % 2], *n as u64));
-        assert_eq!(flapping.count(), 7, "five of each in five minutes");
-        assert!(is_new("Starting", 301));
+        assert!(!is_new("Starting", 302));
+        assert!(is_new("Starting", 303));
     }
 
     #[test]
-    fn what_was_told_long_ago_is_forgotten() {
-        let mut told = Told::default();
+    fn old_entries_are_dropped() {
+        let mut recent = Recent::default();
         let now = Instant::now();
         for minute in 0..100 {
             let now = now + Duration::from_secs(minute * 60);
             for n in 0..2_000 {
                 let uid = format!("uid-{minute}-{n}");
-                assert!(told.is_new((&uid, "Starting", "note"), now));
+                assert!(recent.is_new((&uid, "Starting", "note"), now));
             }
         }
         // Entries of the last five minutes, and of at most another five minutes since the last sweep.
-        assert!(told.often.len() <= 10 * 2_000, "{}", told.often.len());
-        assert_eq!(told.last.len(), told.often.len());
+        assert!(recent.last.len() <= 10 * 2_000, "{}", recent.last.len());
     }
 }

@@ -150,21 +150,20 @@ async fn admit(
     let token = head
         .get(header::AUTHORIZATION)
         .and_then(|value| value.to_str().ok())
-        .and_then(|value| value.strip_prefix("Bearer "));
-    let Some(token) = token else {
-        return Err((StatusCode::UNAUTHORIZED, "a bearer token is needed\n"));
-    };
-    match authorizer.ask(token, METRICS).await {
-        Access::Allowed => Ok(()),
-        Access::Unknown => Err((StatusCode::UNAUTHORIZED, "the token is not known\n")),
-        Access::Forbidden => Err((
+        .and_then(|value| value.strip_prefix("Bearer "))
+        .ok_or((StatusCode::UNAUTHORIZED, "a bearer token is needed\n"))?;
+    match authorizer.review(token, METRICS).await {
+        Ok(Access::Allowed) => Ok(()),
+        Ok(Access::UnknownToken) => Err((StatusCode::UNAUTHORIZED, "the token is not known\n")),
+        Ok(Access::Forbidden) => Err((
             StatusCode::FORBIDDEN,
             "get of the nonResourceURL /metrics is not allowed\n",
         )),
-        Access::Untold => Err((
-            StatusCode::SERVICE_UNAVAILABLE,
-            "the apiserver does not say who that is\n",
-        )),
+        Err(error) => {
+            tracing::warn!(%error, "a request for metrics was not reviewed; deploy/metrics-auth grants the rights for it");
+            let message = "the apiserver did not review the token\n";
+            Err((StatusCode::SERVICE_UNAVAILABLE, message))
+        }
     }
 }
 

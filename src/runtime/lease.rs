@@ -15,9 +15,9 @@
 //! do so, at least the one that looked last sees the other. See [`Candidate`].
 
 mod candidate;
+mod observed;
 mod record;
 mod settings;
-mod snapshot;
 #[cfg(test)]
 mod tests;
 

@@ -1,301 +1,388 @@
-//! Counters and gauges, in OpenMetrics form. Labels are bounded words, never names of objects or texts of errors.
+//! Counters and gauges, in OpenMetrics form. Labels have fixed sets of values, never names of objects or texts of errors.
 
-mod changes;
-mod controllers;
 mod fleet;
 mod register;
-mod service;
-mod usage;
 
-use super::Shard;
 use super::queue::schedule::Priority;
-use changes::Changes;
-use controllers::Controllers;
-use fleet::{FleetGauges, ShardLabel};
-use prometheus_client::encoding::EncodeLabelSet;
+use super::{Shard, host};
 use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
-use register::Register;
-use service::Service;
-use std::sync::atomic::{AtomicBool, Ordering};
+use register::{By, Register};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
-use usage::Usage;
 
-pub use controllers::QueueGauges;
-pub use fleet::{Fleet, Listings, Open, Standing};
+pub use fleet::{Fleet, Listings, ObjectState, Open};
 pub use register::Described;
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct KindLabel {
-    kind: String,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct WriteLabels {
-    operation: &'static str,
-    result: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct PermissionLabel {
-    permission: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct BuildLabels {
-    version: &'static str,
-}
 
 /// Every metric of the operator; cheap to clone.
 #[derive(Clone)]
-pub struct Metrics {
-    registry: Arc<Mutex<Registry>>,
-    described: Arc<[Described]>,
-    changes: Changes,
-    fleet: FleetGauges,
-    controllers: Controllers,
-    service: Service,
-    process: Process,
-    usage: Usage,
-    dropped_lines: Arc<OnceLock<DroppedLines>>,
-    survey: Arc<OnceLock<Survey>>,
-}
+pub struct Metrics(Arc<Inner>);
 
-/// The metrics of the process and of its apiserver.
-#[derive(Clone)]
-struct Process {
-    watch_errors: Family<KindLabel, Counter>,
-    kube_writes: Family<WriteLabels, Counter>,
-    active: Family<ShardLabel, Gauge>,
-    has_acted: Arc<AtomicBool>,
-    excessive_permissions: Family<PermissionLabel, Gauge>,
+type Seconds = Gauge<f64, AtomicU64>;
+
+struct Inner {
+    registry: Mutex<Registry>,
+    described: Vec<Described>,
+    edits: By<Histogram, 2>,
+    operations: By<Histogram, 2>,
+    surplus_released: Counter,
+    orphaned: Counter,
+    instances: By<Gauge, 3>,
+    accounts: By<Gauge, 3>,
+    drifted: By<Gauge, 1>,
+    open: By<Gauge, 2>,
+    open_age: By<Seconds, 2>,
+    unowned: By<Gauge, 1>,
+    inventory_age: By<Seconds, 1>,
+    calls: By<Counter, 2>,
+    call_duration: By<Histogram, 1>,
+    limiter_wait: By<Histogram, 1>,
+    reconciles: By<Counter, 2>,
+    reconcile_duration: By<Histogram, 1>,
+    running: By<Gauge, 1>,
+    waiting: By<Gauge, 2>,
+    queue_wait: By<Histogram, 2>,
+    watch_errors: By<Counter, 1>,
+    kube_writes: By<Counter, 2>,
+    active: By<Gauge, 1>,
+    excessive_permissions: By<Gauge, 1>,
     log_dropped: Counter,
+    resident: Gauge,
+    allocated: Gauge,
+    memory_limit: Gauge,
+    answer_memory: Gauge,
+    dropped_lines: OnceLock<DroppedLines>,
+    survey: OnceLock<Survey>,
 }
 
 /// Returns how many lines of the log were dropped so far.
 type DroppedLines = Box<dyn Fn() -> u64 + Send + Sync>;
 
-/// Returns the state of all objects, for the shard on which this process acts.
+/// Returns the state of all objects of the shard on which this process acts.
 type Survey = Box<dyn Fn() -> (Shard, Fleet) + Send + Sync>;
 
 impl Default for Metrics {
+    #[expect(clippy::too_many_lines, reason = "one entry for each metric")]
     fn default() -> Self {
         let mut all = Register::default();
-        let changes = Changes::of(&mut all);
-        let fleet = FleetGauges::of(&mut all);
-        let service = Service::of(&mut all);
-        let controllers = Controllers::of(&mut all);
-        let process = Process::of(&mut all);
-        let usage = Usage::of(&mut all);
-        Self {
-            registry: Arc::new(Mutex::new(all.registry)),
-            described: all.described.into(),
-            changes,
-            fleet,
-            controllers,
-            service,
-            process,
-            usage,
-            dropped_lines: Arc::default(),
-            survey: Arc::default(),
-        }
-    }
-}
-
-impl Process {
-    fn of(all: &mut Register) -> Self {
-        let build = all.own(
-            "build_info",
-            &["version"],
-            "Always 1; the label is the version of the program",
-            Family::<BuildLabels, Gauge>::default(),
-        );
-        let version = env!("CARGO_PKG_VERSION");
-        build.get_or_create(&BuildLabels { version }).set(1);
-        Self {
-            watch_errors: all.own(
-                "watch_errors",
-                &["kind"],
-                "Watches that failed and restarted; the label includes the namespace if the operator watches single namespaces",
-                Family::default(),
+        let mut inner = Inner {
+            edits: all.by(
+                "cloud_server_operator_change_duration_seconds",
+                ["verb", "outcome"],
+                "Time from an edit, an apply or a deletion to the status that reports it done or stalled, by the last operation that it needed",
+                operation_buckets,
             ),
-            kube_writes: all.own(
-                "kubernetes_writes",
-                &["operation", "result"],
+            operations: all.by(
+                "cloud_server_operator_operation_duration_seconds",
+                ["verb", "outcome"],
+                "Time from the intent of an operation to its end, in whole seconds",
+                operation_buckets,
+            ),
+            surplus_released: all.plain(
+                "cloud_server_operator_surplus_servers_released",
+                "Surplus servers released: a duplicated or late request had bought them",
+            ),
+            orphaned: all.plain(
+                "cloud_server_operator_servers_orphaned",
+                "Instances that disappeared before their server was confirmed gone: the finalizer was removed by hand, or etcd was restored",
+            ),
+            instances: all.by(
+                "cloud_server_operator_instances",
+                ["shard", "state", "reason"],
+                "Instances by the state and the reason of their condition Ready",
+                Gauge::default,
+            ),
+            accounts: all.by(
+                "cloud_server_operator_accounts",
+                ["shard", "state", "reason"],
+                "Accounts by the state and the reason of their condition Ready",
+                Gauge::default,
+            ),
+            drifted: all.by(
+                "cloud_server_operator_instances_drifted",
+                ["shard"],
+                "Instances whose server differs from the spec in a way that only a user may resolve",
+                Gauge::default,
+            ),
+            open: all.by(
+                "cloud_server_operator_operations_in_progress",
+                ["shard", "verb"],
+                "Operations in progress at the service",
+                Gauge::default,
+            ),
+            open_age: all.by(
+                "cloud_server_operator_operations_in_progress_oldest_age_seconds",
+                ["shard", "verb"],
+                "Age of the oldest operation in progress",
+                Gauge::default,
+            ),
+            unowned: all.by(
+                "cloud_server_operator_servers_unowned",
+                ["shard"],
+                "Servers in the newest listings of all watched zones that no Instance owns",
+                Gauge::default,
+            ),
+            inventory_age: all.by(
+                "cloud_server_operator_inventory_age_seconds",
+                ["shard"],
+                "Age of the last complete listing of a watched zone; the highest of all zones",
+                Gauge::default,
+            ),
+            calls: all.by(
+                "cloud_server_operator_cloud_calls",
+                ["operation", "result"],
+                "Calls to the service: ok, or the kind of failure",
+                Counter::default,
+            ),
+            call_duration: all.by(
+                "cloud_server_operator_cloud_call_duration_seconds",
+                ["operation"],
+                "Duration of calls to the service",
+                call_buckets,
+            ),
+            limiter_wait: all.by(
+                "cloud_server_operator_rate_limiter_wait_seconds",
+                ["priority"],
+                "Time that calls waited for the request limit",
+                call_buckets,
+            ),
+            reconciles: all.by(
+                "controller_runtime_reconcile",
+                ["controller", "result"],
+                "Reconciles that ended: success, or error (a panic or a timeout)",
+                Counter::default,
+            ),
+            reconcile_duration: all.by(
+                "controller_runtime_reconcile_time_seconds",
+                ["controller"],
+                "Duration of reconciles, including their calls and writes",
+                reconcile_buckets,
+            ),
+            running: all.by(
+                "controller_runtime_active_workers",
+                ["controller"],
+                "Reconciles in progress",
+                Gauge::default,
+            ),
+            waiting: all.by(
+                "workqueue_depth",
+                ["controller", "priority"],
+                "Objects waiting for a reconcile",
+                Gauge::default,
+            ),
+            queue_wait: all.by(
+                "workqueue_queue_duration_seconds",
+                ["controller", "priority"],
+                "Time that objects waited until their reconcile began",
+                queue_buckets,
+            ),
+            watch_errors: all.by(
+                "cloud_server_operator_watch_errors",
+                ["kind"],
+                "Watches that failed and restarted",
+                Counter::default,
+            ),
+            kube_writes: all.by(
+                "cloud_server_operator_kubernetes_writes",
+                ["operation", "result"],
                 "Writes to the apiserver by purpose: ok, or the kind of failure",
-                Family::default(),
+                Counter::default,
             ),
-            active: all.own(
-                "shard_active",
-                &["shard"],
+            active: all.by(
+                "cloud_server_operator_shard_active",
+                ["shard"],
                 "1 in the process that is active on the shard (0-of-1 without shards), 0 in the others",
-                Family::default(),
+                Gauge::default,
             ),
-            has_acted: Arc::default(),
-            excessive_permissions: all.own(
-                "excessive_permissions",
-                &["permission"],
+            excessive_permissions: all.by(
+                "cloud_server_operator_excessive_permissions",
+                ["permission"],
                 "1 if the apiserver accepts a request of the operator that it should reject",
-                Family::default(),
+                Gauge::default,
             ),
-            log_dropped: all.own(
-                "log_lines_dropped",
-                &[],
+            log_dropped: all.plain(
+                "cloud_server_operator_log_lines_dropped",
                 "Log lines that were dropped because they were not read in time",
-                Counter::default(),
             ),
-        }
+            resident: all.plain(
+                "process_resident_memory_bytes",
+                "Resident memory of the process",
+            ),
+            allocated: all.plain(
+                "cloud_server_operator_allocated_bytes",
+                "Memory that the program has allocated; resident memory also includes partly used pages and the program itself",
+            ),
+            memory_limit: all.plain(
+                "cloud_server_operator_memory_limit_bytes",
+                "Memory limit of the process's control groups; 0 without a limit",
+            ),
+            answer_memory: all.plain(
+                "cloud_server_operator_response_memory_available_bytes",
+                "Memory available for answers of services, at most 48 MiB; calls wait if it is too little",
+            ),
+            registry: Mutex::default(),
+            described: Vec::new(),
+            dropped_lines: OnceLock::new(),
+            survey: OnceLock::new(),
+        };
+        let build: By<Gauge, 1> = all.by(
+            "cloud_server_operator_build_info",
+            ["version"],
+            "Always 1; the label is the version of the program",
+            Gauge::default,
+        );
+        build.with([env!("CARGO_PKG_VERSION")]).set(1);
+        inner.registry = Mutex::new(all.registry);
+        inner.described = all.described;
+        Self(Arc::new(inner))
     }
 }
 
 impl Metrics {
     /// All metrics, in the order of the reference.
     pub fn described(&self) -> &[Described] {
-        &self.described
+        &self.0.described
     }
 
-    /// A reconcile ended: successfully, by a panic, or by a timeout.
+    /// A reconcile ended: successfully, or by a panic or a timeout.
     pub fn reconcile(&self, kind: &str, is_success: bool, took: Duration) {
-        self.controllers.reconciled(kind, is_success, took);
+        let controller = kind.to_lowercase();
+        // The counter exists from the first reconcile on, so that the first error shows as an increase.
+        let errors = self.0.reconciles.with([&controller, "error"]);
+        match is_success {
+            true => self.0.reconciles.with([&controller, "success"]).inc(),
+            false => errors.inc(),
+        };
+        let duration = self.0.reconcile_duration.with([&controller]);
+        duration.observe(took.as_secs_f64());
     }
 
     /// A reconcile begins after this wait.
     pub fn waited(&self, kind: &str, priority: Priority, wait: Duration) {
-        self.controllers.waited(kind, priority, wait);
+        let labels = [&*kind.to_lowercase(), priority.as_str()];
+        self.0.queue_wait.with(labels).observe(wait.as_secs_f64());
     }
 
     /// The gauges of one queue of a kind: all queues of that kind count together.
     pub fn queue(&self, kind: &str) -> QueueGauges {
-        QueueGauges::of(&self.controllers, kind)
+        let controller = &*kind.to_lowercase();
+        let waiting = |priority: Priority| self.0.waiting.with([controller, priority.as_str()]);
+        QueueGauges {
+            running: (self.0.running.with([controller]), 0),
+            waiting: Priority::ALL.map(|priority| (waiting(priority), 0)),
+        }
     }
 
     /// A watch failed and is retried.
     pub fn watch_error(&self, kind: &str) {
-        self.process
-            .watch_errors
-            .get_or_create(&KindLabel {
-                kind: kind.to_owned(),
-            })
-            .inc();
+        self.0.watch_errors.with([kind]).inc();
     }
 
     /// A call to the service ended; `result` is `ok` or the category of its error.
     pub fn cloud_call(&self, operation: &'static str, result: &'static str, took: Duration) {
-        self.service.call(operation, result, took);
+        self.0.calls.with([operation, result]).inc();
+        let duration = self.0.call_duration.with([operation]);
+        duration.observe(took.as_secs_f64());
     }
 
     /// A call to the service may start after this wait at the request limit.
     pub fn limiter_waited(&self, priority: &'static str, wait: Duration) {
-        self.service.waited(priority, wait);
+        let waited = self.0.limiter_wait.with([priority]);
+        waited.observe(wait.as_secs_f64());
     }
 
     /// A write to the apiserver ended; `result` is `ok` or the category of its error.
     pub fn kube_write(&self, operation: &'static str, result: &'static str) {
-        self.process
-            .kube_writes
-            .get_or_create(&WriteLabels { operation, result })
-            .inc();
+        self.0.kube_writes.with([operation, result]).inc();
     }
 
     /// Status reports that an edit is done, or that it needs action by a user first.
     pub fn edit(&self, verb: &'static str, outcome: &'static str, took: Duration) {
-        self.changes.edit(verb, outcome, took);
+        let duration = self.0.edits.with([verb, outcome]);
+        duration.observe(took.as_secs_f64());
     }
 
     /// Status reports that an operation ended.
     pub fn operation(&self, verb: &'static str, outcome: &'static str, took: Duration) {
-        self.changes.operation(verb, outcome, took);
+        let duration = self.0.operations.with([verb, outcome]);
+        duration.observe(took.as_secs_f64());
     }
 
     /// A server was released because another one is recorded.
     pub fn surplus_released(&self) {
-        self.changes.surplus_released.inc();
+        self.0.surplus_released.inc();
     }
 
     /// An Instance disappeared before its server was confirmed gone.
     pub fn orphaned(&self) {
-        self.changes.orphaned.inc();
+        self.0.orphaned.inc();
     }
 
     /// The memory available for answers of services.
-    pub fn room_for_answers(&self, bytes: usize) {
-        self.usage
-            .room
-            .set(i64::try_from(bytes).unwrap_or(i64::MAX));
+    pub fn answer_memory(&self, bytes: usize) {
+        self.0.answer_memory.set(signed(bytes as u64));
     }
 
-    /// Adds all shards. This process acts on none of them yet.
-    pub fn shards(&self, all: impl Iterator<Item = Shard>) {
-        all.for_each(|shard| self.active(shard, false));
-    }
-
-    /// This process acts on a shard until the returned value is dropped.
-    pub fn acts(&self, shard: Shard) -> Acts {
-        self.process.has_acted.store(true, Ordering::Relaxed);
-        self.active(shard, true);
-        Acts(self.clone(), shard)
-    }
-
-    fn active(&self, shard: Shard, active: bool) {
-        let shard = shard.to_string();
-        let gauge = self.process.active.get_or_create(&ShardLabel { shard });
-        gauge.set(active.into());
+    /// Whether this process acts on a shard.
+    pub fn set_active(&self, shard: Shard, is_active: bool) {
+        let gauge = self.0.active.with([&shard.to_string()]);
+        gauge.set(is_active.into());
     }
 
     /// Whether the operator has a permission that it must not have.
     pub fn excessive_permission(&self, permission: &'static str, is_allowed: bool) {
-        self.process
-            .excessive_permissions
-            .get_or_create(&PermissionLabel { permission })
-            .set(is_allowed.into());
+        let gauge = self.0.excessive_permissions.with([permission]);
+        gauge.set(is_allowed.into());
     }
 
     /// Sets the function that counts dropped log lines, for each scrape. The first one remains.
     pub fn count_dropped_lines(&self, count: impl Fn() -> u64 + Send + Sync + 'static) {
-        let _ = self.dropped_lines.set(Box::new(count));
+        let _ = self.0.dropped_lines.set(Box::new(count));
     }
 
-    /// Sets the function that reports the state of all objects, for each scrape. The first one remains. It is not called before
-    /// this process has acted: a standby sees all objects, too.
+    /// Sets the function that reports the state of all objects, for each scrape. The first one remains. Only a process that acts
+    /// calls this: a standby sees the same objects.
     pub fn survey(&self, survey: impl Fn() -> (Shard, Fleet) + Send + Sync + 'static) {
-        let _ = self.survey.set(Box::new(survey));
+        let _ = self.0.survey.set(Box::new(survey));
     }
 
     /// The text for a scrape.
     pub fn encode(&self) -> String {
-        let process = &self.process;
-        if let Some(count) = self.dropped_lines.get() {
-            let dropped = process.log_dropped.inner();
-            dropped.store(count(), Ordering::Relaxed);
+        let inner = &*self.0;
+        if let Some(count) = inner.dropped_lines.get() {
+            inner.log_dropped.inner().store(count(), Ordering::Relaxed);
         }
-        self.usage.read();
+        self.read_memory();
         let mut text = String::new();
-        // The lock is held from here on, so that no other scrape shows half of this one's counts.
-        let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
-        let has_acted = process.has_acted.load(Ordering::Relaxed);
-        if let Some(survey) = self.survey.get().filter(|_| has_acted) {
+        // Locked from here on, so that no other scrape shows half of this one's counts.
+        let registry = inner
+            .registry
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(survey) = inner.survey.get() {
             let (shard, fleet) = survey();
-            self.fleet.show(shard, &fleet);
+            self.show(shard, &fleet);
         }
         if prometheus_client::encoding::text::encode(&mut text, &registry).is_err() {
             tracing::error!("metrics could not be encoded");
         }
         text
     }
-}
 
-/// While this value exists, this process acts on a shard.
-#[must_use]
-pub struct Acts(Metrics, Shard);
-
-impl Drop for Acts {
-    fn drop(&mut self) {
-        self.0.active(self.1, false);
-        // Only the active process tests the operator's rights.
-        self.0.process.excessive_permissions.clear();
+    /// Values that the system does not provide stay 0.
+    fn read_memory(&self) {
+        if tikv_jemalloc_ctl::epoch::advance().is_ok()
+            && let Ok(allocated) = tikv_jemalloc_ctl::stats::allocated::read()
+        {
+            self.0.allocated.set(signed(allocated as u64));
+        }
+        let limit = host::memory_limit().ok().flatten();
+        self.0.memory_limit.set(limit.map_or(0, signed));
+        let resident = host::resident_memory();
+        self.0.resident.set(resident.map_or(0, signed));
     }
 }
 
@@ -303,6 +390,49 @@ impl std::fmt::Debug for Metrics {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Metrics")
     }
+}
+
+/// The share of one queue in the gauges of its kind: each gauge with the value that this queue added.
+pub struct QueueGauges {
+    running: (Gauge, i64),
+    waiting: [(Gauge, i64); Priority::ALL.len()],
+}
+
+impl QueueGauges {
+    /// Shows how many reconciles run, and how many objects wait for one.
+    pub fn show(&mut self, running: usize, waiting: impl Fn(Priority) -> usize) {
+        let set = |(gauge, added): &mut (Gauge, i64), count: usize| {
+            let count = signed(count as u64);
+            gauge.inc_by(count - *added);
+            *added = count;
+        };
+        set(&mut self.running, running);
+        for (part, priority) in self.waiting.iter_mut().zip(Priority::ALL) {
+            set(part, waiting(priority));
+        }
+    }
+}
+
+fn signed(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+/// From a start that takes a second to a reinstall that takes an hour.
+fn operation_buckets() -> Histogram {
+    Histogram::new(exponential_buckets(1.0, 2.0, 13))
+}
+
+fn call_buckets() -> Histogram {
+    Histogram::new(exponential_buckets(0.005, 2.0, 14))
+}
+
+/// From 5 ms, a reconcile without a call, to the time limit of a reconcile.
+fn reconcile_buckets() -> Histogram {
+    Histogram::new(exponential_buckets(0.005, 2.0, 16))
+}
+
+fn queue_buckets() -> Histogram {
+    Histogram::new(exponential_buckets(0.001, 4.0, 9))
 }
 
 #[cfg(test)]

@@ -115,7 +115,7 @@ pub async fn run<K, F>(
     let kind = K::kind(&()).into_owned();
     let mut schedule = Schedule::new(rules.places);
     let mut reconciles = FuturesUnordered::new();
-    let mut shown = metrics.queue(&kind);
+    let mut gauges = metrics.queue(&kind);
     let mut rounds = interval(times::QUEUE_ROUND);
     rounds.set_missed_tick_behavior(MissedTickBehavior::Delay);
     while !cancel.is_cancelled() {
@@ -133,8 +133,7 @@ pub async fn run<K, F>(
                 None => schedule.end(&begun.key, now, Duration::ZERO),
             }
         }
-        let workers = (schedule.under_way(), rules.places);
-        shown.show(workers, |priority| schedule.waiting(priority));
+        gauges.show(schedule.running(), |priority| schedule.waiting(priority));
         let next_due = schedule.next_due();
         tokio::select! {
             biased;

@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::api::PostParams;
 use kube::{Api, Client};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -22,7 +22,7 @@ const ANY: &str = "default";
 
 /// The permissions that the operator must not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Unsafe {
+pub enum ExcessivePermission {
     /// Creating a token of a ServiceAccount, which would outlive the operator's own.
     ServiceAccountToken,
     /// Creating a Secret that belongs to no Instance.
@@ -31,7 +31,7 @@ pub enum Unsafe {
     SystemSecret,
 }
 
-impl Unsafe {
+impl ExcessivePermission {
     const ALL: [Self; 3] = [
         Self::ServiceAccountToken,
         Self::ForeignSecret,
@@ -49,14 +49,10 @@ impl Unsafe {
 
     fn words(self) -> &'static str {
         match self {
-            Self::ServiceAccountToken => "make tokens of ServiceAccounts",
-            Self::ForeignSecret => "make Secrets that belong to no Instance",
-            Self::SystemSecret => "make Secrets in the namespaces of the cluster itself",
+            Self::ServiceAccountToken => "create tokens of ServiceAccounts",
+            Self::ForeignSecret => "create Secrets that belong to no Instance",
+            Self::SystemSecret => "create Secrets in the namespaces of the cluster itself",
         }
-    }
-
-    fn is_tried_in(self, namespace: &str) -> bool {
-        self != Self::SystemSecret || namespace == SYSTEM
     }
 
     /// The Secret that must be refused. It would be useless even if it were created.
@@ -65,45 +61,44 @@ impl Unsafe {
             "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
             "metadata": {"generateName": "cloudserver-must-be-refused-"},
         });
-        let (field, value) = match self {
+        match self {
             Self::ServiceAccountToken => {
                 secret["type"] = json!("kubernetes.io/service-account-token");
                 let account = json!({"kubernetes.io/service-account.name": "default"});
-                ("annotations", account)
+                secret["metadata"]["annotations"] = account;
             }
-            Self::ForeignSecret => ("labels", json!({MANAGED_BY: MANAGER})),
+            Self::ForeignSecret => secret["metadata"]["labels"] = json!({MANAGED_BY: MANAGER}),
             Self::SystemSecret => {
                 let labels = json!({MANAGED_BY: MANAGER, SECRET_ROLE: "login"});
                 secret["metadata"]["labels"] = labels;
-                let owner = json!([{
+                secret["metadata"]["ownerReferences"] = json!([{
                     "apiVersion": format!("{GROUP}/v1alpha1"), "kind": "Instance", "name": "none",
                     "uid": "00000000-0000-4000-8000-000000000000", "controller": true,
                 }]);
-                ("ownerReferences", owner)
             }
-        };
-        secret["metadata"][field] = value;
+        }
         secret
     }
 }
 
-/// Whether the apiserver allows a right in a namespace.
-type Answers = BTreeMap<(Unsafe, String), bool>;
+/// The excessive permissions, each with a namespace.
+type Found = BTreeSet<(ExcessivePermission, String)>;
 
 /// The test results; cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub struct Rights(Arc<Mutex<Answers>>);
+pub struct Rights(Arc<Mutex<Found>>);
 
 impl Rights {
     /// A text that lists the excessive permissions; none if there are no known ones.
-    pub fn unsafe_words(&self) -> Option<String> {
-        let found = self.found();
-        let words: Vec<&str> = found.keys().map(|what| what.words()).collect();
+    pub fn excess_words(&self) -> Option<String> {
+        let found: BTreeSet<ExcessivePermission> =
+            self.found().iter().map(|(excess, _)| *excess).collect();
+        let words: Vec<&str> = found.iter().map(|excess| excess.words()).collect();
         (!words.is_empty()).then(|| {
             format!(
-                "the operator's ServiceAccount may {}, and so may whoever gets hold of its token: a cluster administrator has \
-                 to apply deploy/shared, whose policy forbids it, or to take the roles away that allow it (an operator that runs \
-                 with rights of a person needs that ServiceAccount first)",
+                "the operator's ServiceAccount may {}, and so may everyone who obtains its token: a cluster administrator has \
+                 to apply deploy/shared, whose policy forbids it, or to remove the roles that allow it (an operator that runs \
+                 with the rights of a person needs that ServiceAccount first)",
                 words.join(", ")
             )
         })
@@ -111,38 +106,14 @@ impl Rights {
 
     /// The condition for the excessive permissions.
     pub fn warning(&self) -> Option<Warning> {
-        self.unsafe_words().map(|message| Warning {
+        self.excess_words().map(|message| Warning {
             type_: EXCESSIVE_PERMISSIONS,
             reason: Reason::DryRunAccepted,
             message,
         })
     }
 
-    /// The excessive permissions, with their namespaces.
-    fn found(&self) -> BTreeMap<Unsafe, Vec<String>> {
-        let mut found = BTreeMap::<Unsafe, Vec<String>>::new();
-        for ((what, namespace), _) in self.known().iter().filter(|(_, is_allowed)| **is_allowed) {
-            found.entry(*what).or_default().push(namespace.clone());
-        }
-        found
-    }
-
-    /// Records a result. Returns whether it differs from the previous one.
-    fn learn(&self, what: Unsafe, namespace: &str, is_allowed: bool) -> bool {
-        let former = self
-            .known()
-            .insert((what, namespace.to_owned()), is_allowed);
-        former.unwrap_or_default() != is_allowed
-    }
-
-    /// Whether a result shows an excessive permission that is not known yet.
-    fn is_worse(&self, answers: &Answers) -> bool {
-        let known = self.known();
-        let mut allowed = answers.iter().filter(|(_, is_allowed)| **is_allowed);
-        allowed.any(|(right, _)| known.get(right) != Some(&true))
-    }
-
-    fn known(&self) -> MutexGuard<'_, Answers> {
+    fn found(&self) -> MutexGuard<'_, Found> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -151,8 +122,8 @@ impl Rights {
 pub struct Trial {
     /// A client with the operator's own token.
     pub client: Client,
-    /// The operator's own namespace and the watched namespaces; empty for all.
-    pub namespaces: Vec<String>,
+    /// The tested namespaces: see [`namespaces`].
+    pub namespaces: BTreeSet<String>,
     /// Stores the results.
     pub rights: Rights,
     /// Reports the results as metrics.
@@ -163,24 +134,22 @@ impl Trial {
     /// Tests for the first time. The caller awaits this before the operator does anything, so that it never uses an excessive
     /// permission. A silent apiserver delays it only briefly. Returns whether the test completed.
     pub async fn begin(&self) -> bool {
-        let is_tried = tokio::time::timeout(times::RIGHTS_FIRST_CHECK_MAX, self.once())
-            .await
-            .is_ok();
-        if !is_tried {
+        let tested = tokio::time::timeout(times::RIGHTS_FIRST_CHECK_MAX, self.once()).await;
+        if tested.is_err() {
             tracing::warn!("the operator's own rights are not known yet: the apiserver is slow");
         }
-        is_tried
+        tested.is_ok()
     }
 
     /// Repeats the test while the process is active. The first repetition is immediate if the first test did not complete.
-    pub async fn go_on(self, is_tried: bool, stop: CancellationToken) {
-        if !is_tried {
+    pub async fn go_on(self, is_tested: bool, stop: CancellationToken) {
+        if !is_tested {
             self.once().await;
         }
         loop {
-            let pause = match self.rights.unsafe_words() {
-                Some(_) => times::EXCESSIVE_PERMISSIONS_RECHECK,
-                None => times::RIGHTS_RECHECK,
+            let pause = match self.rights.found().is_empty() {
+                false => times::EXCESSIVE_PERMISSIONS_RECHECK,
+                true => times::RIGHTS_RECHECK,
             };
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
@@ -191,66 +160,60 @@ impl Trial {
     }
 
     async fn once(&self) {
-        let begun = Instant::now();
-        let mut answers = self.ask().await;
+        let began = Instant::now();
+        let mut found = self.ask().await;
         // A policy that was just applied is not in force yet, so a new finding counts only if it persists.
-        while self.rights.is_worse(&answers) && begun.elapsed() < times::POLICY_IN_FORCE_AFTER {
+        while !found.is_subset(&self.rights.found())
+            && began.elapsed() < times::POLICY_IN_FORCE_AFTER
+        {
             tokio::time::sleep(times::POLICY_RECHECK).await;
-            answers = self.ask().await;
+            found = self.ask().await;
         }
-        let mut is_change = false;
-        for ((what, namespace), is_allowed) in answers {
-            is_change |= self.rights.learn(what, &namespace, is_allowed);
+        for excess in ExcessivePermission::ALL {
+            let is_found = found.iter().any(|(found, _)| *found == excess);
+            self.metrics.excessive_permission(excess.label(), is_found);
         }
-        let found = self.rights.found();
-        for what in Unsafe::ALL {
-            self.metrics
-                .excessive_permission(what.label(), found.contains_key(&what));
-        }
-        if !is_change {
-            return;
-        }
-        match self.rights.unsafe_words() {
-            Some(words) => tracing::warn!(in_namespaces = ?found, "{words}"),
-            None => tracing::info!("excessive permissions are gone"),
+        let former = std::mem::replace(&mut *self.rights.found(), found.clone());
+        if former != found {
+            match self.rights.excess_words() {
+                Some(words) => tracing::warn!(in_namespaces = ?found, "{words}"),
+                None => tracing::info!("excessive permissions are gone"),
+            }
         }
     }
 
     /// Tests each permission in each namespace. Without an answer, the previous result counts.
-    async fn ask(&self) -> Answers {
-        let mut answers = Answers::new();
-        for namespace in self.tried_in() {
-            for what in Unsafe::ALL {
-                if !what.is_tried_in(&namespace) {
+    async fn ask(&self) -> Found {
+        let mut found = Found::new();
+        for namespace in &self.namespaces {
+            for excess in ExcessivePermission::ALL {
+                if excess == ExcessivePermission::SystemSecret && namespace != SYSTEM {
                     continue;
                 }
-                match self.is_allowed(what, &namespace).await {
-                    Ok(is_allowed) => {
-                        answers.insert((what, namespace.clone()), is_allowed);
-                    }
-                    Err(error) => {
-                        tracing::debug!(what = what.label(), namespace, %error, "the operator's own rights were not tried");
-                    }
+                let key = (excess, namespace.clone());
+                let is_allowed = self.is_allowed(excess, namespace).await;
+                let is_allowed = is_allowed.unwrap_or_else(|error| {
+                    tracing::debug!(excess = excess.label(), namespace, %error, "a right of the operator was not tested");
+                    self.rights.found().contains(&key)
+                });
+                if is_allowed {
+                    found.insert(key);
                 }
             }
         }
-        answers
-    }
-
-    fn tried_in(&self) -> Vec<String> {
-        let mut namespaces = self.namespaces.clone();
-        namespaces.push(SYSTEM.to_owned());
-        namespaces.sort();
-        namespaces.dedup();
-        namespaces
+        found
     }
 
     /// Whether the apiserver would create the Secret.
-    async fn is_allowed(&self, what: Unsafe, namespace: &str) -> Result<bool, KubeError> {
-        const WHAT: &str = "try what must be refused";
+    async fn is_allowed(
+        &self,
+        excess: ExcessivePermission,
+        namespace: &str,
+    ) -> Result<bool, KubeError> {
+        const OPERATION: &str = "test a permission";
         let secret: Secret =
-            serde_json::from_value(what.secret()).map_err(|source| KubeError::Unwritable {
-                operation: WHAT,
+            serde_json::from_value(excess.secret()).map_err(|source| KubeError::Unwritable {
+                operation: OPERATION,
                 source,
             })?;
         let params = PostParams {
@@ -258,16 +221,19 @@ impl Trial {
             field_manager: Some(MANAGER.to_owned()),
         };
         let api: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
-        judged(call(WHAT, api.create(&params, &secret)).await)
+        judged(call(OPERATION, api.create(&params, &secret)).await)
     }
 }
 
-/// The namespaces for the test: the operator's own, if known, and the watched ones.
-pub fn namespaces(own: Option<String>, watched: &[Option<String>]) -> Vec<String> {
+/// The namespaces for the test: the operator's own, if known, the watched ones, and one of the cluster itself.
+pub fn namespaces(own: Option<String>, watched: &[Option<String>]) -> BTreeSet<String> {
     let watched = watched
         .iter()
         .map(|scope| scope.clone().unwrap_or_else(|| ANY.to_owned()));
-    own.into_iter().chain(watched).collect()
+    own.into_iter()
+        .chain(watched)
+        .chain([SYSTEM.to_owned()])
+        .collect()
 }
 
 /// Interprets an answer. Only a refusal because of a missing permission, or by a policy, proves anything: a namespace that is
@@ -350,7 +316,7 @@ mod tests {
     fn trial(allows_for: Duration) -> Trial {
         Trial {
             client: apiserver(allows_for),
-            namespaces: vec!["a".to_owned()],
+            namespaces: namespaces(None, &[Some("a".to_owned())]),
             rights: Rights::default(),
             metrics: Metrics::default(),
         }
@@ -360,30 +326,26 @@ mod tests {
     async fn a_right_that_a_new_policy_confines_a_moment_later_is_not_reported() {
         let new_policy = trial(Duration::from_secs(2));
         assert!(new_policy.begin().await);
-        assert_eq!(new_policy.rights.unsafe_words(), None);
+        assert_eq!(new_policy.rights.excess_words(), None);
 
         let no_policy = trial(Duration::from_secs(3600));
         assert!(no_policy.begin().await);
-        assert!(no_policy.rights.unsafe_words().is_some());
+        assert!(no_policy.rights.excess_words().is_some());
     }
 
-    #[test]
-    fn what_is_allowed_is_told_until_it_is_refused_everywhere() {
-        let rights = Rights::default();
-        assert_eq!(rights.unsafe_words(), None);
-        assert!(
-            !rights.learn(Unsafe::ForeignSecret, "a", false),
-            "as was believed"
-        );
-        assert!(rights.learn(Unsafe::ServiceAccountToken, "a", true));
-        assert!(rights.learn(Unsafe::ServiceAccountToken, "b", true));
-        assert!(!rights.learn(Unsafe::ServiceAccountToken, "b", true));
-        let words = rights.unsafe_words().unwrap();
+    #[tokio::test(start_paused = true)]
+    async fn a_finding_stands_until_the_permission_is_refused_everywhere() {
+        let trial = trial(Duration::ZERO);
+        *trial.rights.found() = Found::from([
+            (ExcessivePermission::ServiceAccountToken, "a".to_owned()),
+            (ExcessivePermission::ServiceAccountToken, "b".to_owned()),
+        ]);
+        let words = trial.rights.excess_words().unwrap();
         assert!(words.contains("tokens of ServiceAccounts") && words.contains("deploy/shared"));
         assert!(!words.contains("Instance"), "{words}");
-        assert!(rights.learn(Unsafe::ServiceAccountToken, "a", false));
-        assert!(rights.warning().is_some(), "b is left");
-        assert!(rights.learn(Unsafe::ServiceAccountToken, "b", false));
-        assert!(rights.warning().is_none());
+        assert!(trial.rights.warning().is_some());
+        trial.once().await;
+        assert_eq!(trial.rights.excess_words(), None);
+        assert!(trial.rights.warning().is_none());
     }
 }

@@ -9,8 +9,6 @@ use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use rustix::io::Errno;
-use rustix::net::sockopt::set_ipv6_v6only;
 use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
 use rustls::pki_types::pem::PemObject;
@@ -19,12 +17,12 @@ use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{AbortHandle, JoinSet};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
@@ -32,8 +30,6 @@ use tokio_util::sync::CancellationToken;
 const CONNECTIONS: usize = 64;
 /// The head of a request with a ServiceAccount token is some 2 KiB.
 const HEAD_BYTES: usize = 16 * 1024;
-/// Connections that wait for `accept`; the standard library uses the same number.
-const BACKLOG: u32 = 128;
 
 /// Serves until cancelled. Returns the address that it listens on, which is needed if the port was 0.
 ///
@@ -57,35 +53,16 @@ pub(super) async fn serve(
     Ok(address)
 }
 
-/// Binds the address. `[::]` means every address of both families, since a cluster may have only one of them. On a machine
-/// without IPv6 it means every IPv4 address.
+/// Binds the address. `[::]` means every address of both families, and every IPv4 address on a machine without IPv6.
 async fn bind(listen: SocketAddr) -> io::Result<TcpListener> {
-    if listen.ip() != Ipv6Addr::UNSPECIFIED {
-        return TcpListener::bind(listen).await;
-    }
-    match bind_both(listen) {
-        Err(error) if lacks_ipv6(&error) => {
+    match TcpListener::bind(listen).await {
+        Err(error)
+            if listen.ip() == Ipv6Addr::UNSPECIFIED && error.kind() != io::ErrorKind::AddrInUse =>
+        {
             TcpListener::bind((Ipv4Addr::UNSPECIFIED, listen.port())).await
         }
         bound => bound,
     }
-}
-
-fn bind_both(listen: SocketAddr) -> io::Result<TcpListener> {
-    let socket = TcpSocket::new_v6()?;
-    // The default depends on the machine (net.ipv6.bindv6only).
-    set_ipv6_v6only(&socket, false)?;
-    socket.set_reuseaddr(true)?;
-    socket.bind(listen)?;
-    socket.listen(BACKLOG)
-}
-
-/// Whether the kernel has no IPv6, or the process may not use it.
-fn lacks_ipv6(error: &io::Error) -> bool {
-    let code = error.raw_os_error();
-    [Errno::AFNOSUPPORT, Errno::ADDRNOTAVAIL]
-        .iter()
-        .any(|errno| code == Some(errno.raw_os_error()))
 }
 
 async fn accept(
@@ -150,106 +127,53 @@ async fn answer(stream: impl AsyncRead + AsyncWrite + Unpin, app: Router, head: 
     }
 }
 
-/// A certificate in files, which are read again when they change, as mounted Secrets do.
-#[derive(Clone)]
-pub struct Certificate(Arc<Files>);
-
-struct Files {
+/// A certificate and its key in files. They are read for each connection, since a mounted Secret changes.
+#[derive(Clone, Debug)]
+pub struct Certificate {
     certificate: PathBuf,
     key: PathBuf,
-    loaded: Mutex<Loaded>,
-}
-
-#[derive(Clone)]
-struct Loaded {
-    looked: Instant,
-    bytes: (Vec<u8>, Vec<u8>),
-    config: Arc<ServerConfig>,
 }
 
 impl Certificate {
-    /// Reads the files.
+    /// Checks that the files can be used now.
     ///
     /// # Errors
     /// A file cannot be read, or the two are not a certificate and its key. The text names the file.
-    pub fn read(certificate: PathBuf, key: PathBuf) -> Result<Self, String> {
-        let bytes = bytes(&certificate, &key)?;
-        let loaded = Loaded {
-            looked: Instant::now(),
-            config: config(&bytes)?,
-            bytes,
+    pub fn new(certificate: PathBuf, key: PathBuf) -> Result<Self, String> {
+        let files = Self { certificate, key };
+        files.read()?;
+        Ok(files)
+    }
+
+    async fn config(self) -> Option<Arc<ServerConfig>> {
+        let read = tokio::task::spawn_blocking(move || self.read());
+        let config = read.await.ok()?;
+        config
+            .inspect_err(|error| tracing::warn!(error, "a connection to metrics was refused"))
+            .ok()
+    }
+
+    /// The configuration for a handshake.
+    fn read(&self) -> Result<Arc<ServerConfig>, String> {
+        let read = |file: &PathBuf| {
+            std::fs::read(file).map_err(|error| format!("{}: {error}", file.display()))
         };
-        Ok(Self(Arc::new(Files {
-            certificate,
-            key,
-            loaded: Mutex::new(loaded),
-        })))
+        let chain = read(&self.certificate)?;
+        let chain = certificates(&String::from_utf8_lossy(&chain))
+            .ok()
+            .filter(|chain| !chain.is_empty())
+            .ok_or("the certificate for metrics is no PEM")?;
+        let key = PrivateKeyDer::from_pem_slice(&read(&self.key)?)
+            .map_err(|_| "the key for metrics is no PEM, or is encrypted")?;
+        let mut config = ServerConfig::builder_with_provider(provider())
+            .with_safe_default_protocol_versions()
+            .map_err(|error| error.to_string())?
+            .with_no_client_auth()
+            .with_single_cert(chain, key)
+            .map_err(|error| format!("certificate and key for metrics: {error}"))?;
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Arc::new(config))
     }
-
-    /// The current configuration for handshakes.
-    async fn config(&self) -> Option<Arc<ServerConfig>> {
-        let loaded = {
-            let mut loaded = self.lock();
-            let is_due = loaded.looked.elapsed() >= times::CERTIFICATE_RECHECK;
-            if !is_due {
-                return Some(loaded.config.clone());
-            }
-            // Connections that arrive meanwhile get the current certificate.
-            loaded.looked = Instant::now();
-            loaded.clone()
-        };
-        let files = self.0.clone();
-        let read = move || bytes(&files.certificate, &files.key);
-        let read = tokio::task::spawn_blocking(read).await.ok()?;
-        let next = read.and_then(|bytes| {
-            if bytes == loaded.bytes {
-                return Ok(None);
-            }
-            let config = config(&bytes)?;
-            Ok(Some((bytes, config)))
-        });
-        match next {
-            Ok(None) => Some(loaded.config),
-            Ok(Some((bytes, config))) => {
-                let mut loaded = self.lock();
-                loaded.bytes = bytes;
-                loaded.config = config.clone();
-                Some(config)
-            }
-            Err(why) => {
-                tracing::warn!(why, "the certificate for metrics stays the former one");
-                Some(loaded.config)
-            }
-        }
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Loaded> {
-        self.0.loaded.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-fn bytes(certificate: &PathBuf, key: &PathBuf) -> Result<(Vec<u8>, Vec<u8>), String> {
-    let read = |file: &PathBuf| {
-        std::fs::read(file).map_err(|error| format!("{}: {error}", file.display()))
-    };
-    Ok((read(certificate)?, read(key)?))
-}
-
-fn config((certificate, key): &(Vec<u8>, Vec<u8>)) -> Result<Arc<ServerConfig>, String> {
-    let chain = certificates(&String::from_utf8_lossy(certificate))
-        .ok()
-        .filter(|chain| !chain.is_empty())
-        .ok_or("the certificate for metrics is no PEM")?;
-    let key = PrivateKeyDer::from_pem_slice(key)
-        .map_err(|_| "the key for metrics is no PEM, or is encrypted")?;
-    let mut config = ServerConfig::builder_with_provider(provider())
-        .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?
-        .with_no_client_auth()
-        .with_single_cert(chain, key)
-        .map_err(|error| format!("certificate and key for metrics: {error}"))?;
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(Arc::new(config))
 }
 
 #[cfg(test)]

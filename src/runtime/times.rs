@@ -81,13 +81,6 @@ pub(super) const POLICY_RECHECK: Duration = Duration::from_millis(500);
 /// Longest wait for the first test, including that time, so that a silent apiserver delays the start only this long.
 pub(super) const RIGHTS_FIRST_CHECK_MAX: Duration = Duration::from_secs(5);
 
-/// How long a permission to read metrics is cached: the next scrape costs the apiserver nothing, and a revoked permission lasts
-/// no longer than this.
-pub(super) const ACCESS_BELIEVED: Duration = Duration::from_secs(60);
-
-/// How long a refusal is cached: a caller that was just granted the permission does not wait longer.
-pub(super) const ACCESS_REFUSAL_BELIEVED: Duration = Duration::from_secs(10);
-
 /// Deadline of a TLS handshake, and of the head of a request, which clients send at once.
 pub(super) const REQUEST_HEAD_DEADLINE: Duration = Duration::from_secs(5);
 
@@ -101,6 +94,3 @@ pub(super) const LAST_ANSWER_DEADLINE: Duration = Duration::from_secs(10);
 
 /// Wait after an accept that failed for lack of file descriptors or memory: other connections must end first.
 pub(super) const ACCEPT_RETRY: Duration = Duration::from_millis(100);
-
-/// How often the files of a certificate are checked when a client connects.
-pub(super) const CERTIFICATE_RECHECK: Duration = Duration::from_secs(10);

@@ -33,12 +33,11 @@ async fn a_scrape_of_a_running_operator_is_whole_and_prometheus_takes_it() {
         "cloud_server_operator_instances{shard=\"0-of-1\",state=\"ready\",reason=\"Available\"} 1",
         "cloud_server_operator_accounts{shard=\"0-of-1\",state=\"ready\",reason=\"Available\"} 1",
         "cloud_server_operator_operations_in_progress{shard=\"0-of-1\",verb=\"create\"} 0",
-        "cloud_server_operator_servers_listed{shard=\"0-of-1\"} 1",
         "cloud_server_operator_servers_unowned{shard=\"0-of-1\"} 0",
         "cloud_server_operator_change_duration_seconds_count{verb=\"stop\",outcome=\"done\"} 1",
         "cloud_server_operator_operation_duration_seconds_count{verb=\"stop\",outcome=\"succeeded\"} 1",
         "cloud_server_operator_rate_limiter_wait_seconds_count{priority=\"urgent\"}",
-        "controller_runtime_reconcile_errors_total{controller=\"instance\"} 0",
+        "controller_runtime_reconcile_total{controller=\"instance\",result=\"error\"} 0",
     ];
     let operator = world.operator();
     let text = eventually("the scrape shows all of it", async || {

@@ -55,7 +55,7 @@ async fn what_is_left_of_the_memory_bounds_both_and_a_call_at_a_time_goes_on() {
     assert!(share.charge(4 * MEBIBYTE).is_err());
     let room = has_room(&share, 2 * MEBIBYTE).unwrap();
     budget.fit(0);
-    assert_eq!(budget.room(), LEAST);
+    assert_eq!(budget.room(), STORE_MIN);
     assert!(share.charge(MEBIBYTE).is_err(), "a third of what is left");
     assert!(budget.share("b").charge(MEBIBYTE).is_ok());
     let mut next = Box::pin(share.room(30 * MEBIBYTE));
@@ -63,9 +63,9 @@ async fn what_is_left_of_the_memory_bounds_both_and_a_call_at_a_time_goes_on() {
     drop(room);
     assert!(next.now_or_never().is_some(), "whatever it may take");
     budget.fit(usize::MAX);
-    assert_eq!(budget.room(), CALLS);
+    assert_eq!(budget.room(), CALLS_MAX);
     drop((charge, kept));
-    assert!(share.charge(KEPT / 4).is_ok());
+    assert!(share.charge(KEPT_MAX / 4).is_ok());
 }
 
 /// Memory that is reserved for silent services is not resident while they are silent, and rows must not take it meanwhile.
@@ -91,7 +91,11 @@ async fn calls_under_way_and_rows_never_come_to_more_than_is_left() {
         let promised = calls.len() * MEBIBYTE;
         assert!(kept + promised <= LEFT, "{kept} and {promised}");
     }
-    assert!(kept > LEAST && calls.len() > 20, "{kept}, {}", calls.len());
+    assert!(
+        kept > STORE_MIN && calls.len() > 20,
+        "{kept}, {}",
+        calls.len()
+    );
 }
 
 /// The other namespaces have any number of services that answer often enough to count as answering, and are silent from then
@@ -116,32 +120,6 @@ async fn whatever_ten_namespaces_hold_a_new_one_always_makes_one_call() {
     }
 }
 
-#[tokio::test]
-async fn of_those_who_wait_who_has_least_is_next_and_then_who_came_first() {
-    let budget = Budget::new(600, 0);
-    let (one, two, new) = (budget.share("a"), budget.share("b"), budget.share("c"));
-    one.ended(true);
-    two.ended(true);
-    let (of_one, of_two) = (all_of(&one, 50), all_of(&two, 50));
-    assert_eq!((of_one.len(), of_two.len()), (2, 2));
-    let mut first = Box::pin(one.room(50));
-    let mut second = Box::pin(two.room(50));
-    let mut third = Box::pin(one.room(50));
-    for waiting in [&mut first, &mut second, &mut third] {
-        assert!(waiting.as_mut().now_or_never().is_none());
-    }
-    let large = has_room(&new, 200);
-    assert!(
-        large.is_some(),
-        "whoever has nothing waits for none of them"
-    );
-    drop((of_one, large));
-    let granted = first.as_mut().now_or_never();
-    assert!(granted.is_some());
-    assert!(second.as_mut().now_or_never().is_none(), "it has two");
-    assert!(third.as_mut().now_or_never().is_some(), "it has one");
-}
-
 #[tokio::test(start_paused = true)]
 async fn whoever_gives_up_waiting_leaves_no_trace() {
     let budget = Budget::new(30, 0);
@@ -151,7 +129,7 @@ async fn whoever_gives_up_waiting_leaves_no_trace() {
     assert!(waited.is_err());
     drop(held);
     assert!(has_room(&share, 10).is_some());
-    assert_eq!(budget.calls().used, 0);
+    assert_eq!(budget.stores()[CALLS].used, 0);
 }
 
 #[tokio::test]
@@ -175,7 +153,7 @@ async fn an_answer_that_was_good_again_opens_the_rest_at_once() {
 
 #[test]
 fn fifty_namespaces_that_keep_all_they_can_leave_as_much_to_the_next() {
-    let budget = Budget::new(0, KEPT);
+    let budget = Budget::new(0, KEPT_MAX);
     let shares: Vec<Share> = (0..51).map(|n| budget.share(&n.to_string())).collect();
     let mut charges = Vec::new();
     while let Some(more) = shares[..50]
@@ -185,7 +163,7 @@ fn fifty_namespaces_that_keep_all_they_can_leave_as_much_to_the_next() {
     {
         charges.extend(more);
     }
-    let each = KEPT / 52;
+    let each = KEPT_MAX / 52;
     assert!(
         shares[0].kept().abs_diff(each) < 1_000,
         "{}",
@@ -206,7 +184,7 @@ fn fifty_namespaces_that_keep_all_they_can_leave_as_much_to_the_next() {
     }
     assert!(mine > each / 3, "{mine} of {each}");
     drop(charges);
-    assert_eq!(budget.inner.kept.used.load(Ordering::Relaxed), 0);
+    assert_eq!(budget.stores()[KEPT].used, 0);
 }
 
 proptest! {
@@ -235,14 +213,14 @@ proptest! {
                     waits.pop();
                 }
             }
-            prop_assert!(budget.calls().used <= 1_000);
-            prop_assert!(budget.inner.kept.used.load(Ordering::Relaxed) <= 1_000);
+            prop_assert!(budget.stores()[CALLS].used <= 1_000);
+            prop_assert!(budget.stores()[KEPT].used <= 1_000);
         }
         drop((rooms, charges));
         for wait in waits {
             drop(wait.now_or_never());
         }
-        prop_assert_eq!(budget.calls().used, 0);
-        prop_assert_eq!(budget.inner.kept.used.load(Ordering::Relaxed), 0);
+        prop_assert_eq!(budget.stores()[CALLS].used, 0);
+        prop_assert_eq!(budget.stores()[KEPT].used, 0);
     }
 }

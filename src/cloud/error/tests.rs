@@ -1,6 +1,7 @@
 use serde_json::{Map, Value, json};
 
 use super::super::answer::{Answer, Reading, envelope};
+use super::super::decode::NO_OBJECT;
 use super::*;
 
 /// Reads an answer as a create whose payload is `{"id": …}`.
@@ -30,9 +31,9 @@ fn on(operation: Operation, status: u16, body: &str) -> Result<String, Error> {
                     Err(fault) => fault,
                 }
             }
-            Err(_) => Fault::Garbled {
+            Err(_) => Fault::Unfit {
                 status,
-                what: "its body is no JSON object",
+                unfit: NO_OBJECT,
             },
         }
     } else {

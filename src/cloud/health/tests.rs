@@ -106,11 +106,11 @@ async fn an_account_that_may_not_buy_is_so_until_it_buys() {
     health.heard(Operation::Create, now, Some(&arrears));
     health.heard(Operation::Release, now, None);
     health.heard(Operation::Keys, now, None);
-    let Standing::Abnormal(abnormal) = health.standing() else {
+    let AccountHealth::Abnormal(abnormal) = health.account() else {
         panic!("it was refused");
     };
     assert_eq!(abnormal.operation, Operation::Create);
     assert!(abnormal.message.contains("AccountStatus.Abnormal"));
     health.heard(Operation::Create, now, None);
-    assert_eq!(health.standing(), Standing::Normal);
+    assert_eq!(health.account(), AccountHealth::Normal);
 }

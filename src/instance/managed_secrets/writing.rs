@@ -132,7 +132,7 @@ pub(super) async fn create(
     change: &Change,
 ) -> Result<(), NotWritten> {
     // The operator does not use permissions that no policy confines, so that no user relies on them.
-    if let Some(words) = context.rights.unsafe_words() {
+    if let Some(words) = context.rights.excess_words() {
         return Err(NotWritten::Unsafe(format!("no Secret is made: {words}")));
     }
     stays(context, facts).await?;

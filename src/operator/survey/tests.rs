@@ -1,5 +1,6 @@
 use super::*;
 use crate::api::Instance;
+use crate::runtime::metrics::ObjectState;
 use crate::runtime::store::Kept;
 use kube::core::DeserializeGuard;
 use serde_json::{Value, json};
@@ -61,7 +62,7 @@ fn instances_are_counted_by_state_and_reason_whatever_stands_in_them() {
     .unwrap();
     all.push(unreadable);
     let fleet = counted(&all);
-    let of = |state, reason| fleet.instances.get(&Standing { state, reason }).copied();
+    let of = |state, reason| fleet.instances.get(&ObjectState { state, reason }).copied();
     assert_eq!(of("ready", "Available"), Some(2));
     assert_eq!(of("stalled", "ImageDiffers"), Some(1));
     assert_eq!(of("reconciling", "Creating"), Some(1));

@@ -3,12 +3,12 @@
 //! It lists all Leases of the operator twice per renewal period. It takes the Lease of its shard once that is free, unless a process
 //! holds a Lease of another number of shards: such a process may act on the same namespaces.
 
-use super::snapshot::{Observed, Snapshot, State};
+use super::observed::Observed;
 use super::{Lease, Leases, Object, Settings, record};
 use crate::runtime::kubernetes::KubeError;
 use crate::runtime::{Heartbeat, chain};
 use jiff::Timestamp;
-use kube::{Api, Client};
+use kube::{Api, Client, ResourceExt};
 use rand::RngExt;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
@@ -81,13 +81,10 @@ impl Candidate {
         let deadline = self.settings.request_deadline();
         let released = timeout(deadline, async {
             let begun = Instant::now();
-            if let Ok(Snapshot {
-                state: State::Ours,
-                lease: Some(own),
-                ..
-            }) = self.look().await
+            if let Ok(Some(lease)) = self.look().await
+                && record::holder(&lease) == self.settings.identity
             {
-                self.held(own, begun).release().await;
+                self.held(lease, begun).release().await;
             }
         });
         if released.await.is_err() {
@@ -103,28 +100,25 @@ impl Candidate {
     }
 
     async fn round(&mut self) -> Result<Round, KubeError> {
-        let snapshot = self.look().await?;
-        let holder = snapshot.other_number.or(match snapshot.state {
-            State::Held { holder, until } => Some((holder, until)),
-            // Ours means that an earlier write took it and got no answer.
-            State::Free | State::Ours => None,
-        });
-        match holder {
-            Some((holder, until)) => {
-                if self.logged != holder {
-                    tracing::info!(holder, "standing by");
-                    self.logged = holder;
-                }
-                Ok(Round::Wait(until.duration_since(Instant::now())))
-            }
-            None => self.take(snapshot.lease).await,
+        let found = self.look().await?;
+        let Some((holder, until)) = self.observed.other_holder(&self.settings) else {
+            return self.take(found).await;
+        };
+        if self.logged != holder {
+            tracing::info!(holder, "standing by");
+            self.logged = holder;
         }
+        Ok(Round::Wait(until.duration_since(Instant::now())))
     }
 
-    async fn look(&mut self) -> Result<Snapshot, KubeError> {
+    /// Observes all Leases. Returns the one of our shard.
+    async fn look(&mut self) -> Result<Option<Object>, KubeError> {
         let leases = self.leases.list().await?;
         self.heartbeat.beat();
-        Ok(Snapshot::of(leases, &self.settings, &mut self.observed))
+        self.observed.record(&leases);
+        let name = self.settings.lease();
+        let mut leases = leases.into_iter();
+        Ok(leases.find(|lease| lease.name_any() == name))
     }
 
     async fn take(&mut self, found: Option<Object>) -> Result<Round, KubeError> {
@@ -150,18 +144,19 @@ impl Candidate {
             Err(error) => return Err(error),
         };
         let until = begun + self.settings.renew_deadline;
-        let other_number = self.look().await.map(|snapshot| snapshot.other_number);
+        let looked = self.look().await;
         // If two requests took this long, a third one must still fit, or the term ends before the first renewal.
         let is_late = begun.elapsed().mul_f64(1.5) > self.settings.renew_deadline;
-        if is_late || !matches!(other_number, Ok(None)) {
+        let is_contested = self.observed.other_holder(&self.settings).is_some();
+        if is_late || is_contested || looked.is_err() {
             lease.release().await;
-            return other_number.map(|_| Round::Wait(self.at_odds()));
+            return looked.map(|_| Round::Wait(self.random_pause()));
         }
         Ok(Round::Won(Box::new(Won { lease, until })))
     }
 
     /// A random pause, so that two candidates that gave way to each other do not try again at the same time.
-    fn at_odds(&self) -> Duration {
+    fn random_pause(&self) -> Duration {
         let part = rand::rng().random_range(0.1..1.0);
         self.interval().mul_f64(part)
     }

@@ -1,11 +1,9 @@
 //! Registers metrics, and records the description of each for the reference page.
 
 use prometheus_client::encoding::EncodeMetric;
-use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::{MetricType, TypedMetric};
 use prometheus_client::registry::{Metric, Registry};
-
-/// Prefix of the operator's own names. The other names are those that dashboards for controllers use.
-const OWN: &str = "cloud_server_operator";
 
 /// A metric as the reference describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,44 +12,78 @@ pub struct Described {
     pub name: String,
     /// `counter`, `gauge` or `histogram`.
     pub kind: String,
-    pub labels: &'static [&'static str],
+    pub labels: Vec<&'static str>,
     /// Its help text.
     pub help: &'static str,
 }
 
-/// The registry while it is filled.
+/// A metric with one series for each combination of the values of its labels.
+#[derive(Debug)]
+pub(super) struct By<M, const N: usize> {
+    labels: [&'static str; N],
+    series: Family<[(&'static str, String); N], M>,
+}
+
+impl<M: Clone, const N: usize> By<M, N> {
+    /// The series of these values.
+    pub(super) fn with(&self, values: [&str; N]) -> M {
+        let labels = std::array::from_fn(|at| (self.labels[at], values[at].to_owned()));
+        self.series.get_or_create_owned(&labels)
+    }
+
+    /// Removes all series.
+    pub(super) fn clear(&self) {
+        self.series.clear();
+    }
+}
+
+/// The registry while it is filled. The names of counters are given without `_total`.
 #[derive(Debug, Default)]
 pub(super) struct Register {
-    pub registry: Registry,
-    pub described: Vec<Described>,
+    pub(super) registry: Registry,
+    pub(super) described: Vec<Described>,
 }
 
 impl Register {
-    /// Registers a metric with the operator's prefix, and returns it. A counter is named without `_total`.
-    pub(super) fn own<M: Metric + Clone>(
+    /// Registers a metric with labels.
+    pub(super) fn by<M, const N: usize>(
         &mut self,
         name: &str,
-        labels: &'static [&'static str],
+        labels: [&'static str; N],
         help: &'static str,
-        metric: M,
-    ) -> M {
-        self.known(&format!("{OWN}_{name}"), labels, help, metric)
+        new: fn() -> M,
+    ) -> By<M, N>
+    where
+        M: Metric + TypedMetric + Clone,
+    {
+        let series = Family::new_with_constructor(new);
+        self.add(name, labels.to_vec(), help, series.clone());
+        By { labels, series }
     }
 
-    /// Registers a metric under an established name.
-    pub(super) fn known<M: Metric + Clone>(
+    /// Registers a metric without labels.
+    pub(super) fn plain<M: Metric + Clone + Default>(
         &mut self,
         name: &str,
-        labels: &'static [&'static str],
         help: &'static str,
-        metric: M,
     ) -> M {
+        let metric = M::default();
+        self.add(name, Vec::new(), help, metric.clone());
+        metric
+    }
+
+    fn add(
+        &mut self,
+        name: &str,
+        labels: Vec<&'static str>,
+        help: &'static str,
+        metric: impl Metric,
+    ) {
         let kind = EncodeMetric::metric_type(&metric);
-        let end = match kind {
-            MetricType::Counter => "_total",
-            MetricType::Gauge | MetricType::Histogram | MetricType::Info | MetricType::Unknown => {
-                ""
-            }
+        let end = if matches!(kind, MetricType::Counter) {
+            "_total"
+        } else {
+            ""
         };
         self.described.push(Described {
             name: format!("{name}{end}"),
@@ -59,7 +91,6 @@ impl Register {
             labels,
             help,
         });
-        self.registry.register(name, help, metric.clone());
-        metric
+        self.registry.register(name, help, metric);
     }
 }

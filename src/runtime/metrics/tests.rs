@@ -8,7 +8,7 @@ fn exercised() -> Metrics {
     metrics.operation("create", "succeeded", second);
     metrics.reconcile("Instance", true, second);
     metrics.waited("Instance", Priority::Change, second);
-    metrics.queue("Instance").show((1, 2), |_| 3);
+    metrics.queue("Instance").show(1, |_| 3);
     metrics.cloud_call("create", "ok", second);
     metrics.limiter_waited("urgent", second);
     metrics.kube_write("intent", "ok");
@@ -19,7 +19,7 @@ fn exercised() -> Metrics {
 }
 
 fn fleet() -> (Shard, Fleet) {
-    let standing = Standing {
+    let state = ObjectState {
         state: "ready",
         reason: "Available",
     };
@@ -28,14 +28,12 @@ fn fleet() -> (Shard, Fleet) {
         oldest: Duration::from_secs(90),
     };
     let fleet = Fleet {
-        instances: [(standing, 3)].into(),
-        accounts: [(standing, 1)].into(),
+        instances: [(state, 3)].into(),
+        accounts: [(state, 1)].into(),
         drifted: 1,
         operations: [("create", open)].into(),
         listings: Listings {
-            servers: 5,
             unowned: 2,
-            failing: 0,
             oldest: Duration::from_secs(61),
         },
     };
@@ -58,7 +56,7 @@ fn series(text: &str) -> BTreeMap<String, BTreeSet<String>> {
 #[test]
 fn what_is_described_is_what_a_scrape_reads() {
     let metrics = exercised();
-    let _acts = metrics.acts(Shard::WHOLE);
+    metrics.set_active(Shard::WHOLE, true);
     let text = metrics.encode();
     let series = series(&text);
     let mut described = BTreeSet::new();
@@ -88,13 +86,13 @@ fn what_is_described_is_what_a_scrape_reads() {
 #[test]
 fn only_the_process_that_acts_counts_objects() {
     let metrics = Metrics::default();
-    metrics.survey(fleet);
-    metrics.shards(Shard::all(1));
+    metrics.set_active(Shard::WHOLE, false);
     let counts = "cloud_server_operator_instances{";
     let text = metrics.encode();
     assert!(!text.contains(counts));
     assert!(text.contains("cloud_server_operator_shard_active{shard=\"0-of-1\"} 0\n"));
-    let _acts = metrics.acts(Shard::WHOLE);
+    metrics.survey(fleet);
+    metrics.set_active(Shard::WHOLE, true);
     let text = metrics.encode();
     for line in [
         "cloud_server_operator_instances{shard=\"0-of-1\",state=\"ready\",reason=\"Available\"} 3\n",
@@ -113,10 +111,9 @@ fn only_the_process_that_acts_counts_objects() {
 #[test]
 fn a_scrape_shows_nothing_of_the_one_before() {
     let metrics = Metrics::default();
-    let _acts = metrics.acts(Shard::WHOLE);
     let (asked, count) = (Arc::new(Mutex::new(0)), |reason| Fleet {
         instances: [(
-            Standing {
+            ObjectState {
                 state: "ready",
                 reason,
             },
@@ -140,41 +137,35 @@ fn a_scrape_shows_nothing_of_the_one_before() {
 }
 
 #[test]
-fn a_reconcile_that_fails_is_an_error_and_the_errors_begin_at_none() {
+fn a_reconcile_that_fails_is_an_error_and_the_errors_begin_at_zero() {
     let metrics = Metrics::default();
     metrics.reconcile("Account", true, Duration::ZERO);
-    let errors = "controller_runtime_reconcile_errors_total{controller=\"account\"}";
-    assert!(metrics.encode().contains(&format!("{errors} 0\n")));
-    metrics.reconcile("Account", false, Duration::ZERO);
-    let text = metrics.encode();
-    assert!(text.contains(&format!("{errors} 1\n")), "{text}");
-    for result in ["success", "error"] {
-        let counted = format!(
-            "controller_runtime_reconcile_total{{controller=\"account\",result=\"{result}\"}} 1\n"
+    let counted = |result, count| {
+        let line = format!(
+            "controller_runtime_reconcile_total{{controller=\"account\",result=\"{result}\"}} {count}\n"
         );
-        assert!(text.contains(&counted), "{counted} in {text}");
-    }
+        let text = metrics.encode();
+        assert!(text.contains(&line), "{line} in {text}");
+    };
+    counted("error", 0);
+    metrics.reconcile("Account", false, Duration::ZERO);
+    counted("error", 1);
+    counted("success", 1);
 }
 
 /// A process has a queue of each kind for each namespace that it watches.
 #[test]
-fn queues_of_one_kind_count_together_and_leave_nothing_behind() {
+fn queues_of_one_kind_count_together() {
     let metrics = Metrics::default();
     let (mut one, mut other) = (metrics.queue("Instance"), metrics.queue("Instance"));
-    one.show((1, 256), |_| 3);
-    other.show((2, 256), |_| 4);
-    other.show((5, 256), |_| 1);
-    let shows = |under_way, places| {
-        let text = metrics.encode();
-        for (name, value) in [
-            ("active_workers", under_way),
-            ("max_concurrent_reconciles", places),
-        ] {
-            let line = format!("controller_runtime_{name}{{controller=\"instance\"}} {value}\n");
-            assert!(text.contains(&line), "{line} in {text}");
-        }
-    };
-    shows(6, 512);
-    drop(other);
-    shows(1, 256);
+    one.show(1, |_| 3);
+    other.show(2, |_| 4);
+    other.show(5, |_| 1);
+    let text = metrics.encode();
+    for line in [
+        "controller_runtime_active_workers{controller=\"instance\"} 6\n",
+        "workqueue_depth{controller=\"instance\",priority=\"change\"} 4\n",
+    ] {
+        assert!(text.contains(line), "{line} in {text}");
+    }
 }

@@ -1,16 +1,14 @@
 //! Decides which object is reconciled next: a value without clock, task or objects, so that it also runs in virtual time.
 //!
-//! Objects are queued by *flow*: a namespace, and an Account in it. Worker slots are handed out round-robin among namespaces,
-//! and among the Accounts of a namespace, so that many namespaces or Accounts give no advantage. Within an Account the more
-//! urgent object goes first, and within a priority the one that came first. One slot in four goes to the object that has waited
-//! longest, so that none waits forever.
+//! Objects queue by *flow*: a namespace, and an Account in it. Worker slots are handed out in turn to the namespaces, and to the
+//! Accounts of a namespace, so that many namespaces or Accounts give no advantage. Within an Account the most urgent object goes
+//! first, and within a priority the one that came first.
 //!
-//! A holder of slots may take another one only while it holds less than twice the number of slots that remain. So some slots
-//! are always free for the next one: a single namespace gets two thirds of the slots; ten greedy ones get two of every
-//! twenty-one each, and one of every twenty-one stays free. (Switches share their memory in this way: dynamic thresholds,
-//! Choudhury and Hahn, 1998.)
+//! A namespace may take another slot only while it holds less than twice the number of slots that remain. So some slots are
+//! always free for the next one: a single namespace gets two thirds of the slots; ten greedy ones get two of every twenty-one
+//! each, and one of every twenty-one stays free. (Switches share their memory in this way: dynamic thresholds, Choudhury and
+//! Hahn, 1998.) Within an Account, all objects without a change leave a quarter of its slots to those with one.
 
-use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::hash::Hash;
 use std::sync::Arc;
@@ -52,42 +50,33 @@ pub struct Flow {
     pub account: Arc<str>,
 }
 
-/// A holder of slots may take another one while it holds fewer than this many times the slots that remain.
+/// A namespace may take another slot while it holds fewer than this many times the slots that remain.
 const SHARE: usize = 2;
-/// One slot in this many goes to the object that has waited longest.
-const OLDEST: u32 = 4;
-
-/// Whether a holder of `held` slots may take another one if `left` are free. The last slot is reserved for holders of none.
-fn may_begin(held: usize, left: usize) -> bool {
-    left > 0 && (held == 0 || held < SHARE * (left - 1))
-}
 
 /// Objects that are being reconciled, wait for a reconcile, or sleep until their next one.
 #[derive(Debug)]
 pub struct Schedule<K> {
     places: usize,
-    under_way: usize,
+    running: usize,
     waiting: [usize; Priority::ALL.len()],
     /// Numbers the arrivals: a lower number came first.
-    numbers: u64,
+    arrivals: u64,
     objects: HashMap<K, Object>,
     /// When sleeping objects wake up.
     timers: BTreeSet<(Instant, K)>,
-    namespaces: HashMap<Arc<str>, Namespace<K>>,
-    /// The namespaces with waiting objects, in round-robin order.
-    ring: VecDeque<Arc<str>>,
+    namespaces: Ring<Namespace<K>>,
 }
 
 #[derive(Debug)]
 enum Object {
     Sleeps {
         until: Instant,
-        wish: Option<Priority>,
+        requested: Option<Priority>,
     },
     Waits {
         flow: Flow,
         priority: Priority,
-        number: u64,
+        arrival: u64,
         since: Instant,
     },
     Runs {
@@ -99,18 +88,23 @@ enum Object {
 
 #[derive(Debug)]
 struct Namespace<K> {
-    under_way: usize,
-    accounts: HashMap<Arc<str>, Account<K>>,
-    ring: VecDeque<Arc<str>>,
+    running: usize,
+    accounts: Ring<Account<K>>,
 }
 
 #[derive(Debug)]
 struct Account<K> {
-    under_way: [usize; Priority::ALL.len()],
-    /// The waiting objects by priority. An object that became more urgent is in two queues; its number shows which entry is
-    /// valid.
-    lines: [VecDeque<(u64, K)>; Priority::ALL.len()],
-    begun: u32,
+    running: usize,
+    /// How many of them have no change.
+    running_unchanged: usize,
+    waiting: BTreeSet<(Priority, u64, K)>,
+}
+
+/// Members that take turns.
+#[derive(Debug)]
+struct Ring<T> {
+    members: HashMap<Arc<str>, T>,
+    turns: VecDeque<Arc<str>>,
 }
 
 /// An object whose reconcile begins now.
@@ -129,37 +123,36 @@ impl<K: Clone + Eq + Hash + Ord> Schedule<K> {
     pub fn new(places: usize) -> Self {
         Self {
             places: places.max(1),
-            under_way: 0,
+            running: 0,
             waiting: Default::default(),
-            numbers: 0,
+            arrivals: 0,
             objects: HashMap::new(),
             timers: BTreeSet::new(),
-            namespaces: HashMap::new(),
-            ring: VecDeque::new(),
+            namespaces: Ring::default(),
         }
     }
 
     /// Requests a reconcile, no later than `at`. Several requests before it begins count as one, the earliest and most urgent.
     /// A request during a reconcile takes effect after it. Without a priority, the object's own state determines it.
-    pub fn wake(&mut self, key: &K, at: Instant, wish: Option<Priority>) {
+    pub fn wake(&mut self, key: &K, at: Instant, requested: Option<Priority>) {
         match self.objects.get_mut(key) {
-            None => self.sleep(key.clone(), at, wish),
+            None => self.sleep(key.clone(), at, requested),
             Some(Object::Sleeps {
                 until,
-                wish: former,
+                requested: former,
             }) => {
-                let (former_until, wish) = (*until, more_urgent(*former, wish));
+                let (former_until, requested) = (*until, more_urgent(*former, requested));
                 self.timers.remove(&(former_until, key.clone()));
-                self.sleep(key.clone(), at.min(former_until), wish);
+                self.sleep(key.clone(), at.min(former_until), requested);
             }
             Some(Object::Waits { priority, .. }) => {
-                if let Some(wish) = wish.filter(|wish| wish < priority) {
-                    self.hurry(key, wish);
+                if let Some(requested) = requested.filter(|requested| requested < priority) {
+                    self.hurry(key, requested);
                 }
             }
             Some(Object::Runs { again, .. }) => {
                 let (first, former) = again.unwrap_or((at, None));
-                *again = Some((first.min(at), more_urgent(former, wish)));
+                *again = Some((first.min(at), more_urgent(former, requested)));
             }
         }
     }
@@ -171,11 +164,11 @@ impl<K: Clone + Eq + Hash + Ord> Schedule<K> {
             let Some((_, key)) = self.timers.pop_first() else {
                 return;
             };
-            let Some(Object::Sleeps { wish, .. }) = self.objects.remove(&key) else {
+            let Some(Object::Sleeps { requested, .. }) = self.objects.remove(&key) else {
                 continue;
             };
             if let Some((flow, usual)) = describe(&key) {
-                let priority = wish.map_or(usual, |wish| wish.min(usual));
+                let priority = requested.map_or(usual, |requested| requested.min(usual));
                 self.queue(key, flow, priority, now);
             }
         }
@@ -184,59 +177,40 @@ impl<K: Clone + Eq + Hash + Ord> Schedule<K> {
     /// The next object that may begin, if any. At most `bound` objects of a flow are reconciled at the same time, regardless of
     /// free slots.
     pub fn begin(&mut self, bound: impl Fn(&Flow) -> usize) -> Option<Begun<K>> {
-        for _ in 0..self.ring.len() {
-            let free = self.places.saturating_sub(self.under_way);
-            if free == 0 {
-                return None; // and the round-robin order stays
+        let free = self.places.saturating_sub(self.running);
+        let (flow, (priority, _, key)) = self.namespaces.offer(|namespace, of_namespace| {
+            let held = of_namespace.running;
+            // The last slot is reserved for namespaces that hold none.
+            if free == 0 || (held > 0 && held >= SHARE * (free - 1)) {
+                return None;
             }
-            let name = self.ring.pop_front()?;
-            let Some(namespace) = self.namespaces.get_mut(&name) else {
-                continue;
-            };
-            let others = self.under_way - namespace.under_way;
-            let begun = if may_begin(namespace.under_way, free) {
-                // As many as it may hold with the current slots of the others.
-                let most = (SHARE * (self.places - others - 1)).div_ceil(SHARE + 1);
-                let most = most.max(1);
-                namespace.begin(&name, most, &bound, &self.objects)
-            } else {
-                None
-            };
-            let is_waiting = !namespace.ring.is_empty();
-            if is_waiting {
-                self.ring.push_back(name.clone());
-            } else if namespace.under_way == 0 {
-                self.namespaces.remove(&name);
-            }
-            if let Some((account, key)) = begun {
-                return self.run(key, name, account);
-            }
-        }
-        None
-    }
-
-    fn run(&mut self, key: K, namespace: Arc<str>, account: Arc<str>) -> Option<Begun<K>> {
-        let flow = Flow { namespace, account };
-        let Some(Object::Waits {
-            priority, since, ..
-        }) = self.objects.get(&key)
-        else {
-            return None; // only waiting objects may begin
-        };
-        let (priority, since) = (*priority, *since);
+            let begun = of_namespace.accounts.offer(|account, of_account| {
+                let flow = Flow {
+                    namespace: namespace.clone(),
+                    account: account.clone(),
+                };
+                let first = of_account.begin(|| bound(&flow).max(1))?;
+                Some((flow, first))
+            })?;
+            of_namespace.running += 1;
+            Some(begun)
+        })?;
+        self.running += 1;
+        self.waiting[priority as usize] -= 1;
         let runs = Object::Runs {
             flow,
             priority,
             again: None,
         };
-        self.objects.insert(key.clone(), runs);
-        self.waiting[priority as usize] -= 1;
-        self.under_way += 1;
-        Some(Begun {
-            key,
-            priority,
-            since,
-        })
+        match self.objects.insert(key.clone(), runs) {
+            Some(Object::Waits { since, .. }) => Some(Begun {
+                key,
+                priority,
+                since,
+            }),
+            // Not reachable: only waiting objects are in a line.
+            _ => None,
+        }
     }
 
     /// Ends a reconcile. The next reconcile of the object is after this time, or earlier if one was requested meanwhile.
@@ -249,16 +223,22 @@ impl<K: Clone + Eq + Hash + Ord> Schedule<K> {
         else {
             return;
         };
-        self.under_way -= 1;
-        if let Some(namespace) = self.namespaces.get_mut(&flow.namespace) {
-            namespace.end(&flow.account, priority);
-            if namespace.under_way == 0 && namespace.ring.is_empty() {
-                self.namespaces.remove(&flow.namespace);
-            }
+        self.running -= 1;
+        let namespace = self.namespaces.member(&flow.namespace);
+        namespace.running -= 1;
+        let account = namespace.accounts.member(&flow.account);
+        account.running -= 1;
+        account.running_unchanged -= usize::from(priority > Priority::Change);
+        if account.running == 0 && account.waiting.is_empty() {
+            namespace.accounts.remove(&flow.account);
+        }
+        if namespace.accounts.members.is_empty() {
+            self.namespaces.remove(&flow.namespace);
         }
         let later = now + after;
-        let (until, wish) = again.map_or((later, None), |(at, wish)| (at.min(later), wish));
-        self.sleep(key.clone(), until, wish);
+        let (until, requested) =
+            again.map_or((later, None), |(at, requested)| (at.min(later), requested));
+        self.sleep(key.clone(), until, requested);
     }
 
     /// When the next sleeping object is due.
@@ -267,8 +247,8 @@ impl<K: Clone + Eq + Hash + Ord> Schedule<K> {
     }
 
     /// How many objects are being reconciled.
-    pub fn under_way(&self) -> usize {
-        self.under_way
+    pub fn running(&self) -> usize {
+        self.running
     }
 
     /// How many objects of this priority wait.
@@ -276,39 +256,41 @@ impl<K: Clone + Eq + Hash + Ord> Schedule<K> {
         self.waiting[priority as usize]
     }
 
-    fn sleep(&mut self, key: K, until: Instant, wish: Option<Priority>) {
+    fn sleep(&mut self, key: K, until: Instant, requested: Option<Priority>) {
         self.timers.insert((until, key.clone()));
-        self.objects.insert(key, Object::Sleeps { until, wish });
+        self.objects
+            .insert(key, Object::Sleeps { until, requested });
     }
 
-    fn hurry(&mut self, key: &K, wish: Priority) {
+    /// Raises the priority of a waiting object. It is the last one of its new priority.
+    fn hurry(&mut self, key: &K, requested: Priority) {
         let Some(Object::Waits {
             flow,
             priority,
+            arrival,
             since,
-            ..
         }) = self.objects.remove(key)
         else {
             return;
         };
         self.waiting[priority as usize] -= 1;
-        self.queue(key.clone(), flow, wish, since);
+        let account = self.namespaces.member(&flow.namespace);
+        let account = account.accounts.member(&flow.account);
+        account.waiting.remove(&(priority, arrival, key.clone()));
+        self.queue(key.clone(), flow, requested, since);
     }
 
     fn queue(&mut self, key: K, flow: Flow, priority: Priority, since: Instant) {
-        let number = self.numbers;
-        self.numbers += 1;
+        let arrival = self.arrivals;
+        self.arrivals += 1;
         self.waiting[priority as usize] += 1;
-        let namespace = self.namespaces.entry(flow.namespace.clone());
-        let namespace = namespace.or_insert_with(Namespace::new);
-        if namespace.ring.is_empty() {
-            self.ring.push_back(flow.namespace.clone());
-        }
-        namespace.queue(&flow.account, priority, (number, key.clone()));
+        let namespace = self.namespaces.member(&flow.namespace);
+        let account = namespace.accounts.member(&flow.account);
+        account.waiting.insert((priority, arrival, key.clone()));
         let waits = Object::Waits {
             flow,
             priority,
-            number,
+            arrival,
             since,
         };
         self.objects.insert(key, waits);
@@ -319,139 +301,73 @@ fn more_urgent(one: Option<Priority>, other: Option<Priority>) -> Option<Priorit
     one.into_iter().chain(other).min()
 }
 
-impl<K: Clone + Eq + Hash> Namespace<K> {
-    fn new() -> Self {
-        Self {
-            under_way: 0,
-            accounts: HashMap::new(),
-            ring: VecDeque::new(),
+impl<K: Ord> Account<K> {
+    /// Takes the most urgent object, if the bound leaves it a slot.
+    fn begin(&mut self, bound: impl FnOnce() -> usize) -> Option<(Priority, u64, K)> {
+        let is_unchanged = self.waiting.first()?.0 > Priority::Change;
+        let bound = bound();
+        let most_unchanged = bound - bound / 4;
+        if self.running >= bound || (is_unchanged && self.running_unchanged >= most_unchanged) {
+            return None;
         }
+        self.running += 1;
+        self.running_unchanged += usize::from(is_unchanged);
+        self.waiting.pop_first()
+    }
+}
+
+impl<T: Default> Ring<T> {
+    /// The member of this name. A new one has the last turn.
+    fn member(&mut self, name: &Arc<str>) -> &mut T {
+        if !self.members.contains_key(name) {
+            self.turns.push_back(name.clone());
+        }
+        self.members.entry(name.clone()).or_default()
     }
 
-    fn queue(&mut self, account: &Arc<str>, priority: Priority, entry: (u64, K)) {
-        let line = self.accounts.entry(account.clone());
-        let line = line.or_insert_with(Account::new);
-        if line.is_empty() {
-            self.ring.push_back(account.clone());
-        }
-        line.lines[priority as usize].push_back(entry);
+    fn remove(&mut self, name: &Arc<str>) {
+        self.members.remove(name);
+        self.turns.retain(|turn| turn != name);
     }
 
-    /// Takes the first object that may begin from the Account whose turn it is. The namespace may hold at most `most` slots
-    /// now.
-    fn begin(
-        &mut self,
-        namespace: &Arc<str>,
-        most: usize,
-        bound: impl Fn(&Flow) -> usize,
-        objects: &HashMap<K, Object>,
-    ) -> Option<(Arc<str>, K)> {
-        for _ in 0..self.ring.len() {
-            let name = self.ring.pop_front()?;
-            let Some(account) = self.accounts.get_mut(&name) else {
-                continue;
-            };
-            account.drop_stale(objects);
-            let held = account.held();
-            let left = most.saturating_sub(self.under_way);
-            let begun = if may_begin(held, left) {
-                let flow = Flow {
-                    namespace: namespace.clone(),
-                    account: name.clone(),
-                };
-                account.begin(bound(&flow).max(1), objects)
-            } else {
-                None
-            };
-            self.under_way += usize::from(begun.is_some());
-            if !account.is_empty() {
-                self.ring.push_back(name.clone());
-            } else if account.held() == 0 {
-                self.accounts.remove(&name);
-            }
-            if let Some(key) = begun {
-                return Some((name, key));
+    /// Offers the turn to one member after another, until one takes it. Each of them has its next turn after the others.
+    fn offer<R>(&mut self, mut take: impl FnMut(&Arc<str>, &mut T) -> Option<R>) -> Option<R> {
+        for _ in 0..self.turns.len() {
+            self.turns.rotate_left(1);
+            let name = self.turns.back()?;
+            let member = self.members.get_mut(name);
+            if let Some(taken) = member.and_then(|member| take(name, member)) {
+                return Some(taken);
             }
         }
         None
     }
+}
 
-    fn end(&mut self, name: &Arc<str>, priority: Priority) {
-        self.under_way -= 1;
-        if let Some(account) = self.accounts.get_mut(name) {
-            account.under_way[priority as usize] -= 1;
-            if account.held() == 0 && account.is_empty() {
-                self.accounts.remove(name);
-            }
+impl<T> Default for Ring<T> {
+    fn default() -> Self {
+        Self {
+            members: HashMap::new(),
+            turns: VecDeque::new(),
         }
     }
 }
 
-impl<K: Clone + Eq + Hash> Account<K> {
-    fn new() -> Self {
+impl<K> Default for Namespace<K> {
+    fn default() -> Self {
         Self {
-            under_way: Default::default(),
-            lines: Default::default(),
-            begun: 0,
+            running: 0,
+            accounts: Ring::default(),
         }
     }
+}
 
-    fn held(&self) -> usize {
-        self.under_way.iter().sum()
-    }
-
-    fn is_empty(&self) -> bool {
-        self.lines.iter().all(VecDeque::is_empty)
-    }
-
-    /// An object that became more urgent waits in another queue now; drops its old entries.
-    fn drop_stale(&mut self, objects: &HashMap<K, Object>) {
-        for line in &mut self.lines {
-            while line.front().is_some_and(|(number, key)| {
-                let waits = |object: &Object| matches!(object, Object::Waits { number: now, .. } if now == number);
-                !objects.get(key).is_some_and(waits)
-            }) {
-                line.pop_front();
-            }
-        }
-    }
-
-    /// Takes the most urgent object that may begin or, once in a while, the one that has waited longest.
-    fn begin(&mut self, bound: usize, objects: &HashMap<K, Object>) -> Option<K> {
-        let heads = Priority::ALL.into_iter().filter_map(|priority| {
-            let (number, _) = self.lines[priority as usize].front()?;
-            self.has_room(priority, bound)
-                .then_some((priority, *number))
-        });
-        let is_for_the_oldest = self.begun % OLDEST == OLDEST - 1;
-        let (priority, _) = if is_for_the_oldest {
-            heads.max_by_key(|(_, number)| Reverse(*number))?
-        } else {
-            heads.min()?
-        };
-        let (_, key) = self.lines[priority as usize].pop_front()?;
-        self.begun = self.begun.wrapping_add(1);
-        self.under_way[priority as usize] += 1;
-        // Drop further entries of the same object, which must not count as waiting objects.
-        self.drop_stale(objects);
-        Some(key)
-    }
-
-    /// Less urgent work leaves part of the bound to more urgent work: resync leaves half, and open operations a quarter.
-    fn has_room(&self, priority: Priority, bound: usize) -> bool {
-        let of = |priorities: &[Priority]| -> usize {
-            let each = priorities.iter().map(|p| self.under_way[*p as usize]);
-            each.sum()
-        };
-        let resync = of(&[Priority::Resync]);
-        let slow = of(&[Priority::Operation, Priority::Resync]);
-        let has_half = resync < (bound / 2).max(1);
-        let has_most = slow < (bound - bound / 4).max(1);
-        let has_any = self.held() < bound;
-        match priority {
-            Priority::Admitted | Priority::Change => has_any,
-            Priority::Operation => has_most && has_any,
-            Priority::Resync => has_half && has_most && has_any,
+impl<K> Default for Account<K> {
+    fn default() -> Self {
+        Self {
+            running: 0,
+            running_unchanged: 0,
+            waiting: BTreeSet::new(),
         }
     }
 }

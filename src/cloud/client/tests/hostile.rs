@@ -76,7 +76,7 @@ async fn a_body_that_never_ends_is_given_up_at_its_bound_which_the_message_names
         (
             r#"{"x":""#,
             &long,
-            "beside its list is larger than 8 KiB",
+            "next to its list is larger than 8 KiB",
             "its body is larger than 16 KiB",
         ),
         (

@@ -1,0 +1,46 @@
+//! All Leases of the operator, as one process has observed them.
+
+use super::{Object, Settings, record};
+use crate::runtime::Shard;
+use k8s_openapi::api::coordination::v1::LeaseSpec;
+use kube::ResourceExt;
+use std::collections::HashMap;
+use tokio::time::Instant;
+
+/// The last content of each Lease, and since when this process has observed it unchanged. A deleted Lease keeps its entry: its
+/// holder may not have noticed yet, and may act until its own clock ends the term.
+#[derive(Debug, Default)]
+pub(super) struct Observed(HashMap<String, (LeaseSpec, Instant)>);
+
+impl Observed {
+    /// Records a list of Leases, which was requested after all earlier ones.
+    pub(super) fn record(&mut self, leases: &[Object]) {
+        let now = Instant::now();
+        for lease in leases {
+            let spec = lease.spec.clone().unwrap_or_default();
+            let entry = self.0.entry(lease.name_any());
+            let (known, since) = entry.or_insert_with(|| (spec.clone(), now));
+            if *known != spec {
+                (*known, *since) = (spec, now);
+            }
+        }
+    }
+
+    /// Another process that may act on our namespaces, and how long at least: it holds the Lease of our shard, or one of another
+    /// number of shards.
+    pub(super) fn other_holder(&self, settings: &Settings) -> Option<(String, Instant)> {
+        let now = Instant::now();
+        let holders = self.0.iter().filter_map(|(name, (spec, since))| {
+            let shard = Shard::of_lease(&settings.name, name)?;
+            if shard != settings.shard && shard.is_sibling(settings.shard) {
+                return None;
+            }
+            let holder = spec.holder_identity.clone().unwrap_or_default();
+            // The longer of its own duration and ours.
+            let until = *since + record::duration(spec).max(settings.lease_duration);
+            let is_other = !holder.is_empty() && holder != settings.identity;
+            (is_other && now < until).then_some((holder, until))
+        });
+        holders.max_by_key(|(_, until)| *until)
+    }
+}
