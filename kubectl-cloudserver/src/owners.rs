@@ -4,11 +4,10 @@ use super::lists;
 use super::service::Cluster;
 use cloud_server_operator::api::{Account, Instance, Marker};
 use cloud_server_operator::cloud::{Place, ServerId};
-use cloud_server_operator::inventory::Subject;
 use cloud_server_operator::runtime::KubeError;
 use cloud_server_operator::runtime::kubernetes::call;
 use cloud_server_operator::runtime::watch::ObjectKey;
-use cloud_server_operator::session::Reservations;
+use cloud_server_operator::session::Owners as Index;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::ListParams;
@@ -27,7 +26,7 @@ pub(super) struct Owners {
     objects: Vec<DeserializeGuard<Instance>>,
     /// The endpoint of each Account.
     endpoints: HashMap<ObjectKey, String>,
-    reservations: Reservations,
+    index: Index,
 }
 
 /// The owner of a server.
@@ -67,7 +66,7 @@ impl Owners {
         let endpoint = |account: Account| (ObjectKey::of(&account), account.spec.endpoint);
         let accounts = accounts.into_iter().filter_map(|account| account.0.ok());
         let mut owners = Self {
-            reservations: Reservations::new(id.clone().unwrap_or_default(), |_: Subject| {}),
+            index: Index::new(id.clone().unwrap_or_default()),
             cluster: id,
             endpoints: accounts.map(endpoint).collect(),
             objects: instances,
@@ -94,9 +93,9 @@ impl Owners {
             services.is_empty() || endpoint.is_none_or(|endpoint| services.contains(&endpoint))
         });
         let cluster = self.cluster.clone().unwrap_or_default();
-        self.reservations = Reservations::new(cluster, |_: Subject| {});
+        self.index = Index::new(cluster);
         for object in &self.objects {
-            self.reservations.enrol(object);
+            self.index.listed(object);
         }
     }
 
@@ -114,7 +113,7 @@ impl Owners {
     /// The owner of a server.
     pub(super) fn of(&self, id: &ServerId, name: Option<&str>) -> Ownership {
         let marker = name.and_then(Marker::in_name);
-        match self.reservations.owner(id, marker.as_ref()) {
+        match self.index.owner(id, marker.as_ref()) {
             Some(owner) => Ownership::Owned(owner),
             None if marker.is_some() => Ownership::Marked,
             None => Ownership::Unowned,

@@ -1,4 +1,4 @@
-//! Status of the limits of an Account: use, limit, and the Instances that wait, in order.
+//! Status of the limits of an Account: use, limit, and the Instances that wait.
 
 use super::times;
 use crate::api::conditions::Reason;
@@ -85,7 +85,7 @@ mod tests {
         assert_eq!((full.waiting, full.next.len()), (12, 10));
         assert_eq!(full.next[0].name, "web-0");
         assert_eq!(full.next[0].reason, "AccountLimitReached");
-        // After a restart, or while the service does not answer, no Instance has requested a reservation yet.
+        // After a restart, or while the service does not answer, no Instance has checked the limits yet.
         let none = Usage {
             waiting: Vec::new(),
             ..used

@@ -142,7 +142,7 @@ async fn act(
         (context.wake_instances)(key);
     }
     if let Usable::Yes(session) = &observed.usable {
-        if context.sessions.reservations().needs(key) {
+        if context.sessions.owners().needs(key) {
             context.sessions.copy(key, session).await; // follows a new token, and retries a copy that failed
         }
         release_late_servers(context, account, key, session, reconcile_ends).await;
@@ -160,8 +160,8 @@ async fn release_late_servers(
 ) {
     let inventory = &session.shared.inventory;
     // A restored Instance keeps its old marker and may not reconcile for now. Never release a server that an Instance owns.
-    let reservations = context.sessions.reservations();
-    let is_owned = |id: &ServerId, marker: &Marker| reservations.owns(id, Some(marker));
+    let owners = context.sessions.owners();
+    let is_owned = |id: &ServerId, marker: &Marker| owners.owns(id, Some(marker));
     for (marker, id, place) in inventory.late_servers() {
         let now = Instant::now();
         let rests = context

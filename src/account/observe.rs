@@ -35,8 +35,8 @@ pub(super) async fn observe(context: &Context, account: &Account, key: &ObjectKe
         Usable::No(_, session) => session.as_ref(),
     };
     let summary = session.map(|session| {
-        let reservations = context.sessions.reservations();
-        let owns = |id: &ServerId, marker: Option<&Marker>| reservations.owns(id, marker);
+        let owners = context.sessions.owners();
+        let owns = |id: &ServerId, marker: Option<&Marker>| owners.owns(id, marker);
         session.shared.inventory.summary(UNOWNED, owns)
     });
     Observation { usable, summary }

@@ -12,7 +12,7 @@ use crate::api::conditions::{READY, Reason};
 use crate::cloud::{CallPriority, Error, Target, Trouble};
 use crate::runtime::chance;
 use crate::runtime::watch::ObjectKey;
-use crate::session::{AccountSession, Problem, Standing};
+use crate::session::{AccountSession, AccountState, Problem};
 use jiff::Timestamp;
 use std::pin::pin;
 use std::sync::Arc;
@@ -36,8 +36,8 @@ pub(super) async fn try_account_session(
 ) -> Usable {
     let memory = context.memories.get(key);
     let now = Instant::now();
-    let standing = context.sessions.standing(key);
-    let is_new = !matches!(&standing, Standing::Usable(known) if Arc::ptr_eq(known, &session));
+    let standing = context.sessions.state_of(key);
+    let is_new = !matches!(&standing, AccountState::Usable(known) if Arc::ptr_eq(known, &session));
     let trouble = || session.shared.client.health().trouble();
     let probed_within = |time| {
         let probed = memory.probed.filter(|_| !is_new);
@@ -50,7 +50,7 @@ pub(super) async fn try_account_session(
         return Usable::Yes(session);
     }
     // One probe of a refused token per interval serves all Instances of the Account.
-    if let Standing::Unusable(known) = standing
+    if let AccountState::Unusable(known) = standing
         && known.reason == Reason::TokenRefused
         && memory.probed.is_some_and(|(at, well)| {
             !well && now < at + TOKEN_REFUSED_RETRY - Duration::from_secs(1)

@@ -103,7 +103,7 @@ fn next(
     next.unreachable_since = memory.outage.map(Time);
     let usable_since = memory.usable_since;
     let usable_since = usable_since.filter(|_| matches!(observed.usable, Usable::Yes(_)));
-    let used = context.sessions.reservations().used(key, Instant::now());
+    let used = context.sessions.quota().usage(key);
     let limits = limits::told(&used, &account.spec, former.limits.as_ref(), usable_since);
     next.limits = Some(limits);
     with_zones(next, account, former, observed, usable_since)

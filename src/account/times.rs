@@ -62,7 +62,7 @@ pub const PROBE_DEADLINE: Duration = Duration::from_secs(50);
 /// any more, the standing is unknown.
 pub const STANDING_REFUSAL_COUNTS_FOR: Duration = Duration::from_secs(600);
 
-/// By this time after the Account became usable, every waiting Instance has requested its reservation. Earlier, the count of
+/// By this time after the Account became usable, every waiting Instance has checked the limits. Earlier, the count of
 /// waiting Instances would be too low, because some had no reconcile yet.
 pub const WAITING_HAVE_ASKED_WITHIN: Duration = Duration::from_secs(25);
 

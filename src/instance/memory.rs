@@ -10,9 +10,7 @@ use crate::api::conditions::Reason;
 use crate::api::{HistoryEntry, Operation, OperationEnd, PurchaseRecord, Verb};
 use crate::cloud::{Error, ServerId, TaskId};
 use crate::instance::facts::Facts;
-use crate::instance::memory::kinds::{
-    Attempt, CallState, Doubts, Gone, Orphan, Pause, Poll, RecordText,
-};
+use crate::instance::memory::kinds::{Attempt, CallState, Doubts, Gone, Pause, Poll, RecordText};
 use crate::instance::memory::parts::{Calls, Observations, Origin, Pacing, Secrets, Statuses};
 use crate::instance::memory::version::Lag;
 use crate::instance::times;
@@ -74,13 +72,13 @@ impl Memory {
         }
     }
 
-    fn shown(&mut self, version: u64, now: Instant) {
+    /// A watch shows this version of the object, with a spec of this generation. The first spec that it shows of an object counts
+    /// as an edit if the object is new.
+    pub fn shown(&mut self, version: u64, generation: Option<i64>, now: Instant) {
         self.told.newest = Some(Newest::with(self.told.newest, version, true, now));
-    }
-
-    /// The watch showed a spec of this generation. The first spec that it shows of an object counts as an edit if the object is
-    /// new.
-    fn shown_spec(&mut self, generation: i64, now: Instant) {
+        let Some(generation) = generation else {
+            return;
+        };
         let is_edit = match self.told.edit {
             Some((known, _)) if known == generation => return,
             Some(_) => true,
@@ -213,11 +211,6 @@ impl Memory {
             return;
         };
         self.origin.recordless_since = None;
-        self.origin.recorded = Some(Orphan {
-            id: record.id.as_deref().map(ServerId::from),
-            account: shared(&record.account),
-            is_leaving: false,
-        });
         self.origin.recreated = self.origin.recreated.max(record.recreated);
         self.origin.ever_intended = true;
         // Former attempts no longer matter: the settling time counts from the newest one, which is later.
@@ -408,42 +401,6 @@ impl Memory {
             times,
         }));
         times
-    }
-
-    /// The leftover at the service if the object disappears now, as far as this process knows.
-    pub fn orphan(&self) -> Option<Orphan> {
-        if self.origin.is_finished {
-            return None;
-        }
-        let account = self.account_in_doubt();
-        let leaving = |id: &ServerId| {
-            self.calls
-                .releases
-                .get(id)
-                .is_some_and(|call| call.accepted)
-        };
-        let recorded = self.origin.recorded.clone();
-        let recorded = recorded.and_then(|recorded| Some((recorded.id?, recorded.account)));
-        let given = self.given().map(|(_, id, _)| id.clone());
-        let given = given.zip(account.cloned());
-        match recorded.or(given) {
-            Some((id, _)) if self.calls.gone.contains_key(&id) => None,
-            Some((id, account)) => Some(Orphan {
-                is_leaving: leaving(&id),
-                id: Some(id),
-                account,
-            }),
-            None => {
-                let newest = self.calls.attempts.last().map(|(_, attempt)| attempt);
-                let is_unknown =
-                    newest.is_some_and(|attempt| attempt.call_state == CallState::Unknown);
-                account.filter(|_| is_unknown).map(|account| Orphan {
-                    id: None,
-                    account: account.clone(),
-                    is_leaving: false,
-                })
-            }
-        }
     }
 
     /// Discards the observations of a server, which do not apply to another one.

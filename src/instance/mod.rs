@@ -32,11 +32,16 @@ pub mod times;
 pub use flow::{bound, flow};
 
 use crate::api::Instance;
+use crate::api::conditions::Reason;
 use crate::runtime::queue::RECONCILE_LIMIT;
+use crate::session::Limit;
 use attempt::Attempt;
 use context::Context;
 use facts::Facts;
 use memory::Memory;
+use observation::Observation;
+use outcome::Outcome;
+use plan::step::Plan;
 use std::sync::Mutex;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -60,8 +65,8 @@ async fn drive(context: &Context, facts: Facts, memory: &Mutex<Memory>) -> Durat
     if let Some(wait) = behind::wait(context, &facts, memory).await {
         return wait; // the cache is older than our last write, or the apiserver shows an old state
     }
-    // Dropping the guard returns the reservation unless a server may have been bought.
-    let mut place = context.sessions.reservations().reconcile(&facts.uid);
+    // An earlier intent whose write has an unknown outcome is not on the object, so it was not written.
+    context.sessions.quota().withdraw(&facts.uid);
     let (mut observed, access) = observe::observe(context, facts, memory).await; // reads
     let mut plan = plan::plan(&observed); // pure
     while observe::learn(
@@ -79,7 +84,6 @@ async fn drive(context: &Context, facts: Facts, memory: &Mutex<Memory>) -> Durat
     let session = access.as_deref();
     subscription::renew(context, &observed, &mut plan, session, memory).await;
     let permit = attempt::admit(&observed, &mut plan, access.as_ref()).await;
-    place.buys(plan.buys());
     let mut attempt = Attempt {
         context,
         observed: &mut observed,
@@ -88,7 +92,7 @@ async fn drive(context: &Context, facts: Facts, memory: &Mutex<Memory>) -> Durat
         ends,
     };
     let outcome = attempt.carry_out(&plan, permit).await; // intent, call, receipt
-    place.buys(plan.buys() && outcome.may_have_bought());
+    count(context, &observed, &plan, &outcome);
     acknowledge::hush(memory, true);
     let told = report::report(context, &observed, &plan, &outcome, memory).await; // writes status
     next::next(
@@ -100,4 +104,18 @@ async fn drive(context: &Context, facts: Facts, memory: &Mutex<Memory>) -> Durat
         told,
         memory,
     )
+}
+
+/// Notes what the reconcile means for the limits of the Account.
+fn count(context: &Context, observed: &Observation, plan: &Plan, outcome: &Outcome) {
+    let (quota, uid) = (context.sessions.quota(), &observed.facts.uid);
+    if matches!(outcome, Outcome::Refused { .. }) && plan.buys() {
+        quota.bought_nothing(uid);
+    }
+    let limit = match plan.reason() {
+        Some(Reason::AccountLimitReached) => Some(Limit::Instances),
+        Some(Reason::CreateRateReached) => Some(Limit::Creates),
+        _ => None,
+    };
+    quota.set_waiting(uid, &observed.account_key, limit);
 }

@@ -12,7 +12,7 @@ use crate::instance::resolved_references::Found;
 use crate::inventory::{Sighting, ZoneViews};
 use crate::runtime::chance::Day;
 use crate::runtime::watch::ObjectKey;
-use crate::session::{Claim, Problem, Reservation, Rival};
+use crate::session::{ConflictingOwner, Problem, QuotaState};
 use jiff::Timestamp;
 use jiff::tz::Offset;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -87,14 +87,12 @@ pub struct Observation {
     pub connection_version: Option<String>,
     /// The connection Secret, read only if it may have to be written.
     pub connection: ConnectionFact,
-    /// Whether the Account's limits allow a server, requested only when this reconcile may buy one.
-    pub room: Reservation,
+    /// Whether the Account's limits allow a server.
+    pub quota: QuotaState,
     /// The detail of the server to import, read only when one is found.
     pub candidate: Fact<Detail>,
-    /// The claim to that server, made only when this reconcile may import it.
-    pub claim: Claim,
-    /// Another Instance with the better right to the imported server.
-    pub rival: Rival,
+    /// Another Instance with the better right to the imported server, or to the one to import.
+    pub conflicting_owner: ConflictingOwner,
     /// The record that another cluster wrote on this object, if no Instance here has the server in it.
     pub elsewhere: Option<Box<PurchaseRecord>>,
     /// The memory of this process, including this observation.
@@ -188,7 +186,8 @@ impl Observation {
 
     /// The recorded server, unless another Instance has the better right to it: then the operator does nothing to it.
     pub fn own_id(&self) -> Option<ServerId> {
-        self.facts.id().filter(|_| self.rival == Rival::None)
+        let is_free = self.conflicting_owner == ConflictingOwner::None;
+        self.facts.id().filter(|_| is_free)
     }
 
     /// The server to release next: the recorded one, then one that the service gave this process, then any with the marker.

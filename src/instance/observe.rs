@@ -21,7 +21,7 @@ use crate::inventory::{Sighting, Subject, ZoneViews};
 use crate::runtime::chance;
 use crate::runtime::strings::shared;
 use crate::runtime::watch::ObjectKey;
-use crate::session::{Access, AccountSession, Claim, Reservation, Rival, Say, Standing};
+use crate::session::{Access, AccountSession, AccountState, ConflictingOwner, QuotaState};
 use std::sync::{Arc, Mutex};
 use tokio::time::Instant;
 
@@ -36,9 +36,12 @@ pub async fn observe(
     let key = account_of(&facts, &remembered);
     let (account, session) = account(context, &facts, &key);
     let session = session.map(|session| Access::new(session, facts.uid.as_str().into()));
-    let rival = rival(context, &facts, session.as_deref());
     let mut observed = unread(context, facts, remembered, account, key, now);
-    observed.rival = rival;
+    if let Some(session) = &session {
+        observed.conflicting_owner = conflicting_owner(context, &observed.facts, session);
+        let (uid, quota) = (&observed.facts.uid, context.sessions.quota());
+        observed.quota = quota.check(uid, &observed.account_key, session.limits);
+    }
     // An object in deletion without our finalizer no longer concerns the operator.
     let ours = !observed.facts.deleting || observed.facts.is_held();
     if let Some(session) = session.as_ref().filter(|_| ours) {
@@ -126,10 +129,9 @@ fn unread(
             .as_ref()
             .and_then(|secret| version_of(context, &facts, &secret.name)),
         connection: ConnectionFact::NotAsked,
-        room: Reservation::NotAsked,
+        quota: QuotaState::Free,
         candidate: Fact::NotAsked,
-        claim: Claim::NotAsked,
-        rival: Rival::None,
+        conflicting_owner: ConflictingOwner::None,
         elsewhere: elsewhere(context, &facts),
         memory,
         now,
@@ -183,20 +185,22 @@ fn unsubscribe(context: &Context, observed: &mut Observation) {
     observed.memory.pace.wants = Wants::default();
 }
 
-/// Claims the server that is to be imported.
-fn claim(context: &Context, observed: &Observation, session: &Access, id: &ServerId) -> Claim {
+/// The Instance that has the server to import.
+fn owner_before_import(
+    context: &Context,
+    observed: &Observation,
+    session: &AccountSession,
+    id: &ServerId,
+) -> ConflictingOwner {
     let marker = match &observed.candidate {
         Fact::Known(detail) => detail.name().and_then(Marker::in_name),
         Fact::NotAsked | Fact::Absent | Fact::Unknown(_) => None,
     };
     // The Instance's own marker needs no check.
     let marker = marker.filter(|marker| *marker != observed.facts.marker);
-    let (uid, account, marker) = (&observed.facts.uid, &observed.account_key, marker.as_ref());
+    let uid = &observed.facts.uid;
     let sessions = &context.sessions;
-    let backing = |say: &Say<'_>| sessions.backing(say, id, session);
-    sessions
-        .reservations()
-        .claim(uid, account, id, marker, backing)
+    sessions.owner_before_import(uid, id, marker.as_ref(), session)
 }
 
 /// Reads the connection Secret, and the password that it should contain.
@@ -239,20 +243,10 @@ pub async fn learn(
             observed.login = login::read(context, &observed.facts, key, session).await;
             true
         }
-        Read::Reservation if observed.room == Reservation::NotAsked => {
-            let reservations = context.sessions.reservations();
-            let Facts { uid, .. } = &observed.facts;
-            observed.room =
-                reservations.take(uid, &observed.account_key, session.most, Instant::now());
-            true
-        }
         Read::Candidate(id) if matches!(observed.candidate, Fact::NotAsked) => {
             look::at_candidate(observed, session, context, id).await;
             references::find::package_on_sale(observed, session, context).await;
-            true
-        }
-        Read::Claim(id) if observed.claim == Claim::NotAsked => {
-            observed.claim = claim(context, observed, session, id);
+            observed.conflicting_owner = owner_before_import(context, observed, session, id);
             true
         }
         Read::Detail if matches!(observed.detail, Fact::NotAsked) => {
@@ -276,12 +270,7 @@ pub async fn learn(
             connection(context, observed, session, memory).await;
             true
         }
-        Read::Login
-        | Read::Reservation
-        | Read::Candidate(_)
-        | Read::Claim(_)
-        | Read::Detail
-        | Read::Connection => false,
+        Read::Login | Read::Candidate(_) | Read::Detail | Read::Connection => false,
     }
 }
 
@@ -309,15 +298,14 @@ fn account(
     facts: &Facts,
     key: &ObjectKey,
 ) -> (AccountFact, Option<Arc<AccountSession>>) {
-    let standing = context.sessions.standing(key);
-    if let Standing::Usable(session) = standing {
+    let standing = context.sessions.state_of(key);
+    if let AccountState::Usable(session) = standing {
         return (
             AccountFact::AccountSession(session_facts(&session, facts)),
             Some(session),
         );
     }
-    let refused =
-        matches!(&standing, Standing::Unusable(problem) if problem.reason == Reason::TokenRefused);
+    let refused = matches!(&standing, AccountState::Unusable(problem) if problem.reason == Reason::TokenRefused);
     if facts.deleting
         && let Some(session) = context.sessions.last_account_session(key, refused)
     {
@@ -327,9 +315,9 @@ fn account(
         );
     }
     let fact = match standing {
-        Standing::Unusable(problem) => AccountFact::Unusable(problem),
-        Standing::NotFound => AccountFact::NotFound(key.name.clone()),
-        Standing::Pending | Standing::Usable(_) => AccountFact::Pending,
+        AccountState::Unusable(problem) => AccountFact::Unusable(problem),
+        AccountState::NotFound => AccountFact::NotFound(key.name.clone()),
+        AccountState::Pending | AccountState::Usable(_) => AccountFact::Pending,
     };
     (fact, None)
 }
@@ -359,15 +347,15 @@ fn version_of(context: &Context, facts: &Facts, name: &str) -> Option<String> {
 }
 
 /// The Instance with the better right to the server that this object imported.
-fn rival(context: &Context, facts: &Facts, session: Option<&AccountSession>) -> Rival {
-    let id = facts.id().filter(|_| facts.imported().is_some());
-    // Without an account session nothing is done to the server anyway.
-    let Some((id, session)) = id.zip(session) else {
-        return Rival::None;
-    };
-    let sessions = &context.sessions;
-    let backing = |say: &Say<'_>| sessions.backing(say, &id, session);
-    sessions.reservations().rival(&facts.uid, &id, backing)
+fn conflicting_owner(
+    context: &Context,
+    facts: &Facts,
+    session: &AccountSession,
+) -> ConflictingOwner {
+    match facts.id().filter(|_| facts.imported().is_some()) {
+        Some(id) => context.sessions.conflicting_owner(&facts.uid, &id, session),
+        None => ConflictingOwner::None,
+    }
 }
 
 /// The record that another cluster wrote, unless an Instance here has its server.
@@ -378,7 +366,7 @@ fn elsewhere(context: &Context, facts: &Facts) -> Option<Box<PurchaseRecord>> {
     }
     let record = PurchaseRecord::parse(annotation).ok()?;
     let id = ServerId::from(record.id.clone().filter(|_| record.cluster != *cluster)?);
-    let owner = context.sessions.reservations().owner(&id, None);
+    let owner = context.sessions.owners().owner(&id, None);
     let is_free = owner.is_none_or(|owner| owner == facts.key);
     is_free.then(|| Box::new(record))
 }

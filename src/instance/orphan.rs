@@ -2,37 +2,81 @@
 //! state went back to before the object was created. No Instance owns the server from here on, so the operator reports it. It
 //! does not release the server, because a user who removes a finalizer by hand may want to keep it.
 
-use crate::api::{Account, Instance};
+use crate::api::{Account, Instance, Verb};
 use crate::cloud::{CallPriority, ServerId};
 use crate::instance::context::Context;
-use crate::instance::memory::kinds::Orphan;
+use crate::instance::memory::kinds::CallState;
 use crate::instance::memory::{Memory, open};
 use crate::instance::times;
 use crate::runtime::events::EventNote;
 use crate::runtime::kubernetes::call;
 use crate::runtime::watch::ObjectKey;
+use crate::session::Owner;
 use kube::{Api, Resource};
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 use tokio::time::sleep;
 
 /// How often the apiserver is asked before giving up; it may be down.
 const LOOKS: u32 = 20;
 
-/// The watch shows that an Instance is gone. Drops its memory, and reports the server that it leaves behind.
-pub fn gone(context: &Context, key: &ObjectKey, uid: &str) {
-    let Some(memory) = context.memories.forget(uid) else {
+/// A server that no Instance owns any more.
+struct Orphan {
+    /// None if the answer to its create is not known.
+    id: Option<ServerId>,
+    account: ObjectKey,
+}
+
+/// The watch shows that an Instance is gone, which was `owner` before. Drops its memory, and reports the server that it leaves
+/// behind.
+pub fn gone(context: &Context, uid: &str, owner: Option<Owner>) {
+    let memory = context.memories.forget(uid);
+    let Some((memory, owner)) = memory.zip(owner) else {
         return;
     };
-    if open(&memory).orphan().is_none() {
+    // The process of another term may have released the server.
+    if !context.term.holds() || orphan(&owner, &memory).is_none() {
         return;
     }
-    let (context, key, uid) = (context.clone(), key.clone(), uid.to_owned());
+    let (context, uid) = (context.clone(), uid.to_owned());
     tokio::spawn(async move {
+        // A call of the last reconcile may still be answered.
         sleep(times::LAST_WRITE_UNDER_WAY).await;
-        if is_gone(&context, &key, &uid).await {
-            publish(&context, &key, &memory).await;
+        if is_gone(&context, &owner.key, &uid).await
+            && let Some(orphan) = orphan(&owner, &memory)
+        {
+            publish(&context, &owner.key.name, &orphan).await;
         }
     });
+}
+
+/// The leftover of an Instance: the server on record, or the one that this process bought and could not record.
+fn orphan(owner: &Owner, memory: &Mutex<Memory>) -> Option<Orphan> {
+    if owner.is_detached {
+        return None;
+    }
+    let memory = open(memory);
+    let mut attempts = memory.calls.attempts.iter().rev();
+    let newest = attempts.find(|(_, attempt)| attempt.verb == Verb::Create);
+    let newest = newest.map(|(_, attempt)| attempt);
+    let accepted = newest.and_then(|attempt| match &attempt.call_state {
+        CallState::Accepted { id, .. } => Some(id),
+        CallState::NotSent | CallState::Refused { .. } | CallState::Unknown => None,
+    });
+    let recorded = owner.recorded.as_ref();
+    let id = recorded.and_then(|recorded| recorded.id.as_ref());
+    let id = id.or(accepted);
+    let may_exist = match (id, newest) {
+        (Some(id), _) => !memory.calls.gone.contains_key(id),
+        (None, Some(newest)) => newest.call_state == CallState::Unknown,
+        (None, None) => recorded.is_some_and(|recorded| !recorded.is_refused),
+    };
+    let account = recorded.map(|recorded| recorded.account.clone());
+    let bought_with = || Some(ObjectKey::new(&owner.key.namespace, &newest?.account));
+    Some(Orphan {
+        id: id.cloned(),
+        account: account.or_else(bought_with)?,
+    })
+    .filter(|_| may_exist)
 }
 
 /// Whether the apiserver itself confirms it: a list without the object may be an old one.
@@ -48,63 +92,39 @@ async fn is_gone(context: &Context, key: &ObjectKey, uid: &str) -> bool {
     false
 }
 
-async fn is_gone_at_the_service(
-    context: &Context,
-    namespace: &str,
-    account: &str,
-    id: &ServerId,
-) -> bool {
-    let account = ObjectKey::new(namespace, account);
-    let Some(session) = context.sessions.last_account_session(&account, false) else {
+async fn is_gone_at_the_service(context: &Context, orphan: &Orphan) -> bool {
+    let session = context
+        .sessions
+        .last_account_session(&orphan.account, false);
+    let (Some(session), Some(id)) = (session, &orphan.id) else {
         return false;
     };
-    let detail = session
-        .shared
-        .client
-        .detail(CallPriority::Operation, id)
-        .await;
+    let client = &session.shared.client;
+    let detail = client.detail(CallPriority::Operation, id).await;
     detail.is_err_and(|error| error.is_no_such_instance())
 }
 
-async fn publish(context: &Context, key: &ObjectKey, memory: &Arc<Mutex<Memory>>) {
-    let Some(Orphan {
-        id,
-        account,
-        is_leaving,
-    }) = open(memory).orphan()
-    else {
-        return; // it was released meanwhile
-    };
-    let (namespace, name) = (&key.namespace, &key.name);
-    if let Some(id) = &id
-        && is_gone_at_the_service(context, namespace, &account, id).await
-    {
+async fn publish(context: &Context, name: &str, orphan: &Orphan) {
+    if is_gone_at_the_service(context, orphan).await {
         return; // the watch showed an old state of an Instance whose server was released long before
     }
+    let Orphan { id, account } = orphan;
     let server = id.as_ref().map_or_else(
         || "the server of a create whose answer is not known".to_owned(),
         |id| format!("server {id}"),
     );
-    let what = if is_leaving {
-        "its release was called and is not confirmed; look at the service's console whether it is gone"
-    } else {
-        "it lives on, is billed, and is nobody's; release it at the service's console"
-    };
-    let note = format!("Instance {name} went before {server} was confirmed gone: {what}");
-    tracing::warn!(
-        namespace,
-        name,
-        server = id.as_ref().map(ServerId::as_str),
-        "left behind"
+    let note = format!(
+        "Instance {name} went before {server} was confirmed gone: no Instance owns that server; if the service's console \
+         still shows it, it is billed until you release it there"
     );
+    let (namespace, server) = (&account.namespace, id.as_ref().map(ServerId::as_str));
+    tracing::warn!(namespace, name, server, "left behind");
     context.metrics.orphaned();
     let api: Api<Account> = Api::namespaced(context.client.clone(), namespace);
     // Without its Account there is no object for an Event.
-    if let Ok(found) = call("read the Account", api.get(&account)).await {
+    if let Ok(found) = call("read the Account", api.get(&account.name)).await {
         let about = found.object_ref(&());
-        context
-            .events
-            .publish(&about, &EventNote::warning("ServerOrphaned", note))
-            .await;
+        let note = EventNote::warning("ServerOrphaned", note);
+        context.events.publish(&about, &note).await;
     }
 }

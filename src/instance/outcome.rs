@@ -77,11 +77,6 @@ impl Outcome {
         Self::NotDone(why.clone(), Some(Readiness::stalled(reason, why)))
     }
 
-    /// Whether a planned purchase may have been made.
-    pub fn may_have_bought(&self) -> bool {
-        matches!(self, Self::Accepted { .. } | Self::Unknown(_))
-    }
-
     /// The step was not done, and will be retried.
     pub fn not_done(why: impl Into<String>) -> Self {
         Self::NotDone(why.into(), None)

@@ -160,10 +160,6 @@ pub const REFUSED_AUXILIARY_RETRY: Duration = Duration::from_secs(60);
 /// Pause before a failed read of a Secret is repeated: a recovery of the apiserver is no event of the Secret.
 pub const SECRET_UNREAD_RETRY: Duration = Duration::from_secs(15);
 
-/// Recheck of an Instance that waits for a reservation. It is woken when it may get one, and the recheck calls and writes
-/// nothing.
-pub const LIMIT_RECHECK: Duration = Duration::from_secs(60);
-
 /// Pause before an import is retried: no event reports a change at the service.
 pub const IMPORT_RETRY: Duration = Duration::from_secs(60);
 

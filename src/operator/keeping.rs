@@ -94,7 +94,7 @@ pub(super) async fn keep(
         }
     }
     let sessions = &parts.accounts.sessions;
-    sessions.reservations().is_whole();
+    sessions.owners().set_listed_all();
     let mut ticks = tokio::time::interval(SWEEP);
     loop {
         // First the stop, so that the end of this task waits for one deletion at most.
@@ -102,7 +102,7 @@ pub(super) async fn keep(
             biased;
             () = stop.cancelled() => return,
             _ = ticks.tick() => sweep(&parts),
-            () = sessions.reservations().left() => {}
+            () = sessions.owners().instance_gone() => {}
         }
         let before = async {
             tokio::time::sleep(TOGETHER).await;
@@ -120,8 +120,7 @@ pub(super) async fn keep(
 /// Drops account sessions of Accounts that are gone and that no Instance refers to any more.
 fn sweep(parts: &Parts) {
     let sessions = &parts.accounts.sessions;
-    let is_needed = |account: &ObjectKey| {
-        parts.feed.is_referred(account) || sessions.reservations().needs(account)
-    };
+    let is_needed =
+        |account: &ObjectKey| parts.feed.is_referred(account) || sessions.owners().needs(account);
     sessions.sweep(is_needed);
 }

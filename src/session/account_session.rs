@@ -1,6 +1,6 @@
 //! The session shared by all Accounts with one endpoint and token, and the account session of each of them.
 
-use super::Most;
+use super::AccountLimits;
 use super::line::Line;
 use crate::api::conditions::Reason;
 use crate::api::{AccountSpec, Imports, KeyLoginPassword, PasswordSpecialCharacters, Verb};
@@ -76,7 +76,7 @@ pub struct AccountSession {
     /// The time zone in which the service writes its times.
     pub utc_offset: Offset,
     /// How many servers the Account may have, and how many it may create per minute.
-    pub most: Most,
+    pub limits: AccountLimits,
     /// The Account's spec and its credentials, for a copy of both.
     pub(super) source: Arc<(AccountSpec, Credentials)>,
 }
@@ -143,7 +143,7 @@ pub struct Problem {
 
 /// The state of an Account, as this process knows it.
 #[derive(Clone, Debug)]
-pub enum Standing {
+pub enum AccountState {
     /// It can be used.
     Usable(Arc<AccountSession>),
     /// It exists and its first reconcile has not finished.
@@ -180,9 +180,9 @@ pub fn limits(spec: &AccountSpec) -> Limits {
     }
 }
 
-pub(super) fn most(spec: &AccountSpec) -> Most {
+pub(super) fn account_limits(spec: &AccountSpec) -> AccountLimits {
     let count = |n: i32| usize::try_from(n).unwrap_or(0);
-    Most {
+    AccountLimits {
         instances: spec.max_instances.map(count),
         creates: spec.create_rate.as_ref().map(|rate| count(rate.per_minute)),
     }

@@ -11,7 +11,8 @@ mod credential;
 mod digest;
 mod line;
 mod opening;
-mod reservations;
+mod owners;
+mod quota;
 mod secrets;
 mod tls;
 
@@ -31,19 +32,30 @@ use tokio_util::sync::CancellationToken;
 
 pub use access::Access;
 pub use account_session::{
-    AccountSession, Credentials, MadeFrom, Problem, Session, Standing, limits,
+    AccountSession, AccountState, Credentials, MadeFrom, Problem, Session, limits,
 };
 pub use consent::{Destination, Refusal, Use, UseProblem, read_for, read_token};
 pub use copies::{Copies, TokenCopy};
 pub use credential::FormerKey;
-pub use reservations::{
-    Backing, Claim, Limit, Most, ReconcileGuard, Reservation, Reservations, Rival, Say, Usage,
-};
+use owners::OwnershipClaim;
+pub use owners::{Owner, Owners};
+pub use quota::{AccountLimits, Limit, Quota, QuotaState, Usage};
 pub use secrets::{Content, SecretProblem, SecretVersions, read, read_key};
 pub use tls::{bundle_version, names_config_map, read_tls, route, tls_secrets, tls_version};
 
-/// By then this process has reconciled every usable Account and listed its servers.
-const LOOKED_AT: Duration = Duration::from_secs(120);
+/// By this time after the beginning of its term, this process has reconciled every usable Account and listed its servers.
+const LISTED_ALL_AFTER: Duration = Duration::from_secs(120);
+
+/// Another Instance that has the better right to a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ConflictingOwner {
+    /// Another Instance may have it. It is not known yet which servers the Instances of every namespace have, or whether a claim
+    /// counts.
+    NotKnownYet,
+    /// No other Instance has it.
+    None,
+    Instance(ObjectKey),
+}
 
 #[derive(Default)]
 struct Entry {
@@ -72,9 +84,10 @@ struct Inner {
     settings: Settings,
     metrics: Metrics,
     wake: Arc<Wake>,
-    reservations: Reservations,
+    quota: Quota,
+    owners: Owners,
     began: Mutex<Instant>,
-    /// Every record in the reservations counts as proved.
+    /// Every claim to a server counts.
     trusts_records: AtomicBool,
     copies: OnceLock<Copies>,
     doubted: OnceLock<Box<opening::Doubted>>,
@@ -98,10 +111,12 @@ impl Sessions {
     ) -> Self {
         let wake: Arc<Wake> = Arc::new(wake);
         let woken = wake.clone();
+        let owners = Owners::new(cluster.clone());
         let inner = Inner {
             sessions: AtomicU64::new(1),
             shard,
-            reservations: Reservations::new(cluster.clone(), move |subject| woken(subject, None)),
+            quota: Quota::new(owners.clone(), move |subject| woken(subject, None)),
+            owners,
             began: Mutex::new(Instant::now()),
             trusts_records: AtomicBool::new(false),
             copies: OnceLock::new(),
@@ -147,19 +162,24 @@ impl Sessions {
             let departed = account_sessions.iter().filter(|(_, entry)| entry.departed);
             departed.map(|(account, _)| account.clone()).collect()
         };
-        // Call `needed` without holding the lock: it locks the reservations, whose holder may be waiting for this one.
+        // Call `needed` without holding the lock, since it takes locks of its own.
         let unneeded: Vec<_> = departed.iter().filter(|account| !needed(account)).collect();
         self.account_sessions()
             .retain(|account, entry| !entry.departed || !unneeded.contains(&account));
         self.open().retain(|_, session| session.strong_count() > 0);
     }
 
-    /// The Instances that have a server or are about to have one.
-    pub fn reservations(&self) -> &Reservations {
-        &self.inner.reservations
+    /// The owner of each server.
+    pub fn owners(&self) -> &Owners {
+        &self.inner.owners
     }
 
-    /// For a process that only reads: the reservations hold only Instances of the service in question, and no decision
+    /// The limits of the Accounts.
+    pub fn quota(&self) -> &Quota {
+        &self.inner.quota
+    }
+
+    /// For a process that only reads: the index of owners holds only Instances of the service in question, and no decision
     /// changes anything. From here on each record is believed to name a server of that account: a command may not know by
     /// which identity of the cluster the operator salts credentials.
     pub fn trust_records(&self) {
@@ -176,42 +196,87 @@ impl Sessions {
         began.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether another Instance's claim to a server counts against an Instance with this account session. It counts if the server
-    /// was bought with the same token, if the claimant's Account uses that token now, or if that Account's own listing shows the
-    /// server.
-    pub fn backing(&self, say: &Say<'_>, id: &ServerId, ours: &AccountSession) -> Backing {
-        if self.inner.trusts_records.load(Ordering::Relaxed)
-            || say
-                .credential
-                .is_some_and(|theirs| ours.is_named_by(theirs))
-        {
-            return Backing::Known;
+    /// The Instance that has a server which another one, with this UID, would import. `marker` is the marker in the server's name.
+    pub fn owner_before_import(
+        &self,
+        uid: &str,
+        id: &ServerId,
+        marker: Option<&Marker>,
+        ours: &AccountSession,
+    ) -> ConflictingOwner {
+        let owners = &self.inner.owners;
+        if !owners.has_listed_all() {
+            return ConflictingOwner::NotKnownYet;
         }
-        if !self.inner.shard.owns(&say.account.namespace) {
-            return Backing::OtherShard;
+        // A marker is derived from a UID, which users cannot choose, so it needs no verification.
+        if let Some(owner) = marker.and_then(|marker| owners.bearer(marker, uid)) {
+            return ConflictingOwner::Instance(owner);
         }
-        let theirs = self
-            .account_sessions()
-            .get(&say.account)
-            .and_then(|entry| entry.last.clone());
-        match theirs {
-            Some(account_session) if account_session.credential == ours.credential => {
-                Backing::Known
-            }
-            Some(account_session) if account_session.endpoint() != ours.endpoint() => {
-                Backing::Lacking
-            }
-            Some(account_session) if account_session.shared.inventory.shows(id) => Backing::Known,
-            Some(_) | None => self.not_yet(),
-        }
+        self.conflicting(owners.claims(id, uid), id, ours, true)
     }
 
-    fn not_yet(&self) -> Backing {
-        if Instant::now() < *self.began() + LOOKED_AT {
-            Backing::NotYet
-        } else {
-            Backing::Lacking
+    /// The Instance with the better right to a server that the Instance with this UID imported. Two owners can come from two
+    /// processes that acted at the same instant, or from edited records.
+    pub fn conflicting_owner(
+        &self,
+        uid: &str,
+        id: &ServerId,
+        ours: &AccountSession,
+    ) -> ConflictingOwner {
+        let mut claims = self.inner.owners.claims(id, uid);
+        claims.retain(|claim| claim.is_better);
+        self.conflicting(claims, id, ours, false)
+    }
+
+    fn conflicting(
+        &self,
+        claims: Vec<OwnershipClaim>,
+        id: &ServerId,
+        ours: &AccountSession,
+        is_import: bool,
+    ) -> ConflictingOwner {
+        let mut found = ConflictingOwner::None;
+        for claim in claims {
+            match self.is_valid(&claim, id, ours, is_import) {
+                Some(true) => return ConflictingOwner::Instance(claim.claimant),
+                Some(false) => {}
+                None => found = ConflictingOwner::NotKnownYet,
+            }
         }
+        found
+    }
+
+    /// Whether a claim to a server counts against an Instance with this account session, since identifiers have a meaning at one
+    /// service only, and a user can write any identifier into a record. It counts if the server was bought with the same token,
+    /// if the claimant's Account uses that token now, or if that Account's own listing shows the server. None if that is not
+    /// known yet. Only the process of another shard could verify a claim there: it blocks an import, and takes no server away.
+    fn is_valid(
+        &self,
+        claim: &OwnershipClaim,
+        id: &ServerId,
+        ours: &AccountSession,
+        is_import: bool,
+    ) -> Option<bool> {
+        let credential = claim.credential.as_deref();
+        if self.inner.trusts_records.load(Ordering::Relaxed)
+            || credential.is_some_and(|theirs| ours.is_named_by(theirs))
+        {
+            return Some(true);
+        }
+        if !self.inner.shard.owns(&claim.account.namespace) {
+            return Some(is_import);
+        }
+        let theirs = self.last_account_session(&claim.account, false);
+        if let Some(theirs) = theirs {
+            let is_same = theirs.credential == ours.credential;
+            if !is_same && theirs.endpoint() != ours.endpoint() {
+                return Some(false);
+            }
+            if is_same || theirs.shared.inventory.shows(id) {
+                return Some(true);
+            }
+        }
+        (Instant::now() >= *self.began() + LISTED_ALL_AFTER).then_some(false)
     }
 
     /// From here on tokens are copied, so that deletions continue after a restart even if Secret and Account are gone.
@@ -284,7 +349,7 @@ impl Sessions {
     pub async fn drop_copies(&self, stop: &CancellationToken) {
         if let Some(copies) = self.inner.copies.get() {
             copies
-                .drop_but(|account| self.inner.reservations.needs(account), stop)
+                .drop_but(|account| self.inner.owners.needs(account), stop)
                 .await;
         }
     }
@@ -330,19 +395,20 @@ impl Sessions {
         !same
     }
 
-    pub fn standing(&self, account: &ObjectKey) -> Standing {
+    /// The state of an Account.
+    pub fn state_of(&self, account: &ObjectKey) -> AccountState {
         match self.account_sessions().get(account) {
-            None => Standing::NotFound,
-            Some(entry) if entry.departed => Standing::NotFound,
-            Some(Entry { now: None, .. }) => Standing::Pending,
+            None => AccountState::NotFound,
+            Some(entry) if entry.departed => AccountState::NotFound,
+            Some(Entry { now: None, .. }) => AccountState::Pending,
             Some(Entry {
                 now: Some(Ok(account_session)),
                 ..
-            }) => Standing::Usable(account_session.clone()),
+            }) => AccountState::Usable(account_session.clone()),
             Some(Entry {
                 now: Some(Err(problem)),
                 ..
-            }) => Standing::Unusable(problem.clone()),
+            }) => AccountState::Unusable(problem.clone()),
         }
     }
 
@@ -407,7 +473,13 @@ impl Sessions {
         }
     }
 
-    /// An Instance is gone, and listings stop looking for its server.
+    /// An Instance is gone. Returns its last state.
+    pub fn gone(&self, subject: &Subject) -> Option<Owner> {
+        self.leave(subject);
+        self.inner.quota.gone(subject)
+    }
+
+    /// Listings stop looking for the server of an Instance.
     pub fn leave(&self, subject: &Subject) {
         let open: Vec<Arc<Session>> = self.open().values().filter_map(Weak::upgrade).collect();
         for session in open {
@@ -420,8 +492,7 @@ impl Sessions {
     pub fn listings(&self) -> Listings {
         let open: Vec<Arc<Session>> = self.open().values().filter_map(Weak::upgrade).collect();
         let listings = open.iter().map(|session| {
-            let owns =
-                |id: &ServerId, marker: Option<&Marker>| self.inner.reservations.owns(id, marker);
+            let owns = |id: &ServerId, marker: Option<&Marker>| self.inner.owners.owns(id, marker);
             session.inventory.listings(owns)
         });
         listings.fold(Listings::default(), Listings::and)

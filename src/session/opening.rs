@@ -1,7 +1,7 @@
 //! Opens a session or finds the open one, and makes an Account's account session in it.
 
 use super::account_session::{
-    AccountSession, Credentials, MadeFrom, Session, limits, most, utc_offset,
+    AccountSession, Credentials, MadeFrom, Session, account_limits, limits, utc_offset,
 };
 use super::digest::{limiter_key, session_key};
 use super::line::Line;
@@ -69,7 +69,7 @@ impl Sessions {
             settle: Duration::from_secs(u64::try_from(spec.settle_seconds).unwrap_or(180)),
             key_login_password: spec.key_login_password,
             utc_offset: utc_offset(spec),
-            most: most(spec),
+            limits: account_limits(spec),
             source: Arc::new((spec.clone(), credentials.clone())),
         }))
     }

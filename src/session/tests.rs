@@ -96,8 +96,18 @@ async fn accounts_with_one_token_share_its_limit_also_where_they_read_errors_dif
     drop(odd.shared.client.permit(CallPriority::Urgent).await);
 }
 
+/// The claim of an Instance in the namespace of this Account.
+fn claim(namespace: &str, credential: Option<&str>) -> OwnershipClaim {
+    OwnershipClaim {
+        claimant: ObjectKey::new(namespace, "web"),
+        account: key(namespace),
+        credential: credential.map(Into::into),
+        is_better: true,
+    }
+}
+
 #[tokio::test(start_paused = true)]
-async fn what_an_instance_says_of_a_server_counts_where_its_account_has_it() {
+async fn a_claim_to_a_server_counts_if_the_claimants_account_has_it() {
     let sessions = sessions();
     let former_key = FormerKey::of(&[7; 32]);
     sessions.compare_former(former_key.clone());
@@ -108,51 +118,60 @@ async fn what_an_instance_says_of_a_server_counts_where_its_account_has_it() {
     seated(&sessions, "other-token", &here, "u");
     let elsewhere = spec("https://other.example/api", json!({}));
     seated(&sessions, "elsewhere", &elsewhere, "t");
-    let id = ServerId::from("ecs-1");
-    let says = |namespace: &str, credential: Option<&str>| {
-        let account = key(namespace);
-        sessions.backing(
-            &Say {
-                account,
-                credential,
-            },
-            &id,
-            &ours,
-        )
+    let counts = |namespace: &str, credential: Option<&str>| {
+        let claim = claim(namespace, credential);
+        sessions.is_valid(&claim, &ServerId::from("ecs-1"), &ours, false)
     };
-    assert_eq!(says("same-token", None), Backing::Known);
-    assert_eq!(says("nowhere", ours.credential.as_deref()), Backing::Known);
-    assert_eq!(says("elsewhere", Some("0badcafe")), Backing::Lacking);
-    assert_eq!(says("nowhere", Some(&former)), Backing::Known);
+    assert_eq!(counts("same-token", None), Some(true));
+    assert_eq!(counts("nowhere", ours.credential.as_deref()), Some(true));
+    assert_eq!(counts("elsewhere", Some("0badcafe")), Some(false));
+    assert_eq!(counts("nowhere", Some(&former)), Some(true));
     // A claimant whose Account may still list the server, until every Account had the time to.
-    assert_eq!(says("other-token", None), Backing::NotYet);
-    assert_eq!(says("nowhere", None), Backing::NotYet);
-    tokio::time::advance(LOOKED_AT).await;
-    assert_eq!(says("other-token", None), Backing::Lacking);
-    assert_eq!(says("nowhere", None), Backing::Lacking);
-    assert_eq!(says("same-token", None), Backing::Known);
+    assert_eq!(counts("other-token", None), None);
+    assert_eq!(counts("nowhere", None), None);
+    tokio::time::advance(LISTED_ALL_AFTER).await;
+    assert_eq!(counts("other-token", None), Some(false));
+    assert_eq!(counts("nowhere", None), Some(false));
+    assert_eq!(counts("same-token", None), Some(true));
     sessions.trust_records();
-    assert_eq!(says("elsewhere", None), Backing::Known);
+    assert_eq!(counts("elsewhere", None), Some(true));
 }
 
 /// Only the process of that shard can verify the claim, unless the server was bought with the same token.
 #[tokio::test(start_paused = true)]
-async fn the_claim_of_an_instance_of_another_shard_is_not_verified() {
+async fn a_claim_of_another_shard_blocks_an_import_and_takes_nothing_away() {
     let shard = Shard::all(2).find(|shard| shard.owns("ours")).unwrap();
     let mut names = (0..).map(|number| format!("team-{number}"));
     let other = names.find(|name| !shard.owns(name)).unwrap();
     let sessions = sessions_of(shard);
     let ours = seated(&sessions, "ours", &spec(HERE, json!({})), "t");
-    let backing = |credential: Option<&str>| {
-        let account = key(&other);
-        let say = Say {
-            account,
-            credential,
-        };
-        sessions.backing(&say, &ServerId::from("ecs-1"), &ours)
+    let counts = |credential: Option<&str>, is_import: bool| {
+        let claim = claim(&other, credential);
+        sessions.is_valid(&claim, &ServerId::from("ecs-1"), &ours, is_import)
     };
-    assert_eq!(backing(Some("0badcafe")), Backing::OtherShard);
-    assert_eq!(backing(ours.credential.as_deref()), Backing::Known);
+    assert_eq!(counts(Some("0badcafe"), true), Some(true));
+    assert_eq!(counts(Some("0badcafe"), false), Some(false));
+    assert_eq!(counts(ours.credential.as_deref(), false), Some(true));
+}
+
+/// A marker is derived from a UID, which users cannot choose, so it counts regardless of any credential.
+#[tokio::test(start_paused = true)]
+async fn an_import_is_blocked_by_a_valid_claim_or_a_marker_and_only_once_all_instances_are_listed()
+{
+    let sessions = sessions();
+    let ours = seated(&sessions, "ns", &spec(HERE, json!({})), "t");
+    let owners = sessions.owners();
+    owners.listed(&owners::tests::instance("a", json!({"id": "ecs-1"})));
+    let owner = |id: &str, marker: &str| {
+        let marker = Marker::of_uid(marker);
+        sessions.owner_before_import("b", &id.into(), Some(&marker), &ours)
+    };
+    assert_eq!(owner("ecs-1", "none"), ConflictingOwner::NotKnownYet);
+    owners.set_listed_all();
+    let a = ConflictingOwner::Instance(ObjectKey::new("ns", "a"));
+    assert_eq!(owner("ecs-1", "none"), a, "its Account uses our token");
+    assert_eq!(owner("ecs-2", "a"), a);
+    assert_eq!(owner("ecs-2", "none"), ConflictingOwner::None);
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use crate::instance::fact::Fact;
 use crate::inventory::Settings;
 use crate::runtime::watch::ObjectKey;
 use crate::runtime::{Metrics, Shard};
-use crate::session::{Content, MadeFrom, Sessions, Standing};
+use crate::session::{AccountState, Content, MadeFrom, Sessions};
 use data_encoding::BASE64;
 use k8s_openapi::api::core::v1::Secret;
 use secrecy::SecretString;
@@ -111,5 +111,5 @@ async fn the_place_of_an_account_shows_no_token() {
     let session = sessions.account_session(&account, &spec, &canary().into(), made_from);
     let session = session.unwrap();
     assert_hidden("the session", &session);
-    assert_hidden("the standing", &Standing::Usable(session));
+    assert_hidden("the state", &AccountState::Usable(session));
 }

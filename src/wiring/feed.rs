@@ -15,6 +15,7 @@ use crate::{account, instance};
 use kube::core::DeserializeGuard;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use tokio::time::Instant;
 
 /// The handlers of one process; cheap to clone.
 #[derive(Clone)]
@@ -90,8 +91,7 @@ impl Feed {
         object: &DeserializeGuard<Instance>,
     ) -> bool {
         // Instances of other shards count too: no server may belong to two Instances.
-        let reservations = self.0.instances.sessions.reservations();
-        reservations.shown(key, uid, object);
+        self.0.instances.sessions.quota().shown(key, uid, object);
         let is_ours = self.0.shard.owns(&key.namespace);
         // An object that does not decode keeps the references of the last version that did.
         if let (true, Ok(instance)) = (is_ours, &object.0) {
@@ -118,7 +118,7 @@ impl Feed {
         let is_ours = self.0.shard.owns(&notice.key.namespace);
         match (notice.change, is_ours) {
             (Change::Gone, true) => self.instance_gone(notice),
-            (Change::Gone, false) => context.sessions.reservations().gone_elsewhere(&notice.uid),
+            (Change::Gone, false) => drop(context.sessions.gone(&notice.uid)),
             (Change::Listed | Change::Applied, true) => self.instance_changed(notice, version),
             (Change::Listed | Change::Applied, false) => {}
         }
@@ -129,21 +129,16 @@ impl Feed {
         let is_newborn =
             notice.change == Change::Applied && version > self.0.born_after.load(Ordering::SeqCst);
         let memories = &self.0.instances.memories;
-        memories.saw(notice.uid.clone(), &notice.key, is_newborn);
-        memories.shown(&notice.uid, version);
-        if let Some(generation) = notice.generation {
-            memories.shown_spec(&notice.uid, generation);
-        }
+        let memory = memories.met(notice.uid.clone(), &notice.key, is_newborn);
+        instance::memory::open(&memory).shown(version, notice.generation, Instant::now());
         let priority = priority(&self.0.instance_changes, notice);
         self.0.objects.wake_instance(&notice.key, priority);
     }
 
     fn instance_gone(&self, notice: &Notice) {
-        let sessions = &self.0.instances.sessions;
         priority(&self.0.instance_changes, notice);
-        instance::orphan::gone(&self.0.instances, &notice.key, &notice.uid);
-        sessions.leave(&notice.uid);
-        sessions.reservations().gone(&notice.uid);
+        let owner = self.0.instances.sessions.gone(&notice.uid);
+        instance::orphan::gone(&self.0.instances, &notice.uid, owner);
         // The store may hold a newer object of this name by now, and its references stand here already.
         if !self.0.objects.has_instance(&notice.key) {
             self.0.references.instances_by_account.note(&notice.key, []);

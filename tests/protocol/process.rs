@@ -260,7 +260,7 @@ impl Running {
         for change in listed {
             self.hear(change);
         }
-        self.instances.sessions.reservations().is_whole();
+        self.instances.sessions.owners().set_listed_all();
         let mut turns: FuturesUnordered<BoxFuture<'static, (Who, Duration)>> =
             FuturesUnordered::new();
         let places = match link.has_neighbours() {

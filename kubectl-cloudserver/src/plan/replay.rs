@@ -100,6 +100,12 @@ pub(super) async fn replay(
     if replay.begin(&mut observed).is_continue() {
         for _ in 0..STEPS {
             let plan = planned(context, &mut observed, session.as_ref(), &memory).await;
+            if let (true, Some(session)) = (plan.buys(), &session) {
+                // Instances that are replayed later find one place less.
+                let (uid, account) = (&observed.facts.uid, &observed.account_key);
+                let quota = context.sessions.quota();
+                quota.admit(uid, account, session.limits);
+            }
             if replay.step(&mut observed, &plan).is_break() {
                 break;
             }
@@ -328,7 +334,7 @@ impl Replay {
                 let why = "the selectors in the spec could not be resolved".to_owned();
                 return self.unknown(why, Some(Reason::ReferenceLookupFailed));
             }
-            Some(Read::Reservation | Read::Detail | Read::Candidate(_) | Read::Claim(_)) => {
+            Some(Read::Detail | Read::Candidate(_)) => {
                 return self.unknown("the service could not be read".to_owned(), None);
             }
         }

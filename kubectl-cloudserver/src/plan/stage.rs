@@ -19,9 +19,7 @@ use cloud_server_operator::runtime::events::Events;
 use cloud_server_operator::runtime::kubernetes::{call, writes_within};
 use cloud_server_operator::runtime::watch::ObjectKey;
 use cloud_server_operator::runtime::{KubeError, Metrics, Rights, Shard, Term};
-use cloud_server_operator::session::{
-    MadeFrom, Problem, ReconcileGuard, SecretVersions, Sessions, Standing,
-};
+use cloud_server_operator::session::{AccountState, MadeFrom, Problem, SecretVersions, Sessions};
 use k8s_openapi::api::core::v1::Secret;
 use kube::core::DeserializeGuard;
 use kube::{Api, Client, ResourceExt};
@@ -38,8 +36,6 @@ pub(super) struct Stage {
     owners: Option<Owners>,
     /// The services of the files' Accounts.
     services: Vec<String>,
-    /// Reservations of the files' Instances in their Accounts, so that later Instances see them.
-    reconciles: Vec<ReconcileGuard>,
     /// Accounts whose token the service rejected.
     refused: Arc<Mutex<BTreeSet<ObjectKey>>>,
     /// Secrets that the user may not read.
@@ -86,7 +82,7 @@ pub(super) fn context(
     let identity = (cluster.clone(), Shard::WHOLE);
     let listings = ListingSettings::default();
     let sessions = Sessions::new(identity, http, listings, metrics.clone(), |_, _| {}, stop);
-    sessions.reservations().is_whole();
+    sessions.owners().set_listed_all();
     sessions.trust_records();
     // A term that never begins: no write is sent.
     let client = writes_within(client, Term::awaited());
@@ -137,7 +133,6 @@ impl Stage {
             context,
             owners,
             services: Vec::new(),
-            reconciles: Vec::new(),
             unreadable: BTreeSet::new(),
             refused,
             notes,
@@ -161,18 +156,16 @@ impl Stage {
                 self.context.sessions.refuse(&key, problem);
             }
         }
-        let reservations = self.context.sessions.reservations().clone();
+        let index = self.context.sessions.owners();
         if let Some(owners) = &mut self.owners {
             let services: Vec<&str> = self.services.iter().map(String::as_str).collect();
             owners.keep(&services);
             for object in owners.objects() {
-                reservations.enrol(object);
+                index.listed(object);
             }
         }
         for taken in all {
-            reservations.enrol(&DeserializeGuard(Ok(taken.object.clone())));
-            let uid = taken.object.uid().unwrap_or_default();
-            self.reconciles.push(reservations.reconcile(&uid));
+            index.listed(&DeserializeGuard(Ok(taken.object.clone())));
         }
         for (namespace, name) in secrets {
             self.note_secret(&namespace, &name).await;
@@ -200,7 +193,7 @@ impl Stage {
                 self.add_remedy(&account, &mut finding.why);
             }
         }
-        if let Standing::Usable(session) = self.context.sessions.standing(&account) {
+        if let AccountState::Usable(session) = self.context.sessions.state_of(&account) {
             let catalog = &session.shared.catalog;
             let doubts = offered::refuse(catalog, place.as_ref(), &object.spec, &mut effects).await;
             notes.extend(doubts);
@@ -210,7 +203,7 @@ impl Stage {
 
     /// Adds the remedy for a service that did not answer. A problem of an Account or Secret already names its remedy.
     fn add_remedy(&self, account: &ObjectKey, why: &mut String) {
-        if let Standing::Usable(session) = self.context.sessions.standing(account) {
+        if let AccountState::Usable(session) = self.context.sessions.state_of(account) {
             let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
             let tokens = format!(
                 "the Secret of Account {}/{}",

@@ -106,14 +106,23 @@ impl Attempt<'_> {
         }
         let is_new = call_state == CallState::NotSent;
         let known = Known::of_purchase(record, call_state);
-        let reservations = self.context.sessions.reservations();
-        reservations.announce(&facts.uid, true);
+        let (uid, account) = (&facts.uid, &self.observed.account_key);
+        let quota = self.context.sessions.quota();
+        let is_admitted = match self.session.filter(|_| is_new) {
+            Some(session) => quota.admit(uid, account, session.limits),
+            None => quota.admit_server(uid, account, record.id.as_deref().map(ServerId::from)),
+        };
+        if !is_admitted {
+            return Err(Outcome::Stale); // the next reconcile observes why
+        }
         let swapped = match self.swap(&Intent::Record(&finalizers, &text)).await {
             Ok(swapped) => swapped,
             Err(error) => {
                 // If the plan is stale, the cause may be an earlier record of ours that the watch has not shown yet.
-                let keeps = error.may_stand || matches!(error.outcome, Outcome::Stale);
-                reservations.announce(&facts.uid, keeps);
+                if !error.may_stand && !matches!(error.outcome, Outcome::Stale) {
+                    quota.withdraw(uid);
+                    quota.bought_nothing(uid);
+                }
                 if error.may_stand && is_new {
                     // If it turns out to be on record, no call was made for it.
                     open(self.memory).announced(record, known);

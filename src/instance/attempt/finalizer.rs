@@ -5,7 +5,6 @@ use super::write::{Target, replace, test, test_record};
 use crate::api::names::FINALIZER;
 use crate::cloud::ServerId;
 use crate::instance::journal;
-use crate::instance::memory::open;
 use crate::instance::outcome::Outcome;
 use crate::runtime::events::EventNote;
 use serde_json::Value;
@@ -72,13 +71,12 @@ impl Attempt<'_> {
             journal::told(facts, server.as_ref().map(ServerId::as_str), event);
             self.context.events.publish(&facts.reference, event).await;
         }
+        // The watch may show that the object is gone before the patch is answered.
+        self.context.sessions.owners().detach(&facts.uid);
         match self.patch("finalizer", Target::Object, patch).await {
             Err(error) if error.is_overtaken() => Outcome::Stale,
             Err(error) if !error.is_not_found() => Outcome::not_written(&error),
-            Ok(()) | Err(_) => {
-                open(self.memory).origin.is_finished = true;
-                Outcome::Finished
-            }
+            Ok(()) | Err(_) => Outcome::Finished,
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::api::conditions::Reason;
 use crate::api::{Instance, Operation, PurchaseRecord, Refusal, Verb};
 use crate::cloud::{CallPriority, Error, Place, ServerId, TaskId};
 use crate::instance::facts::Facts;
-use crate::instance::memory::kinds::CallState;
+use crate::instance::memory::kinds::{CallState, Gone};
 use crate::instance::memory::open;
 use crate::instance::outcome::Outcome;
 use crate::runtime::KubeError;
@@ -211,7 +211,7 @@ impl Attempt<'_> {
             places.collect(),
         );
         // With a tombstone the server is not left behind: it is released once a listing shows it.
-        open(self.memory).origin.is_finished = true;
+        open(self.memory).is_gone(id.clone(), Gone::Released);
         let why = match permit(session, CallPriority::Urgent).await {
             Err(_) => "the request limit left no room".to_owned(),
             // If this process was suspended after its call, another process may have become the leader and adopted the server for

@@ -26,12 +26,7 @@ struct Remembered {
 }
 
 impl Memories {
-    /// The watch showed an object; `born_here` counts only the first time.
-    pub fn saw(&self, uid: impl Into<Arc<str>>, key: &ObjectKey, born_here: bool) {
-        self.met(uid, key, born_here);
-    }
-
-    /// The same. Returns the object's memory.
+    /// A watch shows an object; `born_here` counts only the first time. Returns the object's memory.
     pub fn met(
         &self,
         uid: impl Into<Arc<str>>,
@@ -50,20 +45,6 @@ impl Memories {
         };
         let remembered = inner.by_uid.entry(uid.into()).or_insert_with(made);
         remembered.memory.clone()
-    }
-
-    /// The watch showed this version of an object.
-    pub fn shown(&self, uid: &str, version: u64) {
-        if let Some(memory) = self.get(uid) {
-            super::open(&memory).shown(version, Instant::now());
-        }
-    }
-
-    /// The watch showed an object with a spec of this generation.
-    pub fn shown_spec(&self, uid: &str, generation: i64) {
-        if let Some(memory) = self.get(uid) {
-            super::open(&memory).shown_spec(generation, Instant::now());
-        }
     }
 
     /// This process becomes the leader. Objects that it saw while on standby do not count as created in its term, and its waits

@@ -38,12 +38,6 @@ impl Memory {
             })
     }
 
-    /// The server in the newest record, unless this process knows that it is gone.
-    pub fn had_server(&self) -> Option<&ServerId> {
-        let id = self.origin.recorded.as_ref()?.id.as_ref()?;
-        (!self.calls.gone.contains_key(id)).then_some(id)
-    }
-
     /// When this process made its newest purchase after the recorded one whose call may have taken effect. There can be one if
     /// the cluster's state went back to before it.
     pub fn in_doubt_since(&self, record: &PurchaseRecord) -> Option<Instant> {

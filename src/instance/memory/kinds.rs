@@ -263,17 +263,6 @@ impl RecordText {
     }
 }
 
-/// The leftover of a deleted Instance.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Orphan {
-    /// Its server, if its identifier was known.
-    pub id: Option<ServerId>,
-    /// The name of the Account that it was bought with.
-    pub account: Arc<str>,
-    /// The service accepted the release, and the server is not known to be gone.
-    pub is_leaving: bool,
-}
-
 /// How often the cluster's state was found to have gone back in time, and when that last happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Doubts {

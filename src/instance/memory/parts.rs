@@ -5,8 +5,8 @@ use crate::api::conditions::Reason;
 use crate::api::{InstanceStatus, Operation, Verb};
 use crate::cloud::ServerId;
 use crate::instance::memory::kinds::{
-    Attempt, Auxiliary, Connected, Gone, LoginMetadata, Orphan, Passwords, Pause, Poll, Power,
-    RecordText, ReleaseCall, RowDigest, Wants,
+    Attempt, Auxiliary, Connected, Gone, LoginMetadata, Passwords, Pause, Poll, Power, RecordText,
+    ReleaseCall, RowDigest, Wants,
 };
 use crate::instance::memory::version::Newest;
 use crate::instance::passing::Passing;
@@ -26,12 +26,8 @@ pub struct Origin {
     pub recordless_since: Option<Instant>,
     /// An intent was written for it, or may have been.
     pub ever_intended: bool,
-    /// The server and Account in the newest record that this process read on it.
-    pub recorded: Option<Orphan>,
     /// How many servers replaced others, according to the records that this process read or wrote.
     pub recreated: u32,
-    /// Nothing of it is left: its server is confirmed gone, or there never was one.
-    pub is_finished: bool,
     /// The exact record of the newest purchase that this process announced. If the cluster's state goes back to before it, the
     /// process writes it again.
     pub purchase: Option<Box<RecordText>>,
@@ -174,9 +170,7 @@ impl Origin {
             first_seen: now,
             recordless_since: None,
             ever_intended: false,
-            recorded: None,
             recreated: 0,
-            is_finished: false,
             purchase: None,
             releasing_since: None,
             elsewhere_since: None,

@@ -1,66 +1,14 @@
 use super::*;
-use crate::instance::memory::kinds::ReleaseCall;
 use crate::runtime::Backoff;
-
-fn memory(call_state: CallState) -> Memory {
-    let now = Instant::now();
-    let mut memory = Memory::new(true, now);
-    let attempt = Attempt {
-        doubt: None,
-        nonce: "nonce".into(),
-        account: "default".into(),
-        verb: Verb::Create,
-        is_own: true,
-        is_newest: true,
-        tries: 1,
-        since: now,
-        call_state,
-    };
-    memory.calls.attempts.insert(1, Box::new(attempt));
-    memory
-}
-
-fn left(id: Option<&str>, is_leaving: bool) -> Option<Orphan> {
-    Some(Orphan {
-        id: id.map(ServerId::from),
-        account: "default".into(),
-        is_leaving,
-    })
-}
-
-#[tokio::test]
-async fn what_goes_leaves_its_server_behind_until_that_is_known_to_be_gone() {
-    assert_eq!(Memory::new(true, Instant::now()).orphan(), None);
-    assert_eq!(memory(CallState::NotSent).orphan(), None);
-    assert_eq!(memory(CallState::Unknown).orphan(), left(None, false));
-    let id = ServerId::from("ecs-1");
-    let mut memory = memory(CallState::Accepted {
-        id: id.clone(),
-        task: None,
-    });
-    assert_eq!(memory.orphan(), left(Some("ecs-1"), false));
-    let call = ReleaseCall {
-        at: Instant::now(),
-        task: None,
-        accepted: true,
-        trouble: None,
-        is_unknown: false,
-        not_before: None,
-    };
-    memory.calls.releases.insert(id.clone(), call);
-    assert_eq!(memory.orphan(), left(Some("ecs-1"), true));
-    memory.is_gone(id, Gone::Released);
-    assert_eq!(memory.orphan(), None);
-}
 
 #[test]
 fn what_the_watch_showed_during_a_look_is_kept_and_so_is_what_was_told() {
     let now = Instant::now();
     let mut memory = Memory::new(false, now);
-    memory.shown(5, now);
+    memory.shown(5, None, now);
     let mut copy = memory.clone();
     copy.observations.not_found = true;
-    memory.shown(9, now);
+    memory.shown(9, None, now);
     memory.told.acknowledged = Some(2);
     memory.has_looked(&copy);
     assert!(memory.observations.not_found);
@@ -84,11 +32,11 @@ fn what_is_found_gone_again_begins_no_pace_anew() {
 fn an_edit_that_this_process_saw_is_measured_once() {
     let (begun, second) = (Instant::now(), Duration::from_secs(1));
     let mut old = Memory::new(false, begun);
-    old.shown_spec(3, begun);
+    old.shown(1, Some(3), begun);
     // This process does not know when that spec was applied.
     assert_eq!(old.edit_ended(3, begun + second), None);
-    old.shown_spec(4, begun + second);
-    old.shown_spec(4, begun + 2 * second);
+    old.shown(1, Some(4), begun + second);
+    old.shown(1, Some(4), begun + 2 * second);
     assert_eq!(
         old.edit_ended(3, begun + 5 * second),
         None,
@@ -97,9 +45,9 @@ fn an_edit_that_this_process_saw_is_measured_once() {
     assert_eq!(old.edit_ended(4, begun + 5 * second), Some(4 * second));
     assert_eq!(old.edit_ended(4, begun + 6 * second), None, "it is told");
     let mut new = Memory::new(true, begun);
-    new.shown_spec(1, begun);
+    new.shown(1, Some(1), begun);
     // Another edit before the end of the first: from now on users wait for the second.
-    new.shown_spec(2, begun + second);
+    new.shown(1, Some(2), begun + second);
     assert_eq!(new.edit_ended(2, begun + 3 * second), Some(2 * second));
 }
 

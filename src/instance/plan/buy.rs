@@ -9,14 +9,14 @@ use crate::instance::plan::attempt::{blank, creating};
 use crate::instance::plan::evidence::breaker_open;
 use crate::instance::plan::login::login;
 use crate::instance::plan::resolve::Purchase;
-use crate::instance::plan::step::{Plan, Read, Step};
+use crate::instance::plan::step::{Plan, Step};
 use crate::instance::plan::why::Why;
 use crate::instance::plan::{
     adopt, cause, diff, evidence, import, policy, recreate, resolve, words,
 };
 use crate::instance::times;
 use crate::inventory::{Absence, ZoneViews};
-use crate::session::Reservation;
+use crate::session::{Limit, QuotaState};
 use tokio::time::Instant;
 
 pub(super) fn begin(observed: &Observation, session: &SessionFacts) -> Plan {
@@ -57,9 +57,7 @@ pub(super) fn begin(observed: &Observation, session: &SessionFacts) -> Plan {
     };
     match listing.proven_absent(&observed.facts.marker, None, settled) {
         // A server once existed and is nowhere now. A missing server is not proven gone, so nothing is bought in its place.
-        Absence::Proven if status.id.is_some() || memory.had_server().is_some() => {
-            missing(observed)
-        }
+        Absence::Proven if status.id.is_some() => missing(observed),
         Absence::Proven => create(observed, session, &Origin::First),
         Absence::NotYet(_) | Absence::Present(_) if doubtful => {
             let doubt = "the record of an earlier create is lost, so it may have been carried out";
@@ -326,7 +324,7 @@ fn create(observed: &Observation, session: &SessionFacts, origin: &Origin<'_>) -
         Ok(ready) => ready,
         Err(plan) => return *plan,
     };
-    if let Err(plan) = room(observed) {
+    if let Err(plan) = quota(observed) {
         return *plan;
     }
     let mut record = PurchaseRecord {
@@ -447,7 +445,7 @@ fn again(
     if resolve::is_other(&purchase, record) {
         return create(observed, session, &Origin::Refused(record));
     }
-    if let Err(plan) = room(observed) {
+    if let Err(plan) = quota(observed) {
         return *plan;
     }
     let mut record = record.clone();
@@ -519,29 +517,27 @@ fn request(observed: &Observation, purchase: Purchase, login: Login) -> CreateRe
 }
 
 /// Checks that the Account's limits allow one more server; otherwise returns the plan that waits. Called last, so that an
-/// Instance that waits for something else holds no reservation.
-fn room(observed: &Observation) -> Result<(), Box<Plan>> {
+/// Instance that waits for something else takes no place.
+fn quota(observed: &Observation) -> Result<(), Box<Plan>> {
     let account = &observed.account_key.name;
-    let plan = match observed.room {
-        Reservation::Taken => return Ok(()),
-        Reservation::NotAsked => Plan::needing(Read::Reservation),
-        Reservation::Full(most) => {
+    let plan = match observed.quota {
+        QuotaState::Free => return Ok(()),
+        QuotaState::Reached(Limit::Instances, allowed, again) => {
             let message = format!(
                 "Account {account} may have {} with a server (spec.maxInstances), and no fewer have one or are about to have \
                  one: delete one that is not needed, or raise the limit",
-                counted(most, "Instance")
+                counted(allowed, "Instance")
             );
             let readiness = Readiness::reconciling(Reason::AccountLimitReached, message);
-            Plan::rest(readiness, times::LIMIT_RECHECK)
+            Plan::rest(readiness, again)
         }
-        Reservation::TooFast { per_minute, wait } => {
+        QuotaState::Reached(Limit::Creates, allowed, again) => {
             let message = format!(
                 "Account {account} may buy {} a minute (spec.createRate.perMinute), and as many creates were sent: it goes on \
                  by itself",
-                counted(per_minute, "server")
+                counted(allowed, "server")
             );
-            let wait = wait.max(times::AFTER_OWN_WRITE);
-            Plan::rest(Why::progress(Reason::CreateRateReached, message), wait)
+            Plan::rest(Why::progress(Reason::CreateRateReached, message), again)
         }
     };
     Err(Box::new(plan))
@@ -591,9 +587,7 @@ fn waiting_to_settle(observed: &Observation, doubt: &str, settled: Instant) -> P
 }
 
 fn missing(observed: &Observation) -> Plan {
-    let told = observed.facts.status.id.as_deref();
-    let known = told.or_else(|| observed.memory.had_server().map(ServerId::as_str));
-    let id = known.unwrap_or_default();
+    let id = observed.facts.status.id.as_deref().unwrap_or_default();
     let message = format!(
         "server {id} is not at the service any more and its record is lost; nothing is bought in its place: {}",
         words::another(&observed.facts.spec)

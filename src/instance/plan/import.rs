@@ -13,21 +13,19 @@ use crate::instance::{references, times};
 use crate::inventory::{Row, ZoneViews};
 use crate::runtime::events::EventNote;
 use crate::runtime::watch::ObjectKey;
-use crate::session::Claim;
+use crate::session::ConflictingOwner;
 use crate::{catalog, inventory};
 use std::cmp::Reverse;
 
-/// The refusal if the Account does not allow imports. A server that this Instance already had, according to status or this
-/// process, is no new import: its record was lost, and a change of the Account must not take it away.
+/// The refusal if the Account does not allow imports. A server that this Instance already had, according to status, is no new
+/// import: its record was lost, and a change of the Account must not take it away.
 pub(super) fn denied(
     observed: &Observation,
     session: &SessionFacts,
     wanted: &Import,
     found: Option<&ServerId>,
 ) -> Option<Plan> {
-    let told = observed.facts.status.id.as_deref();
-    let had = told.or_else(|| observed.memory.had_server().map(ServerId::as_str));
-    let is_own = match (had, found) {
+    let is_own = match (observed.facts.status.id.as_deref(), found) {
         (None, _) => false,
         // The server has not been found yet.
         (Some(_), None) => true,
@@ -72,19 +70,18 @@ pub(super) fn plan(observed: &Observation, session: &SessionFacts, wanted: &Impo
         Ok(name) => name,
         Err(plan) => return *plan,
     };
-    match &observed.claim {
-        Claim::NotAsked => Plan::needing(Read::Claim(id)),
-        Claim::NotYet => {
+    match &observed.conflicting_owner {
+        ConflictingOwner::NotKnownYet => {
             looking("reading which servers the Instances of the other namespaces have".to_owned())
         }
-        Claim::Owned(owner) => {
+        ConflictingOwner::Instance(owner) => {
             let mut plan = conflict(owner, &id);
             // The server was on record here until the store went back. Do not report a server that is not on record: it would
             // block the Instance that owns it.
             plan.changes.forget_server = observed.facts.status.id.as_deref() == Some(id.as_str());
             plan
         }
-        Claim::Taken => {
+        ConflictingOwner::None => {
             let plan = take_over(observed, session, &id, name);
             // The server was read in this reconcile.
             let words = words::importing(&id, &Fact::NotAsked);

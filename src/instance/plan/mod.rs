@@ -44,7 +44,7 @@ use crate::instance::plan::evidence::is_told;
 use crate::instance::plan::step::{NoRoom, Plan, Step};
 use crate::instance::plan::why::Why;
 use crate::instance::times;
-use crate::session::Rival;
+use crate::session::ConflictingOwner;
 
 /// Plans one reconcile. Changes of Secrets come last, when no other step is due.
 pub fn plan(observed: &Observation) -> Plan {
@@ -63,7 +63,7 @@ enum Situation<'a> {
     /// Its Account does not exist, is not usable, or has had no reconcile.
     WithoutAccount,
     /// Another Instance may have the better right to its server.
-    RivalUnknown,
+    OwnerUnknown,
     /// The spec's selectors must be resolved first.
     Unresolved(Plan),
     /// A user edited the record into something invalid.
@@ -87,7 +87,11 @@ fn situation(observed: &Observation) -> Situation<'_> {
         (_, Some(record)) => Situation::NotHeld(record),
         (AccountFact::AccountSession(session), None) => match leaving() {
             Some(plan) => Situation::Leaving(plan),
-            None if observed.rival == Rival::NotYet => Situation::RivalUnknown,
+            None if facts.id().is_some()
+                && observed.conflicting_owner == ConflictingOwner::NotKnownYet =>
+            {
+                Situation::OwnerUnknown
+            }
             None => match resolve::first(observed) {
                 Some(plan) => Situation::Unresolved(plan),
                 None => of_record(observed, session),
@@ -117,7 +121,7 @@ fn decide(observed: &Observation) -> Plan {
         Situation::NotHeld(record) => hold_again(observed, record),
         Situation::WithoutAccount => without_account(observed),
         // The operator does nothing to the server until that is known.
-        Situation::RivalUnknown => Plan::wait(times::PASS_RECHECK),
+        Situation::OwnerUnknown => Plan::wait(times::PASS_RECHECK),
         Situation::Invalid(why) => {
             let readiness = Readiness::stalled(Reason::RecordInvalid, why);
             Plan::rest(readiness, times::IDLE_REQUEUE)

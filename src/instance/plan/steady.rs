@@ -19,7 +19,7 @@ use crate::instance::plan::{
 use crate::instance::times;
 use crate::inventory::{Absence, Sighting};
 use crate::runtime::events::EventNote;
-use crate::session::Rival;
+use crate::session::ConflictingOwner;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
@@ -35,8 +35,8 @@ pub(super) fn plan(
     if let Some(plan) = adopt::bought_instead(observed, session, &id) {
         return plan;
     }
-    if let Rival::Of(rival) = &observed.rival {
-        return import::conflict(rival, &id);
+    if let ConflictingOwner::Instance(owner) = &observed.conflicting_owner {
+        return import::conflict(owner, &id);
     }
     if let Some(reason) = observed.create_failed() {
         return clean_up(observed, session, record, &id, &reason);

@@ -39,14 +39,10 @@ pub struct Plan {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Read {
     Login,
-    /// A reservation under the Account's limits.
-    Reservation,
     /// The server's current detail.
     Detail,
-    /// The current detail of the server to import.
+    /// The current detail of the server to import, and whether another Instance has it.
     Candidate(ServerId),
-    /// Whether that server may be imported.
-    Claim(ServerId),
     /// The results of resolving the spec's selectors.
     References(Scope),
     /// Metadata of the generated login Secret.
@@ -182,12 +178,11 @@ pub enum NoRoom {
 }
 
 impl Read {
-    /// Whether it involves a call to the service, now or next. An Instance that may not call yet must not hold a reservation that
-    /// another one could use.
+    /// Whether it is a call to the service.
     pub fn is_for_a_call(&self) -> bool {
         match self {
-            Self::Detail | Self::Candidate(_) | Self::References(_) | Self::Reservation => true,
-            Self::Login | Self::Claim(_) | Self::LoginMetadata | Self::Connection => false,
+            Self::Detail | Self::Candidate(_) | Self::References(_) => true,
+            Self::Login | Self::LoginMetadata | Self::Connection => false,
         }
     }
 }

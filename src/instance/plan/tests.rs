@@ -34,7 +34,7 @@ use crate::instance::status::{Shown, render};
 use crate::inventory::{Attention, ZoneViews, testing};
 use crate::runtime::chance::Day;
 use crate::runtime::watch::ObjectKey;
-use crate::session::{Claim, Reservation, Rival};
+use crate::session::{ConflictingOwner, QuotaState};
 use diff::as_bought;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -59,7 +59,7 @@ impl Scene {
     fn of(instance: &Instance, born_here: bool) -> Self {
         let facts = Facts::of("cluster", instance);
         let memories = Memories::default();
-        memories.saw(UID, &facts.key, born_here);
+        memories.met(UID, &facts.key, born_here);
         let mut memory = open(&memories.get(UID).unwrap()).clone();
         let now = Instant::now();
         memory.meet(facts.purchase(), Doubts::default(), now);
@@ -90,10 +90,9 @@ impl Scene {
             found: Found::default(),
             connection_version: None,
             connection: ConnectionFact::NotAsked,
-            room: Reservation::Taken,
+            quota: QuotaState::Free,
             candidate: Fact::NotAsked,
-            claim: Claim::NotAsked,
-            rival: Rival::None,
+            conflicting_owner: ConflictingOwner::None,
             elsewhere: None,
             memory,
             now,

@@ -35,7 +35,7 @@ fn shows(status: &InstanceStatus) -> Facts {
 /// This process wrote a status, and another writer has replaced it once.
 fn overwrites(facts: &Facts) -> Arc<Mutex<Memory>> {
     let memories = Memories::default();
-    memories.saw("u", &facts.key, true);
+    memories.met("u", &facts.key, true);
     let memory = memories.get("u").unwrap();
     has_said(facts, &releasing("ours"), "1", &mut open(&memory));
     assert_eq!(damped(facts, &releasing("ours"), &open(&memory)), None);

@@ -49,13 +49,19 @@ impl Objects for Names {
 }
 
 fn feed() -> (Feed, Arc<Names>) {
-    let server = tower::service_fn(|_: http::Request<kube::client::Body>| {
-        std::future::pending::<Result<http::Response<kube::client::Body>, kube::Error>>()
-    });
+    feed_of(Client::new(
+        tower::service_fn(|_: http::Request<kube::client::Body>| {
+            std::future::pending::<Result<http::Response<kube::client::Body>, kube::Error>>()
+        }),
+        "default",
+    ))
+}
+
+fn feed_of(client: Client) -> (Feed, Arc<Names>) {
     let names = Arc::new(Names::default());
     let objects: Arc<dyn Objects> = names.clone();
     let process = Process {
-        client: Client::new(server, "default"),
+        client,
         cluster: "c".to_owned(),
         http: Http::new(AllowedEndpoints::default()).unwrap(),
         metrics: Metrics::default(),
@@ -127,4 +133,60 @@ async fn an_edit_of_a_secret_wakes_the_objects_that_refer_to_it_once() {
     assert_eq!(names.woken(), [], "a listing repeats what is known");
     feed.instance(&web);
     assert_eq!(names.woken(), [("Instance web".to_owned(), None)]);
+}
+
+/// An apiserver that has no object.
+fn empty() -> Client {
+    let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "message": "gone", "code": 404});
+    let answer = move |_: http::Request<kube::client::Body>| {
+        let body = kube::client::Body::from(status.to_string().into_bytes());
+        let response = http::Response::builder().status(404).body(body);
+        std::future::ready(response.map_err(kube::Error::HttpError))
+    };
+    Client::new(tower::service_fn(answer), "default")
+}
+
+/// S-3: etcd is restored to before the purchase. This process has read no record of the Instance since, and only the watch shows
+/// that the Instance is gone.
+#[tokio::test(start_paused = true)]
+async fn a_server_is_reported_as_orphaned_without_any_memory_of_it_unless_the_finalizer_was_ours_to_remove()
+ {
+    for (record, is_detached, reported) in [
+        (json!({"id": "ecs-1"}), false, 1),
+        (json!({"id": "ecs-1"}), true, 0),
+        (json!({}), false, 1),
+        (
+            json!({"refused": {"reason": "SoldOut", "message": "no"}}),
+            false,
+            0,
+        ),
+        (Value::Null, false, 0),
+    ] {
+        let (feed, names) = feed_of(empty());
+        let mut object = instance("1", "default");
+        if let Value::Object(changes) = &record {
+            let mut text = json!({
+                "cluster": "c", "namespace": "team", "name": "web", "uid": "1", "marker": crate::api::Marker::of_uid("1"),
+                "attempt": 1, "nonce": "n", "startedAt": "1970-01-01T00:00:00Z", "generation": 1, "target": {},
+                "package": "p", "places": ["r/z"], "account": "default", "credential": "x",
+            });
+            text.as_object_mut().unwrap().extend(changes.clone());
+            let annotations = [(crate::api::names::BINDING.to_owned(), text.to_string())];
+            object.meta_mut().annotations = Some(annotations.into());
+        }
+        let web = shows(&feed, &names, &object);
+        feed.instance(&web);
+        let context = &feed.0.instances;
+        context.memories.doubt_all();
+        if is_detached {
+            context.sessions.owners().detach("1");
+        }
+        feed.instance(&Notice {
+            change: Change::Gone,
+            ..web
+        });
+        tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+        let line = format!("servers_orphaned_total {reported}");
+        assert!(context.metrics.encode().contains(&line), "{record}");
+    }
 }

@@ -139,7 +139,6 @@ impl Case {
             observed.secret_version.clone_from(&credentials.secret);
         }
         observed.login = self.login;
-        observed.room = cloud_server_operator::session::Reservation::Taken;
         let mut replay = Replay::of(&observed, Arc::new(self.instance.spec));
         let mut steps = 0;
         let mut goes_on = replay.begin(&mut observed).is_continue();

@@ -5,6 +5,7 @@ use super::follow::with_task;
 use super::*;
 use crate::api::{InstanceSpec, ManagementPolicy, OnExternalDeletion, Pause};
 use crate::instance::memory::kinds::RecordText;
+use crate::session::Limit;
 
 /// The recorded server has been missing since the object was first seen, and the listings after this time lack it.
 fn missing(limit: i32, after: Duration) -> Scene {
@@ -33,6 +34,8 @@ fn forgotten(scene: Scene) -> Scene {
         });
     })
 }
+
+const RECHECK: Duration = Duration::from_secs(9);
 
 #[test]
 fn a_server_released_by_others_is_bought_anew_only_where_that_is_asked_for_and_proven() {
@@ -355,13 +358,12 @@ const TURNS: [(&str, Turn); 6] = [
 
 #[test]
 fn status_stands_still_while_another_server_cannot_be_had() {
-    let full = |scene: Scene| scene.with(|observed| observed.room = Reservation::Full(3));
+    let full = |scene: Scene| {
+        scene.with(|observed| observed.quota = QuotaState::Reached(Limit::Instances, 3, RECHECK))
+    };
     let slow = |scene: Scene| {
         scene.with(|observed| {
-            observed.room = Reservation::TooFast {
-                per_minute: 1,
-                wait: Duration::from_secs(9),
-            };
+            observed.quota = QuotaState::Reached(Limit::Creates, 1, RECHECK);
         })
     };
     let no_login = |scene: Scene| {
@@ -405,7 +407,7 @@ fn a_server_that_was_let_go_before_the_end_of_its_operation_was_told_is_named_no
         missing(1, SETTLE).untold().with(|observed| {
             observed.task = Fact::Known(TaskState::Succeeded);
             observed.memory.calls.attempts.clear();
-            observed.room = Reservation::Full(3);
+            observed.quota = QuotaState::Reached(Limit::Instances, 3, RECHECK);
         })
     };
     let waits = open().written().written();

@@ -423,7 +423,7 @@ fn of_a_server_that_was_found_or_taken_over_no_generated_password_is_known() {
     let imported = Scene::of(&instance, true).listed(Duration::ZERO, &[(ID, "by-hand")]);
     let imported = generated(imported, None).with(|observed| {
         observed.candidate = Fact::Known(detail(&[("instanceName", "by-hand")]));
-        observed.claim = Claim::Taken;
+        observed.conflicting_owner = ConflictingOwner::None;
     });
     for scene in [found, imported] {
         let plan = read(scene, FIRST, settled()).plan();

@@ -1,0 +1,322 @@
+//! The owner of each server: an index of the Instances of all namespaces, by server, marker and Account.
+//!
+//! Only the watch of Instances feeds it, so a restart or a restored etcd loses nothing. It answers who owns a server, how many
+//! Instances of an Account are on record, and what an Instance that disappears leaves behind.
+
+use crate::api::names::BINDING;
+use crate::api::{Instance, Marker, PurchaseRecord, Speaks};
+use crate::cloud::ServerId;
+use crate::inventory::Subject;
+use crate::runtime::strings::shared;
+use crate::runtime::watch::ObjectKey;
+use kube::Resource;
+use kube::core::DeserializeGuard;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::Notify;
+
+/// The index of a process; cheap to clone.
+#[derive(Clone)]
+pub struct Owners(Arc<Inner>);
+
+struct Inner {
+    cluster: String,
+    instance_gone: Notify,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The Instances of every namespace were listed.
+    has_listed_all: bool,
+    all: BTreeMap<Subject, Owner>,
+    /// The properties of each Instance, to look it up by.
+    by_property: BTreeSet<(Property, Subject)>,
+}
+
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Property {
+    Server(ServerId),
+    Marker(Marker),
+    Account(ObjectKey),
+}
+
+/// An Instance, as the watch showed it last.
+#[derive(Clone, Debug)]
+pub struct Owner {
+    pub key: ObjectKey,
+    marker: Marker,
+    pub recorded: Option<Recorded>,
+    /// This process removes the finalizer: the server is gone, or the user keeps it.
+    pub is_detached: bool,
+}
+
+/// The server of an Instance according to its record, or to its status if the record was lost.
+#[derive(Clone, Debug)]
+pub struct Recorded {
+    pub account: ObjectKey,
+    /// The credential that the server was bought with; None if only status names the server.
+    credential: Option<Arc<str>>,
+    pub id: Option<ServerId>,
+    is_imported: bool,
+    /// The service refused the recorded create, so it bought nothing.
+    pub is_refused: bool,
+}
+
+/// The claim of an Instance to a server that it has on record.
+#[derive(Clone, Debug)]
+pub struct OwnershipClaim {
+    pub claimant: ObjectKey,
+    pub account: ObjectKey,
+    pub credential: Option<Arc<str>>,
+    /// The claimant has the better right: it bought the server, or it is the first by UID of those that imported it.
+    pub is_better: bool,
+}
+
+impl Owners {
+    pub fn new(cluster: String) -> Self {
+        Self(Arc::new(Inner {
+            cluster,
+            instance_gone: Notify::new(),
+            state: Mutex::default(),
+        }))
+    }
+
+    /// A list shows an Instance.
+    pub fn listed(&self, object: &DeserializeGuard<Instance>) {
+        let uid = object.meta().uid.as_deref().unwrap_or_default().into();
+        self.shown(&ObjectKey::of(object), &uid, object);
+    }
+
+    /// A watch shows an Instance. If the object does not decode, its record counts all the same. Returns the Account in
+    /// which it was on record and is no more.
+    pub fn shown(
+        &self,
+        key: &ObjectKey,
+        uid: &Subject,
+        object: &DeserializeGuard<Instance>,
+    ) -> Option<ObjectKey> {
+        let recorded = self.recorded(key, uid, object);
+        let marker = recorded.as_ref().map(|(_, marker)| marker.clone());
+        let mut state = self.lock();
+        let former = state.remove(uid);
+        let mut owner = Owner {
+            key: key.clone(),
+            marker: marker.unwrap_or_else(|| Marker::of_uid(uid)),
+            recorded: recorded.map(|(recorded, _)| recorded),
+            is_detached: former.as_ref().is_some_and(|former| former.is_detached),
+        };
+        if let Some(recorded) = &mut owner.recorded {
+            // Ten thousand Instances of an Account share one key.
+            let known = state.with(Property::Account(recorded.account.clone()));
+            let known = known.filter_map(|(_, owner)| owner.account()).next();
+            recorded.account = known.unwrap_or(&recorded.account).clone();
+        }
+        let freed = former.as_ref().and_then(Owner::account).cloned();
+        let freed = freed.filter(|account| owner.account() != Some(account));
+        state.insert(uid, owner);
+        freed
+    }
+
+    /// The record of an object that is valid for it, with its marker, or else the server in its status.
+    fn recorded(
+        &self,
+        key: &ObjectKey,
+        uid: &str,
+        object: &DeserializeGuard<Instance>,
+    ) -> Option<(Recorded, Marker)> {
+        let annotations = object.meta().annotations.as_ref();
+        let text = annotations.and_then(|all| all.get(BINDING));
+        let record = text.and_then(|text| PurchaseRecord::parse(text).ok());
+        let record = record.filter(|record| {
+            record.speaks_for(&self.0.cluster, &key.namespace, &key.name, uid) != Speaks::Other
+        });
+        let instance = object.0.as_ref().ok();
+        let status = instance.and_then(|instance| instance.status.as_ref());
+        let status_id = status.and_then(|status| status.id.as_deref());
+        let account = |name: &str| ObjectKey::new(&key.namespace, name);
+        match record {
+            Some(record) => {
+                let recorded = Recorded {
+                    account: account(&record.account),
+                    credential: Some(shared(&record.credential)),
+                    id: record.id.as_deref().or(status_id).map(ServerId::from),
+                    is_imported: record.imported.is_some(),
+                    is_refused: record.refused.is_some(),
+                };
+                Some((recorded, record.marker))
+            }
+            None => {
+                let recorded = Recorded {
+                    account: account(&instance?.spec.account_ref.name),
+                    credential: None,
+                    id: Some(ServerId::from(status_id?)),
+                    is_imported: false,
+                    is_refused: false,
+                };
+                Some((recorded, Marker::of_uid(uid)))
+            }
+        }
+    }
+
+    /// An Instance is gone. Returns its last state.
+    pub fn gone(&self, uid: &str) -> Option<Owner> {
+        let former = self.lock().remove(uid);
+        self.0.instance_gone.notify_one();
+        former
+    }
+
+    /// This process is about to remove the finalizer of an Instance, which leaves no server behind without its user's will.
+    pub fn detach(&self, uid: &str) {
+        if let Some(owner) = self.lock().all.get_mut(uid) {
+            owner.is_detached = true;
+        }
+    }
+
+    /// The Instances of every namespace were listed: from now on a server that is on no record has no owner.
+    pub fn set_listed_all(&self) {
+        self.lock().has_listed_all = true;
+    }
+
+    pub(super) fn has_listed_all(&self) -> bool {
+        self.lock().has_listed_all
+    }
+
+    /// The Instance that has a server on record or owns the marker in its name.
+    pub fn owner(&self, id: &ServerId, marker: Option<&Marker>) -> Option<ObjectKey> {
+        let state = self.lock();
+        let bearing = marker.cloned().map(Property::Marker);
+        let properties = [Some(Property::Server(id.clone())), bearing];
+        let owners = properties
+            .into_iter()
+            .flatten()
+            .flat_map(|it| state.with(it));
+        let owner = owners.min_by_key(|(uid, _)| *uid);
+        owner.map(|(_, owner)| owner.key.clone())
+    }
+
+    /// Whether an Instance has this server on record or owns the marker in its name.
+    pub fn owns(&self, id: &ServerId, marker: Option<&Marker>) -> bool {
+        self.owner(id, marker).is_some()
+    }
+
+    /// The Instance whose servers bear this marker, unless it is the one with this UID.
+    pub(super) fn bearer(&self, marker: &Marker, uid: &str) -> Option<ObjectKey> {
+        let state = self.lock();
+        let mut bearers = state.with(Property::Marker(marker.clone()));
+        let other = bearers.find(|(other, _)| ***other != *uid);
+        other.map(|(_, owner)| owner.key.clone())
+    }
+
+    /// The claims of other Instances to a server that the Instance with this UID has or would import.
+    pub(super) fn claims(&self, id: &ServerId, uid: &str) -> Vec<OwnershipClaim> {
+        let state = self.lock();
+        let claims = state.with(Property::Server(id.clone()));
+        let others = claims.filter(|(other, _)| ***other != *uid);
+        let claim = |(other, owner): (&Subject, &Owner)| {
+            let recorded = owner.recorded.as_ref()?;
+            Some(OwnershipClaim {
+                claimant: owner.key.clone(),
+                account: recorded.account.clone(),
+                credential: recorded.credential.clone(),
+                // If only status names the server, its record was lost, and another Instance may have imported it since.
+                is_better: recorded.credential.is_some()
+                    && (!recorded.is_imported || **other < *uid),
+            })
+        };
+        others.filter_map(claim).collect()
+    }
+
+    /// How many Instances of an Account are on record.
+    pub(super) fn count(&self, account: &ObjectKey) -> usize {
+        let account = Property::Account(account.clone());
+        self.lock().uids_with(account).count()
+    }
+
+    /// Whether an Instance is on record in this Account, and with this server if one is named.
+    pub(super) fn is_on_record(
+        &self,
+        uid: &str,
+        account: &ObjectKey,
+        id: Option<&ServerId>,
+    ) -> bool {
+        let state = self.lock();
+        let recorded = state.all.get(uid).and_then(|owner| owner.recorded.as_ref());
+        recorded.is_some_and(|recorded| {
+            recorded.account == *account && (id.is_none() || recorded.id.as_ref() == id)
+        })
+    }
+
+    pub(super) fn key_of(&self, uid: &str) -> Option<ObjectKey> {
+        self.lock().all.get(uid).map(|owner| owner.key.clone())
+    }
+
+    /// Whether an Instance needs this Account to release a server, or to find out whether it has one.
+    pub fn needs(&self, account: &ObjectKey) -> bool {
+        let account = Property::Account(account.clone());
+        self.lock().uids_with(account).next().is_some()
+    }
+
+    /// Resolves when an Instance is gone.
+    pub async fn instance_gone(&self) {
+        self.0.instance_gone.notified().await;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Owner {
+    fn account(&self) -> Option<&ObjectKey> {
+        self.recorded.as_ref().map(|recorded| &recorded.account)
+    }
+
+    fn properties(&self) -> impl Iterator<Item = Property> {
+        let recorded = self.recorded.as_ref();
+        let id = recorded.and_then(|recorded| recorded.id.clone());
+        let server = id.map(Property::Server);
+        let account = self.account().cloned().map(Property::Account);
+        let marker = Property::Marker(self.marker.clone());
+        [Some(marker), server, account].into_iter().flatten()
+    }
+}
+
+impl State {
+    fn insert(&mut self, uid: &Subject, owner: Owner) {
+        let properties = owner.properties();
+        self.by_property
+            .extend(properties.map(|property| (property, uid.clone())));
+        self.all.insert(uid.clone(), owner);
+    }
+
+    fn remove(&mut self, uid: &str) -> Option<Owner> {
+        let (uid, owner) = self.all.remove_entry(uid)?;
+        for property in owner.properties() {
+            self.by_property.remove(&(property, uid.clone()));
+        }
+        Some(owner)
+    }
+
+    /// The UIDs of the Instances with this property, in order.
+    fn uids_with(&self, property: Property) -> impl Iterator<Item = &Subject> {
+        let from = self.by_property.range((property.clone(), shared(""))..);
+        let these = from.take_while(move |(other, _)| *other == property);
+        these.map(|(_, uid)| uid)
+    }
+
+    /// The Instances with this property, by UID.
+    fn with(&self, property: Property) -> impl Iterator<Item = (&Subject, &Owner)> {
+        let uids = self.uids_with(property);
+        uids.filter_map(|uid| self.all.get_key_value(uid))
+    }
+}
+
+impl std::fmt::Debug for Owners {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Owners")
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests;
