@@ -122,7 +122,7 @@ pub(super) async fn write(
     match written {
         Ok(()) => {
             // The plan that waits for this write reads the server's detail again.
-            open(memory).observations.observed_at = None;
+            open(memory).observations.look.at = None;
             Outcome::Written
         }
         Err(why) => why.outcome(&managed.name),

@@ -3,6 +3,7 @@
 pub mod all;
 mod bought;
 pub mod kinds;
+pub mod look;
 pub mod parts;
 pub mod version;
 
@@ -10,7 +11,8 @@ use crate::api::conditions::Reason;
 use crate::api::{HistoryEntry, Operation, OperationEnd, PurchaseRecord, Verb};
 use crate::cloud::{Error, ServerId, TaskId};
 use crate::instance::facts::Facts;
-use crate::instance::memory::kinds::{Attempt, CallState, Doubts, Gone, Pause, Poll, RecordText};
+use crate::instance::memory::kinds::{Attempt, CallState, Doubts, Gone, Pause, RecordText};
+use crate::instance::memory::look::Look;
 use crate::instance::memory::parts::{Calls, Observations, Origin, Pacing, Secrets, Statuses};
 use crate::instance::memory::version::Lag;
 use crate::instance::times;
@@ -53,7 +55,7 @@ impl Memory {
 
     /// Copies the result of an observation back into this memory, except for [`Statuses`], which other tasks changed in the
     /// meantime.
-    pub fn has_looked(&mut self, copy: &Self) {
+    pub fn store(&mut self, copy: &Self) {
         let mut told = std::mem::take(&mut self.told);
         if self.epoch != copy.epoch {
             // The known versions are those of another state of the cluster.
@@ -286,7 +288,7 @@ impl Memory {
     pub fn calls(&mut self, verb: Verb, digest: Option<[u8; 16]>) {
         self.calls.pending_seen = false;
         self.calls.auxiliary = None;
-        self.observations.at_rest_since = None;
+        self.observations.look = Look::default();
         self.observations.poll = None;
         if verb.bears_login() {
             self.calls.password.sent = digest;
@@ -356,7 +358,7 @@ impl Memory {
     /// Our operation ended, and status shows it. From now on everything in the listing counts as new, even if the listing showed
     /// the same before. `brought_login`: the operation set the password that its call contained.
     pub fn operation_ended(&mut self, ended: &HistoryEntry, brought_login: bool, now: Instant) {
-        self.observations.listed = None;
+        self.observations.look.row = None;
         self.observations.poll = None;
         self.calls.followed = None;
         let number = u32::try_from(ended.attempt).unwrap_or_default();
@@ -404,21 +406,15 @@ impl Memory {
     }
 
     /// Discards the observations of a server, which do not apply to another one.
-    pub fn forget_looks(&mut self) {
-        self.observations.observed_at = None;
-        self.observations.listed = None;
-        self.observations.unread = false;
-        self.observations.unreached = false;
-        self.observations.not_found = false;
-        self.observations.missing_since = None;
+    pub fn forget_server(&mut self) {
+        self.observations.look = Look::default();
         self.observations.shown_by = None;
-        self.observations.at_rest_since = None;
         self.observations.poll = None;
         self.calls.password.current = None;
     }
 
     /// Notes the token of `spec.reconcile`, unless it is the one that was carried out last.
-    pub fn asked_to_look(&mut self, token: Option<&str>, done: Option<&str>, now: Instant) {
+    pub fn reconcile_requested(&mut self, token: Option<&str>, done: Option<&str>, now: Instant) {
         let token = token.filter(|token| done != Some(*token));
         let known = self
             .observations
@@ -451,28 +447,6 @@ impl Memory {
     pub fn began(&self, operation: &Operation) -> Option<Instant> {
         let attempt = self.call(operation).filter(|attempt| attempt.tries > 0)?;
         matches!(attempt.call_state, CallState::Accepted { .. }).then_some(attempt.since)
-    }
-
-    /// The poll state of a task, created when the task is first seen.
-    pub fn poll_of(&mut self, task: &TaskId, began: Option<Instant>, now: Instant) -> &mut Poll {
-        if self
-            .observations
-            .poll
-            .as_ref()
-            .is_none_or(|poll| poll.task != *task)
-        {
-            self.observations.poll = None;
-        }
-        self.observations.poll.get_or_insert_with(|| {
-            Box::new(Poll {
-                task: task.clone(),
-                since: began.unwrap_or(now),
-                whole: began.is_some(),
-                last: None,
-                ended: None,
-                odd: None,
-            })
-        })
     }
 }
 

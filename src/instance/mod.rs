@@ -19,7 +19,6 @@ pub mod observation;
 pub mod observe;
 pub mod orphan;
 pub mod outcome;
-pub mod passing;
 pub mod plan;
 pub mod poll_schedule;
 pub mod references;
@@ -27,6 +26,7 @@ pub mod report;
 mod resolved_references;
 mod status;
 mod subscription;
+pub mod temporary_state;
 pub mod times;
 
 pub use flow::{bound, flow};

@@ -7,6 +7,7 @@ use crate::instance::context::Context;
 use crate::instance::fact::Fact;
 use crate::instance::memory::{Memory, open};
 use crate::instance::observation::{Observation, of_purchase};
+use crate::instance::observe::reads;
 use crate::instance::outcome::{Outcome, Trouble};
 use crate::instance::plan::ended;
 use crate::instance::plan::step::{Plan, Request, Step};
@@ -51,7 +52,7 @@ pub fn next(
     }
     let is_withheld = is_rested && matches!(reported, Ok(Some(_)));
     if ending.is_lost(outcome, is_withheld) {
-        memory.forget_looks();
+        memory.forget_server();
     }
     journal::reconciled(&observed.facts, plan, outcome, again);
     match reported {
@@ -159,14 +160,10 @@ impl Ending<'_> {
             memory.pace.backoff.reset();
             memory.pace.trouble = None;
         }
-        let poll = memory.observations.poll.as_ref();
-        let poll = poll.filter(|poll| poll.ended.is_none() && poll.odd.is_none());
-        let query = poll.zip(observed.following);
-        let query = query.map(|(poll, verb)| self.schedule(verb).due_in(poll, now));
-        let look = observed
-            .look_again
-            .map(|at| at.saturating_duration_since(now));
-        let waits = [Some(plan.again), synced::again(observed), query, look];
+        // A read that is due may have to wait for the request limit.
+        let read = reads::next_at(observed).map(|at| at.saturating_duration_since(now));
+        let read = read.map(|wait| wait.max(times::TASK_QUERY_APART));
+        let waits = [Some(plan.again), synced::again(observed), read];
         waits.into_iter().flatten().min().unwrap_or(plan.again)
     }
 

@@ -7,8 +7,12 @@ use crate::instance::fact::{ConnectionFact, Fact};
 use crate::instance::facts::Facts;
 use crate::instance::login;
 use crate::instance::memory::Memory;
-use crate::instance::memory::kinds::{CallState, RowDigest};
+use crate::instance::memory::kinds::CallState;
+use crate::instance::memory::look::{Answer, Look, RowDigest};
+use crate::instance::poll_schedule::Schedule;
 use crate::instance::resolved_references::Found;
+use crate::instance::temporary_state::Temporary;
+use crate::instance::times;
 use crate::inventory::{Sighting, ZoneViews};
 use crate::runtime::chance::Day;
 use crate::runtime::watch::ObjectKey;
@@ -69,11 +73,8 @@ pub struct Observation {
     pub listing: Option<ZoneViews>,
     /// The task that the reconcile waits for.
     pub task: Fact<TaskState>,
-    /// The operation of that task, if there is one.
-    pub following: Option<Verb>,
-    /// When to read the server's detail again: while the detail rather than the task shows the end of an operation, or while the
-    /// server has a state or lacks an address that changes without an operation.
-    pub look_again: Option<Instant>,
+    /// How often task and detail are read while an operation is in progress.
+    pub schedule: Schedule,
     pub detail: Fact<Detail>,
     /// The Secret that the login names and its version (see [`login::named_version`]), if it exists.
     pub secret_version: Option<String>,
@@ -139,17 +140,39 @@ impl Observation {
         }
     }
 
-    /// The server's state, if the operator does not know it and waits for another one.
-    pub fn passing_state<'a>(&self, detail: &'a Map<String, Value>) -> Option<&'a str> {
-        let passing = self.memory.observations.passing.as_ref()?;
-        let state = text(detail, "ecsStatus")?;
-        passing.is_unknown_state(self.now).then_some(state)
+    /// The last read of the recorded server.
+    pub fn look(&self) -> &Look {
+        &self.memory.observations.look
     }
 
     /// Whether the detail was not requested within this time.
-    pub fn has_not_looked_for(&self, time: Duration) -> bool {
-        let observed_at = self.memory.observations.observed_at;
-        observed_at.is_none_or(|observed_at| self.now >= observed_at + time)
+    pub fn is_look_older_than(&self, time: Duration) -> bool {
+        let at = self.look().at;
+        at.is_none_or(|at| self.now >= at + time)
+    }
+
+    /// Whether every read has shown an idle server for so long that it counts as done.
+    pub fn has_been_idle(&self) -> bool {
+        let since = self.look().idle_since();
+        since.is_some_and(|since| self.now >= since + times::AT_REST_COUNTS_AS_DONE)
+    }
+
+    /// The temporary state of the server, as this process read it, or else as status shows it.
+    pub fn temporary(&self) -> Option<Temporary> {
+        match self.look().answer {
+            Answer::Exists { temporary, .. } => temporary,
+            Answer::Absent { .. } => None,
+            Answer::None => {
+                let status = &self.facts.status;
+                Temporary::next(None, status, &status.detail, self.memory.origin.first_seen)
+            }
+        }
+    }
+
+    /// The server's state, if the operator does not know it and waits for another one.
+    pub fn unknown_state<'a>(&self, detail: &'a Map<String, Value>) -> Option<&'a str> {
+        let is_waiting = self.temporary()?.is_unknown_state(self.now);
+        text(detail, "ecsStatus").filter(|_| is_waiting)
     }
 
     /// The open operation on the recorded server. It comes from status, or from this process if status was lost, combined with

@@ -1,22 +1,28 @@
 //! Reads the service and the apiserver. Failures become `Unknown` facts.
+//!
+//! First everything is gathered that this process knows already, without a call. Then, as long as [`reads::due`] names a read, it
+//! is performed, and its answer may make another one due.
 
 pub(super) mod login;
-mod look;
+mod perform;
+pub(super) mod reads;
 
 use crate::api::conditions::Reason;
-use crate::api::{Marker, PurchaseRecord};
+use crate::api::{PurchaseRecord, Verb};
 use crate::cloud::ServerId;
 use crate::instance::context::Context;
 use crate::instance::fact::{ConnectionFact, Fact};
 use crate::instance::facts::Facts;
 use crate::instance::login::{LoginFact, named_version};
 use crate::instance::memory::kinds::Wants;
+use crate::instance::memory::look::Poll;
 use crate::instance::memory::{Memory, open};
-use crate::instance::observation::{AccountFact, Observation, SessionFacts};
+use crate::instance::observation::{AccountFact, Observation, SessionFacts, is_idle};
 use crate::instance::plan::step::Read;
+use crate::instance::poll_schedule::Schedule;
 use crate::instance::resolved_references::Found;
 use crate::instance::subscription::subscribe;
-use crate::instance::{connection, managed_secrets, references, times};
+use crate::instance::{references, times};
 use crate::inventory::{Sighting, Subject, ZoneViews};
 use crate::runtime::chance;
 use crate::runtime::strings::shared;
@@ -36,7 +42,7 @@ pub async fn observe(
     let key = account_of(&facts, &remembered);
     let (account, session) = account(context, &facts, &key);
     let session = session.map(|session| Access::new(session, facts.uid.as_str().into()));
-    let mut observed = unread(context, facts, remembered, account, key, now);
+    let mut observed = without_reads(context, facts, remembered, account, key, now);
     if let Some(session) = &session {
         observed.conflicting_owner = conflicting_owner(context, &observed.facts, session);
         let (uid, quota) = (&observed.facts.uid, context.sessions.quota());
@@ -50,33 +56,85 @@ pub async fn observe(
             references::find::place(&mut observed, session, context).await;
             observed.facts.places.extend(observed.facts.here.clone());
         }
-        subscribe(context, &observed.facts, &mut observed.memory, session);
-        observed.listing = Some(ZoneViews::of_places(
-            &session.shared.inventory,
-            &observed.facts.places,
-        ));
-        let (id, listing) = (observed.facts.id(), observed.listing.as_ref());
-        if id.is_some_and(|id| listing.is_some_and(|listing| listing.row(&id).is_some())) {
-            observed
-                .memory
-                .observations
-                .shown_by
-                .clone_from(&session.credential);
-        }
-        take_back_gone(&mut observed);
-        if observed.facts.deleting {
-            look::at_release(&mut observed, session, context).await;
-        } else {
-            look::at_server(&mut observed, session, context).await;
-        }
+        gather(&mut observed, session, context);
+        let priority = reads::priority(&observed);
+        while let Some(read) = reads::due(&observed)
+            && perform::perform(context, &mut observed, &read, priority, session).await
+        {}
     }
     if session.is_none() {
         unsubscribe(context, &mut observed);
     }
     let confirmed = confirmed(&observed, session.as_deref(), context);
     observed.memory.observations.confirmed = observed.memory.observations.confirmed.max(confirmed);
-    open(memory).has_looked(&observed.memory);
+    open(memory).store(&observed.memory);
     (observed, session)
+}
+
+/// Performs the read that a plan needs. Returns whether there is something new to plan with.
+pub async fn learn(
+    context: &Context,
+    observed: &mut Observation,
+    read: Option<&Read>,
+    session: Option<&Access>,
+    memory: &Mutex<Memory>,
+) -> bool {
+    let (Some(read), Some(session)) = (read, session) else {
+        return false;
+    };
+    let priority = observed.facts.call_priority();
+    let is_new = perform::perform(context, observed, read, priority, session).await;
+    open(memory).store(&observed.memory);
+    is_new
+}
+
+/// Adds what this process knows about the server without a call: the listings, and the answers to earlier reads.
+fn gather(observed: &mut Observation, session: &AccountSession, context: &Context) {
+    subscribe(context, &observed.facts, &mut observed.memory, session);
+    let listing = ZoneViews::of_places(&session.shared.inventory, &observed.facts.places);
+    // A server that counted as gone and is listed long afterwards exists: the earlier answer was wrong.
+    let is_back = |id: &ServerId, since: Instant| {
+        listing.row(id).is_some() && listing.began_after(since + times::GONE_IS_CERTAIN_AFTER)
+    };
+    let memory = &mut observed.memory;
+    memory
+        .calls
+        .gone
+        .retain(|id, (_, since)| !is_back(id, *since));
+    if let Some((row, at)) = observed.facts.id().and_then(|id| listing.row(&id)) {
+        let observations = &mut memory.observations;
+        observations.shown_by.clone_from(&session.credential);
+        if !is_idle(row.pending.as_deref()) && observations.look.at.is_none_or(|last| at > last) {
+            observations.look.was_busy();
+        }
+    }
+    observed.listing = Some(listing);
+    follow(observed, session);
+}
+
+/// Finds the task to follow: that of the release, or of the open operation.
+fn follow(observed: &mut Observation, session: &AccountSession) {
+    let (memory, now) = (&observed.memory, observed.now);
+    let followed = if observed.facts.deleting {
+        let id = observed.release_target();
+        let call = id.and_then(|id| memory.calls.releases.get(&id));
+        let call = call.filter(|call| call.accepted);
+        call.map(|call| (Verb::Release, call.task.clone(), Some(call.at)))
+    } else {
+        let open = observed.open();
+        open.map(|open| (open.verb, observed.task_id(), memory.began(&open)))
+    };
+    observed.memory.observations.poll = match followed {
+        Some((verb, task, began)) => {
+            observed.schedule = Schedule::of(session, verb);
+            let former = observed.memory.observations.poll.take();
+            task.map(|task| Poll::of(former, task, verb, began, now))
+        }
+        None => None,
+    };
+    if let Some(poll) = &observed.memory.observations.poll {
+        observed.task = poll.answer.clone();
+    }
 }
 
 /// The memory, updated for this object and this instant.
@@ -91,7 +149,7 @@ fn remembered(context: &Context, facts: &Facts, memory: &Mutex<Memory>, now: Ins
     let token = facts.spec.reconcile.as_ref();
     let token = token.map(|reconcile| reconcile.token.as_str());
     let done = facts.status.last_reconcile_token.as_deref();
-    remembered.asked_to_look(token, done, now);
+    remembered.reconcile_requested(token, done, now);
     if facts.deleting {
         let since = &mut remembered.origin.releasing_since;
         since.get_or_insert_with(|| Box::new(now));
@@ -100,7 +158,7 @@ fn remembered(context: &Context, facts: &Facts, memory: &Mutex<Memory>, now: Ins
 }
 
 /// An observation of the object alone, before any read.
-fn unread(
+fn without_reads(
     context: &Context,
     facts: Facts,
     memory: Memory,
@@ -113,8 +171,7 @@ fn unread(
         account_key,
         listing: None,
         task: Fact::NotAsked,
-        following: None,
-        look_again: None,
+        schedule: Schedule::default(),
         detail: Fact::NotAsked,
         secret_version: secret_version(context, &facts),
         secret_is_unmarked: facts.login_secret().is_some_and(|secret| {
@@ -149,7 +206,7 @@ fn confirmed(
     session: Option<&AccountSession>,
     context: &Context,
 ) -> Option<Instant> {
-    if matches!(observed.detail, Fact::Known(_) | Fact::Absent) {
+    if observed.look().was_answered_since(observed.now) {
         return Some(observed.now);
     }
     let id = observed.facts.status_id()?;
@@ -183,95 +240,6 @@ fn unsubscribe(context: &Context, observed: &mut Observation) {
         context.sessions.calm(&subject);
     }
     observed.memory.pace.wants = Wants::default();
-}
-
-/// The Instance that has the server to import.
-fn owner_before_import(
-    context: &Context,
-    observed: &Observation,
-    session: &AccountSession,
-    id: &ServerId,
-) -> ConflictingOwner {
-    let marker = match &observed.candidate {
-        Fact::Known(detail) => detail.name().and_then(Marker::in_name),
-        Fact::NotAsked | Fact::Absent | Fact::Unknown(_) => None,
-    };
-    // The Instance's own marker needs no check.
-    let marker = marker.filter(|marker| *marker != observed.facts.marker);
-    let uid = &observed.facts.uid;
-    let sessions = &context.sessions;
-    sessions.owner_before_import(uid, id, marker.as_ref(), session)
-}
-
-/// Reads the connection Secret, and the password that it should contain.
-async fn connection(
-    context: &Context,
-    observed: &mut Observation,
-    session: &Access,
-    memory: &Mutex<Memory>,
-) {
-    let wanted = connection::wanted(observed);
-    let bears_password = wanted.is_some_and(|wanted| wanted.secret.is_some());
-    if bears_password && matches!(observed.login, LoginFact::NotAsked) {
-        let key = references::key(observed).map(|key| key.id);
-        observed.login = login::read(context, &observed.facts, key, session).await;
-    }
-    managed_secrets::connection::look(context, observed).await;
-    open(memory)
-        .secrets
-        .connection
-        .clone_from(&observed.memory.secrets.connection);
-}
-
-/// Reads the answer to a plan's question, each at most once per reconcile. Returns whether there is something new to plan with.
-pub async fn learn(
-    context: &Context,
-    observed: &mut Observation,
-    read: Option<&Read>,
-    session: Option<&Access>,
-    memory: &Mutex<Memory>,
-) -> bool {
-    let (Some(read), Some(session)) = (read, session) else {
-        return false;
-    };
-    if read.is_for_a_call() && !session.may_call(observed.facts.call_priority()) {
-        return false; // it stands in line, and is woken when it gets a slot
-    }
-    match read {
-        Read::Login if matches!(observed.login, LoginFact::NotAsked) => {
-            let key = references::key(observed).map(|key| key.id);
-            observed.login = login::read(context, &observed.facts, key, session).await;
-            true
-        }
-        Read::Candidate(id) if matches!(observed.candidate, Fact::NotAsked) => {
-            look::at_candidate(observed, session, context, id).await;
-            references::find::package_on_sale(observed, session, context).await;
-            observed.conflicting_owner = owner_before_import(context, observed, session, id);
-            true
-        }
-        Read::Detail if matches!(observed.detail, Fact::NotAsked) => {
-            look::at_recorded(observed, session, context).await;
-            open(memory).has_looked(&observed.memory);
-            true
-        }
-        Read::References(scope) => {
-            references::find::references(observed, *scope, session, context).await
-        }
-        Read::LoginMetadata => {
-            let known =
-                managed_secrets::metadata(context, &observed.facts, &mut observed.memory).await;
-            open(memory)
-                .secrets
-                .login
-                .clone_from(&observed.memory.secrets.login);
-            known.is_some() && known == observed.secret_version
-        }
-        Read::Connection if matches!(observed.connection, ConnectionFact::NotAsked) => {
-            connection(context, observed, session, memory).await;
-            true
-        }
-        Read::Login | Read::Candidate(_) | Read::Detail | Read::Connection => false,
-    }
 }
 
 /// The Account that the object uses: the one on record, or of an attempt that this process remembers, while a server may exist
@@ -389,19 +357,4 @@ fn session_facts(session: &AccountSession, facts: &Facts) -> SessionFacts {
                 && places.all(|place| inventory.has_shown(bought_with, &place.region))
         }),
     }
-}
-
-/// A server that counted as gone and is listed long afterwards exists: the earlier answer was wrong.
-fn take_back_gone(observed: &mut Observation) {
-    let Some(listing) = &observed.listing else {
-        return;
-    };
-    let is_back = |id: &ServerId, since: Instant| {
-        listing.row(id).is_some() && listing.began_after(since + times::GONE_IS_CERTAIN_AFTER)
-    };
-    observed
-        .memory
-        .calls
-        .gone
-        .retain(|id, (_, since)| !is_back(id, *since));
 }

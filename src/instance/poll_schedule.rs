@@ -1,7 +1,7 @@
 //! When to query a task: the pauses grow with its age.
 
 use crate::api::Verb;
-use crate::instance::memory::kinds::Poll;
+use crate::instance::memory::look::Poll;
 use crate::instance::times;
 use crate::session::AccountSession;
 use std::time::Duration;
@@ -30,8 +30,6 @@ pub struct Schedule {
     last_took: Option<Duration>,
     /// The time that one query of each operation in progress takes, at their part of the request limit.
     spread: Duration,
-    /// The first query does not wait.
-    is_at_once: bool,
 }
 
 impl Schedule {
@@ -46,16 +44,6 @@ impl Schedule {
             spread: spread
                 .unwrap_or(times::TASK_QUERY_MAX)
                 .min(times::TASK_QUERY_MAX),
-            is_at_once: false,
-        }
-    }
-
-    /// The same, with the first query at once.
-    #[must_use]
-    pub fn at_once(self) -> Self {
-        Self {
-            is_at_once: true,
-            ..self
         }
     }
 
@@ -68,9 +56,6 @@ impl Schedule {
 
     /// When the next query is due after the last one, if there was one.
     pub fn next(&self, last: Option<Duration>) -> Duration {
-        if self.is_at_once && last.is_none() {
-            return Duration::ZERO;
-        }
         let last = last.unwrap_or_default();
         let is_busy = self.spread > times::TASK_QUERY_MIN;
         let took = self.last_took.filter(|_| is_busy).into_iter();
@@ -83,21 +68,16 @@ impl Schedule {
             .unwrap_or_else(|| last + self.pause(last))
     }
 
-    /// The time until the next query of this task is due; never so short that a query which has to wait is retried without a
-    /// pause.
-    pub fn due_in(&self, poll: &Poll, now: Instant) -> Duration {
-        self.due_at(poll)
-            .saturating_duration_since(now)
-            .max(times::TASK_QUERY_APART)
-    }
-
-    pub fn is_due(&self, poll: &Poll, now: Instant) -> bool {
-        now >= self.due_at(poll)
-    }
-
-    fn due_at(&self, poll: &Poll) -> Instant {
-        let last = poll.last.map(|last| last.duration_since(poll.since));
-        poll.since + self.next(last)
+    /// When to query this task next. If this process did not see the task begin, at once: while the task of a create runs, no
+    /// operation can have followed the create.
+    pub fn due_at(&self, poll: &Poll) -> Instant {
+        let last = match poll.last {
+            None if !poll.seen_begin => return poll.since,
+            last => last.map(|last| last.duration_since(poll.since)),
+        };
+        let due = poll.since + self.next(last);
+        let inconclusive = poll.last.filter(|_| poll.inconclusive_since.is_some());
+        inconclusive.map_or(due, |last| due.max(last + times::UNREADABLE_RETRY))
     }
 }
 

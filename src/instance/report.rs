@@ -256,7 +256,7 @@ fn patience(
     };
     memory.told.held = Some((reason, since));
     let poll = memory.observations.poll.as_ref();
-    if observed.following.is_some() && poll.is_some_and(|poll| poll.last.is_none()) {
+    if poll.is_some_and(|poll| poll.last.is_none()) {
         // The first query is made when such tasks usually end.
         return Some(times::IDLE_REQUEUE);
     }

@@ -45,8 +45,10 @@ fn attention(facts: &Facts, memory: &Memory) -> Attention {
         Some(open) => open.task_id.is_some() || memory.told_task(open).is_some(),
         None => record.is_some_and(|record| record.id.is_some() && record.task.is_some()),
     };
-    let is_followed =
-        has_task && wants.pass_after.is_none() && !facts.deleting && !memory.observations.not_found;
+    let is_followed = has_task
+        && wants.pass_after.is_none()
+        && !facts.deleting
+        && !memory.observations.look.is_absent();
     match wants.attention {
         Attention::InFlight if is_followed => Attention::Followed,
         other => other,

@@ -16,6 +16,7 @@ use cloud_server_operator::instance::fact::Fact;
 use cloud_server_operator::instance::facts::Facts;
 use cloud_server_operator::instance::login::{Credentials, LoginFact};
 use cloud_server_operator::instance::memory::kinds::Gone;
+use cloud_server_operator::instance::memory::look::Answer;
 use cloud_server_operator::instance::memory::{Memory, open};
 use cloud_server_operator::instance::observation::{
     AccountFact, Observation, SessionFacts, is_idle, pending, text,
@@ -219,7 +220,12 @@ impl Replay {
         if !matches!(observed.detail, Fact::Known(_)) {
             return ControlFlow::Continue(());
         }
-        observed.memory.observations.passing = None;
+        // A temporary state counts as over.
+        observed.memory.observations.look.answer = Answer::Exists {
+            is_off: false,
+            idle_since: None,
+            temporary: None,
+        };
         if let Some(open) = observed.open() {
             self.first = Some(format!("the {} in progress", open.verb));
             complete(observed, &open);
@@ -334,7 +340,7 @@ impl Replay {
                 let why = "the selectors in the spec could not be resolved".to_owned();
                 return self.unknown(why, Some(Reason::ReferenceLookupFailed));
             }
-            Some(Read::Detail | Read::Candidate(_)) => {
+            Some(Read::Task | Read::Detail | Read::Candidate(_)) => {
                 return self.unknown("the service could not be read".to_owned(), None);
             }
         }

@@ -137,7 +137,7 @@ impl Attempt<'_> {
         memory.wrote(Some(&swapped.version), Instant::now());
         memory.recorded(record);
         if record.id.as_deref() != facts.id().as_ref().map(ServerId::as_str) {
-            memory.forget_looks();
+            memory.forget_server();
         }
         memory.announced(record, known);
         drop(memory);

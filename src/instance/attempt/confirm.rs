@@ -8,6 +8,7 @@ use crate::api::{Instance, Operation};
 use crate::cloud::{CallPriority, Detail, ServerId};
 use crate::instance::fact::Fact;
 use crate::instance::facts::Facts;
+use crate::instance::memory::look::Failure;
 use crate::instance::outcome::Outcome;
 use crate::instance::plan::step::ReleaseReason;
 use crate::instance::times;
@@ -116,7 +117,7 @@ impl Attempt<'_> {
         let is_read = !matches!(observed.detail, Fact::NotAsked | Fact::Absent);
         // The detail that the reconcile has read is not that of a surplus server.
         if is_read && why != ReleaseReason::Surplus {
-            let is_unreached = observed.memory.observations.unreached;
+            let is_unreached = observed.look().failure == Some(Failure::Unreachable);
             return (observed.detail.clone(), is_unreached);
         }
         look(session, id, times::LOOK_BEFORE_RELEASE).await

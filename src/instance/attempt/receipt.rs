@@ -93,7 +93,7 @@ impl Attempt<'_> {
             }
         }
         // Either way the server's state is read again: it may show the outcome, or it differs from the observed one.
-        memory.observations.observed_at = None;
+        memory.observations.look.at = None;
         outcome
     }
 

@@ -60,7 +60,7 @@ impl Attempt<'_> {
         };
         let is_known = was_accepted || (call.is_unknown && was_unknown);
         memory.calls.releases.insert(id, call);
-        memory.observations.observed_at = None;
+        memory.observations.look.at = None;
         Outcome::Repeatable {
             is_new: !is_known,
             trouble,
@@ -92,7 +92,7 @@ impl Attempt<'_> {
         }
         // A repeated refusal shows no new state, so it does not need another read.
         if !(is_refused && former.as_ref().is_some_and(|former| former.is_refused)) {
-            memory.observations.observed_at = None;
+            memory.observations.look.at = None;
         }
         let is_unknown = trouble.as_ref().is_some_and(|trouble| trouble.is_unknown);
         memory.calls.auxiliary = Some(Box::new(Auxiliary {

@@ -2,7 +2,7 @@
 
 use crate::api::conditions::Reason;
 use crate::api::{Applied, OperationEnd, PurchaseRecord, SecretTemplate, Verb};
-use crate::cloud::{ServerId, TaskId, TaskState};
+use crate::cloud::{ServerId, TaskId};
 use crate::inventory::Attention;
 use crate::runtime::compressed::Compressed;
 use crate::runtime::strings::shared;
@@ -180,15 +180,6 @@ pub struct ReleaseCall {
     pub not_before: Option<Instant>,
 }
 
-/// The state that a listing shows of a server, to notice that a later listing shows another one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RowDigest {
-    /// The server is not in the listing.
-    Absent,
-    /// [`Row::digest`](crate::inventory::Row::digest) of its row.
-    Row(u64),
-}
-
 /// Why a server counts as gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gone {
@@ -196,39 +187,6 @@ pub enum Gone {
     Released,
     /// The service does not know it.
     NotFound,
-}
-
-/// The queries for a task.
-#[derive(Clone, Debug)]
-pub struct Poll {
-    pub task: TaskId,
-    /// When the task began, as far as this process knows.
-    pub since: Instant,
-    /// Whether this process saw the task begin, so that its duration can be learnt.
-    pub whole: bool,
-    pub last: Option<Instant>,
-    /// How the task ended; then it is not queried again.
-    pub ended: Option<Ended>,
-    /// Set while the queries give no useful answer.
-    pub odd: Option<Odd>,
-}
-
-/// The service answers queries for a task with an error, or with an unknown state.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Odd {
-    /// Since when, without a useful answer in between.
-    pub since: Instant,
-    /// The last answer.
-    pub why: String,
-}
-
-/// The end of a task's queries.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ended {
-    /// The service reported this final state.
-    As(TaskState),
-    /// The service does not know the task any more.
-    Forgotten,
 }
 
 /// The listing passes that the last plan requested.

@@ -5,11 +5,11 @@ use crate::api::conditions::Reason;
 use crate::api::{InstanceStatus, Operation, Verb};
 use crate::cloud::ServerId;
 use crate::instance::memory::kinds::{
-    Attempt, Auxiliary, Connected, Gone, LoginMetadata, Passwords, Pause, Poll, Power, RecordText,
-    ReleaseCall, RowDigest, Wants,
+    Attempt, Auxiliary, Connected, Gone, LoginMetadata, Passwords, Pause, Power, RecordText,
+    ReleaseCall, Wants,
 };
+use crate::instance::memory::look::{Look, Poll};
 use crate::instance::memory::version::Newest;
-use crate::instance::passing::Passing;
 use crate::runtime::Backoff;
 use litemap::LiteMap;
 use std::num::NonZeroU64;
@@ -70,27 +70,10 @@ pub struct Calls {
 pub struct Observations {
     /// The task that is being queried.
     pub poll: Option<Box<Poll>>,
-    /// When the detail was last requested.
-    pub observed_at: Option<Instant>,
+    /// The last read of the recorded server.
+    pub look: Look,
     /// When the service last showed whether the server exists, in its detail or in a listing.
     pub confirmed: Option<Instant>,
-    /// The last detail could not be read.
-    pub unread: bool,
-    /// In addition, no connection to the service could be opened for it.
-    pub unreached: bool,
-    /// The last detail showed the server stopped and idle.
-    pub was_off: bool,
-    /// The last answer to a detail request was that no such server exists.
-    pub not_found: bool,
-    /// Since when every answer has been that one.
-    pub missing_since: Option<Instant>,
-    /// Since when the detail has shown an idle server whose operation is not known to have ended.
-    pub at_rest_since: Option<Instant>,
-    /// A temporary state of the server that is expected to pass.
-    pub passing: Option<Box<Passing>>,
-    /// The state that the listing showed when the detail was last read: a row whose words differ from the detail triggers one
-    /// read, not one per listing.
-    pub listed: Option<RowDigest>,
     /// The credential under which the recorded server was last listed; it identifies the server's account.
     pub shown_by: Option<Arc<str>>,
     /// The token of `spec.reconcile` that has not been carried out yet, and when it was first seen.

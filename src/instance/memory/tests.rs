@@ -7,11 +7,11 @@ fn what_the_watch_showed_during_a_look_is_kept_and_so_is_what_was_told() {
     let mut memory = Memory::new(false, now);
     memory.shown(5, None, now);
     let mut copy = memory.clone();
-    copy.observations.not_found = true;
+    copy.observations.confirmed = Some(now);
     memory.shown(9, None, now);
     memory.told.acknowledged = Some(2);
-    memory.has_looked(&copy);
-    assert!(memory.observations.not_found);
+    memory.store(&copy);
+    assert!(memory.observations.confirmed.is_some());
     assert!(memory.is_newer_than("7"));
     assert_eq!(memory.told.acknowledged, Some(2));
 }

@@ -77,7 +77,7 @@ pub(super) fn bought_instead(
     let record = observed.facts.purchase()?;
     let is_of_it = number == record.attempt
         && observed.memory.attempt(record).is_some()
-        && observed.memory.observations.not_found
+        && observed.look().is_absent()
         && evidence::is_missing(observed, session, recorded)
         && bearing(observed).contains(id);
     if id == recorded || !(number > record.attempt || is_of_it) {

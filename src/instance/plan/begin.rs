@@ -23,7 +23,7 @@ use serde_json::{Map, Value};
 /// Whether an operation may begin or be repeated: the server is idle and ours, and nothing is in doubt.
 pub(super) fn may_operate(observed: &Observation, detail: &Map<String, Value>) -> bool {
     is_idle(observation::pending(detail))
-        && observed.passing_state(detail).is_none()
+        && observed.unknown_state(detail).is_none()
         && judge::is_ours(observed, detail)
         && judge::bought_otherwise(observed).is_none()
         && breaker_open(observed).is_none()

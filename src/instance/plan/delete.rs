@@ -135,7 +135,7 @@ fn let_go(observed: &Observation, servers: &[ServerId]) -> Plan {
         _ if servers.iter().any(was_released) => {
             "; but its release was called before that: look at the service's console".to_owned()
         }
-        _ if observed.memory.observations.not_found => {
+        _ if observed.look().is_absent() => {
             "; but the service knew no such server at the last look".to_owned()
         }
         Some(verb) => format!("; its {verb} was not seen to end"),

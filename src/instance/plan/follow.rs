@@ -32,7 +32,7 @@ pub(super) fn follow(
         operation,
         id,
     };
-    if observed.memory.observations.not_found && evidence::is_missing(observed, session, id) {
+    if observed.look().is_absent() && evidence::is_missing(observed, session, id) {
         return replace::gone(observed, session, id);
     }
     let attempt = observed.memory.call(operation);
@@ -80,17 +80,21 @@ impl Open<'_> {
             (Fact::Known(TaskState::Succeeded), Fact::Known(detail))
                 if is_idle(detail.pending()) =>
             {
-                self.finish(detail, self.is_at_rest())
+                self.finish(detail, self.observed.has_been_idle())
             }
             // The service forgot the task or never reports its end, and the server has been idle for long.
             (
                 Fact::Absent | Fact::Unknown(_) | Fact::Known(TaskState::Unknown { .. }),
                 Fact::Known(detail),
-            ) if self.is_at_rest() && is_odd(seen_task, self.observed) => self.finish(detail, true),
+            ) if self.observed.has_been_idle() && is_inconclusive(seen_task, self.observed) => {
+                self.finish(detail, true)
+            }
             // The service reports the task as running. Believe that until it has run too long for a server that shows no
             // operation.
             (Fact::Known(TaskState::Running), Fact::Known(detail))
-                if self.is_at_rest() && self.is_overdue() && self.effect() != Some(false) =>
+                if self.observed.has_been_idle()
+                    && self.is_overdue()
+                    && self.effect() != Some(false) =>
             {
                 self.finish(detail, true)
             }
@@ -107,7 +111,7 @@ impl Open<'_> {
             (Fact::Known(detail), Some(true)) if is_idle(detail.pending()) => {
                 self.finish(detail, false)
             }
-            (Fact::Known(detail), _) if self.is_at_rest() => self.finish(detail, true),
+            (Fact::Known(detail), _) if self.observed.has_been_idle() => self.finish(detail, true),
             _ => self.running(words::running(self.verb(), self.id)),
         }
     }
@@ -123,7 +127,7 @@ impl Open<'_> {
     /// running, or should run, has been started again. `for_sure`: an effect that does not show by now never will.
     fn finish(&self, detail: &Detail, for_sure: bool) -> Plan {
         let shows = self.effect();
-        let may_show = !for_sure || self.observed.passing_state(&detail.fields).is_some();
+        let may_show = !for_sure || self.observed.unknown_state(&detail.fields).is_some();
         if shows == Some(false) && may_show {
             return self.running(words::running(self.verb(), self.id));
         }
@@ -172,11 +176,6 @@ impl Open<'_> {
         before.is_some_and(|before| *before != operation.target.image)
     }
 
-    fn is_at_rest(&self) -> bool {
-        let since = self.observed.memory.observations.at_rest_since;
-        since.is_some_and(|since| self.observed.now >= since + times::AT_REST_COUNTS_AS_DONE)
-    }
-
     fn running(&self, note: String) -> Plan {
         let why = match self.is_overdue() {
             true => words::overdue(&note).into(),
@@ -204,13 +203,9 @@ impl Open<'_> {
 }
 
 /// Whether the task is forgotten, or has given no useful answer for long. A single failed query is no evidence.
-fn is_odd(task: &Fact<TaskState>, observed: &Observation) -> bool {
-    let odd = observed
-        .memory
-        .observations
-        .poll
-        .as_ref()
-        .and_then(|poll| poll.odd.as_ref());
+fn is_inconclusive(task: &Fact<TaskState>, observed: &Observation) -> bool {
+    let poll = observed.memory.observations.poll.as_ref();
+    let since = poll.and_then(|poll| poll.inconclusive_since);
     matches!(task, Fact::Absent)
-        || odd.is_some_and(|odd| observed.now >= odd.since + times::AT_REST_COUNTS_AS_DONE)
+        || since.is_some_and(|since| observed.now >= since + times::AT_REST_COUNTS_AS_DONE)
 }

@@ -36,7 +36,7 @@ pub(super) fn judge(
         if policy::is_observed(observed) {
             return policy::differs(&format!("the spec asks for a {verb} of the server"));
         }
-        if let Some(state) = observed.passing_state(detail) {
+        if let Some(state) = observed.unknown_state(detail) {
             return passes(state);
         }
         return Readiness::reconciling(
@@ -90,7 +90,7 @@ fn at_rest(
         }
         (PowerState::Unmanaged, ..) => as_specified(observed, "the server is as specified"),
         (wanted @ (PowerState::Running | PowerState::Stopped), found, _) => {
-            match observed.passing_state(detail) {
+            match observed.unknown_state(detail) {
                 Some(state) => passes(state),
                 None => power_differs(wanted, found),
             }

@@ -2,7 +2,7 @@
 //! another file escapes them.
 
 use crate::api::conditions::{Readiness, Reason};
-use crate::api::{Lasts, ManagementPolicy, PurchaseRecord, resync_period};
+use crate::api::{Lasts, ManagementPolicy, PurchaseRecord};
 use crate::cloud::ServerId;
 use crate::instance::memory::kinds::CallState;
 use crate::instance::observation::{AccountFact, Observation};
@@ -199,28 +199,13 @@ fn instead(plan: Plan, readiness: Readiness) -> Plan {
     }
 }
 
-/// Applies `spec.resyncPeriod` and `spec.reconcile`: when the next read is due, and whether the token was carried out.
+/// Applies `spec.reconcile`: whether the token was carried out.
 pub(super) fn looking(observed: &Observation, mut plan: Plan) -> Plan {
     let has_account_session = matches!(observed.account, AccountFact::AccountSession(_));
     if observed.facts.deleting || !has_account_session {
         return plan;
     }
     let (memory, id) = (&observed.memory, observed.facts.id());
-    let period = observed.facts.spec.resync_period.as_deref();
-    // An open operation has its own schedule, and a server that is gone is not read at all.
-    let is_read = |id: &ServerId| !observed.is_open() && !memory.calls.gone.contains_key(id);
-    if let (Some(period), true) = (
-        period.and_then(resync_period),
-        id.as_ref().is_some_and(is_read),
-    ) {
-        let due = memory
-            .observations
-            .observed_at
-            .unwrap_or(memory.origin.first_seen)
-            + period;
-        let left = due.saturating_duration_since(observed.now);
-        plan = plan.within(left.max(Duration::from_secs(1)));
-    }
     let Some((token, since)) = memory.observations.reconcile.as_deref() else {
         return plan;
     };
@@ -230,12 +215,8 @@ pub(super) fn looking(observed: &Observation, mut plan: Plan) -> Plan {
     }
     let listing = observed.listing.as_ref();
     let is_listed = listing.is_some_and(|listing| listing.began_after(*since));
-    let is_looked = memory
-        .observations
-        .observed_at
-        .is_some_and(|observed_at| observed_at >= *since)
-        && !memory.observations.unread;
-    match (is_listed, is_looked || id.is_none()) {
+    let is_read = observed.look().was_answered_since(*since);
+    match (is_listed, is_read || id.is_none()) {
         (true, true) => {
             plan.changes.reconciled = Some(token.clone());
             plan

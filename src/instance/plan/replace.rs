@@ -77,7 +77,7 @@ pub(super) fn plan(observed: &Observation, session: &SessionFacts, id: &ServerId
         let plan = Plan::rest(readiness, times::IDLE_REQUEUE);
         return Some(plan.with_id(observed.facts.status_id()));
     }
-    let settled = observed.memory.observations.missing_since? + session.settle;
+    let settled = observed.look().absent_since()? + session.settle;
     let absence = observed.listing.as_ref().map(|listing| match has_sibling {
         true => listing.proven_gone(id, settled),
         false => listing.proven_absent(&observed.facts.marker, Some(id), settled),
@@ -102,8 +102,8 @@ pub(super) fn plan(observed: &Observation, session: &SessionFacts, id: &ServerId
         (Some(Absence::Proven), _) => {
             let why = proving(observed, id, settled);
             let mut plan = Plan::wait(times::UNREADABLE_RETRY).because(why);
-            if !observed.memory.observations.unread
-                || observed.has_not_looked_for(times::UNREADABLE_RETRY)
+            if !observed.look().is_unreadable()
+                || observed.is_look_older_than(times::UNREADABLE_RETRY)
             {
                 plan.needs = Some(Read::Detail);
             }
@@ -218,7 +218,7 @@ fn is_ending(observed: &Observation, id: &ServerId) -> bool {
     if evidence::is_told_given_up(observed, id) {
         return false;
     }
-    let missing_since = observed.memory.observations.missing_since;
+    let missing_since = observed.look().absent_since();
     let is_new = missing_since.is_none_or(|since| observed.now < since + times::ENDING_FOR);
     let may_tell = match &observed.task {
         Fact::Known(state) => !state.is_final(),

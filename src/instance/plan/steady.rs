@@ -4,7 +4,7 @@ use crate::api::conditions::{Readiness, Reason};
 use crate::api::{Cause, EndReason, Operation, OperationEnd, PurchaseRecord, Verb};
 use crate::cloud::{Detail, Place, ServerId, TaskState};
 use crate::instance::fact::Fact;
-use crate::instance::memory::kinds::RowDigest;
+use crate::instance::memory::look::RowDigest;
 use crate::instance::observation::{Observation, SessionFacts, is_idle, of_purchase, pending};
 use crate::instance::plan::ended::ended;
 use crate::instance::plan::evidence::{breaker_open, is_missing, is_our_account, is_told_missing};
@@ -64,11 +64,7 @@ fn follow_create(
     id: &ServerId,
 ) -> Plan {
     let place = observed.facts.place();
-    let at_rest = observed
-        .memory
-        .observations
-        .at_rest_since
-        .is_some_and(|since| observed.now >= since + times::AT_REST_COUNTS_AS_DONE);
+    let at_rest = observed.has_been_idle();
     match (&observed.task, &observed.detail) {
         // The task succeeded and the detail shows the server: it is bought.
         (Fact::Known(TaskState::Succeeded), Fact::Known(detail)) => {
@@ -88,7 +84,7 @@ fn follow_create(
         ) if at_rest => done(observed, record, id, detail),
         // The service does not know the server, although it should.
         (_, Fact::Absent | Fact::NotAsked | Fact::Unknown(_))
-            if observed.memory.observations.not_found && is_missing(observed, session, id) =>
+            if observed.look().is_absent() && is_missing(observed, session, id) =>
         {
             gone(observed, session, id)
         }
@@ -356,16 +352,10 @@ fn watch(
         .as_ref()
         .map(|listing| listing.sighting(id));
     // The detail was read after that listing.
-    let is_past = |at| {
-        !observed.memory.observations.unread
-            && observed
-                .memory
-                .observations
-                .observed_at
-                .is_some_and(|observed_at| at <= observed_at)
-    };
+    let look = observed.look();
+    let is_past = |at| look.was_answered_since(at);
     // Since then the service has answered that the server does not exist.
-    let is_gone_since = |at| observed.memory.observations.not_found && is_past(at);
+    let is_gone_since = |at| look.is_absent() && is_past(at);
     match (&observed.detail, sighting) {
         // A detail from this reconcile is the best source.
         (Fact::Known(detail), _) => {
@@ -378,8 +368,7 @@ fn watch(
             if !former.is_empty()
                 && !is_gone_since(at)
                 && (row.agrees_with(former)
-                    || observed.memory.observations.listed
-                        == Some(RowDigest::Row(row.digest()))
+                    || look.row == Some(RowDigest::Row(row.digest()))
                     || is_past(at)) =>
         {
             decide(observed, record, id, former)
@@ -387,7 +376,7 @@ fn watch(
         // The service does not know the server, and the listing does not show it.
         (Fact::Absent, _) if is_missing(observed, session, id) => gone(observed, session, id),
         (Fact::NotAsked, Some(Sighting::Absent { .. }))
-            if observed.memory.observations.not_found && is_missing(observed, session, id) =>
+            if observed.look().is_absent() && is_missing(observed, session, id) =>
         {
             gone(observed, session, id)
         }
@@ -395,9 +384,8 @@ fn watch(
         // counts.
         (Fact::NotAsked, Some(Sighting::Absent { began }))
             if !former.is_empty()
-                && !observed.memory.observations.not_found
-                && (observed.memory.observations.listed == Some(RowDigest::Absent)
-                    || is_past(began)) =>
+                && !look.is_absent()
+                && (look.row == Some(RowDigest::Absent) || is_past(began)) =>
         {
             decide(observed, record, id, former)
         }
@@ -421,7 +409,7 @@ fn unread(observed: &Observation, id: &ServerId) -> Plan {
     let is_let_go = observed.facts.status_id().is_none();
     match &observed.detail {
         // The last read failed: try again soon, and keep the status until then.
-        Fact::NotAsked if observed.memory.observations.unread => wait(times::UNREADABLE_RETRY),
+        Fact::NotAsked if observed.look().is_unreadable() => wait(times::UNREADABLE_RETRY),
         // The server was never observed, and its detail cannot be read.
         Fact::Unknown(why) if observed.facts.status.detail.is_empty() && !is_let_go => {
             let message = format!("server {id} is recorded; its detail could not be read: {why}");
@@ -433,7 +421,7 @@ fn unread(observed: &Observation, id: &ServerId) -> Plan {
         // A user waits for an answer about this spec: if the listing cannot be read, read the server itself.
         Fact::NotAsked if is_awaited(observed) => {
             let mut plan = wait(times::UNREADABLE_RETRY);
-            if is_unlisted(observed) && observed.has_not_looked_for(times::UNREADABLE_RETRY) {
+            if is_unlisted(observed) && observed.is_look_older_than(times::UNREADABLE_RETRY) {
                 plan.needs = Some(Read::Detail);
             }
             plan

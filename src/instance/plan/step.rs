@@ -38,6 +38,8 @@ pub struct Plan {
 /// One read. If a plan needs it, the plan is made again with the answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Read {
+    /// The state of the task that the reconcile waits for.
+    Task,
     Login,
     /// The server's current detail.
     Detail,
@@ -181,7 +183,7 @@ impl Read {
     /// Whether it is a call to the service.
     pub fn is_for_a_call(&self) -> bool {
         match self {
-            Self::Detail | Self::Candidate(_) | Self::References(_) => true,
+            Self::Task | Self::Detail | Self::Candidate(_) | Self::References(_) => true,
             Self::Login | Self::LoginMetadata | Self::Connection => false,
         }
     }
@@ -311,7 +313,7 @@ impl Plan {
 
     /// The same while the server's detail can be read, since listings do not make it readable.
     pub(in crate::instance) fn in_flight_while_readable(self, observed: &Observation) -> Self {
-        if observed.memory.observations.unread {
+        if observed.look().is_unreadable() {
             self
         } else {
             self.in_flight()

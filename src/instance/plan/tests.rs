@@ -8,6 +8,7 @@ mod diff;
 mod follow;
 mod import;
 mod policies;
+mod reads;
 mod replace;
 mod resolve;
 mod secret;
@@ -27,8 +28,10 @@ use crate::instance::facts::Facts;
 use crate::instance::login::{Credentials, LoginFact};
 use crate::instance::memory::all::Memories;
 use crate::instance::memory::kinds::{Attempt, CallState, Doubts, Gone, ReleaseCall, Wants};
+use crate::instance::memory::look::{Answer, Look};
 use crate::instance::memory::{Memory, open};
 use crate::instance::observation::of_purchase;
+use crate::instance::poll_schedule::Schedule;
 use crate::instance::resolved_references::{Found, Scope};
 use crate::instance::status::{Shown, render};
 use crate::inventory::{Attention, ZoneViews, testing};
@@ -75,8 +78,7 @@ impl Scene {
             }),
             listing: Some(ZoneViews::of(here(), testing::view(None, None))),
             task: Fact::NotAsked,
-            following: None,
-            look_again: None,
+            schedule: Schedule::default(),
             account_key: ObjectKey::new("ns", "default"),
             detail: Fact::NotAsked,
             secret_version: Some("login/1".into()),
@@ -150,6 +152,15 @@ impl Scene {
 
     fn memory(self, change: impl FnOnce(&mut Memory)) -> Self {
         self.with(|observed| change(&mut observed.memory))
+    }
+
+    /// Changes the last read of the server; it is given when the object was first seen, and the time of the observation.
+    fn look(self, change: impl FnOnce(&mut Look, Instant, Instant)) -> Self {
+        self.with(|observed| {
+            let first_seen = observed.memory.origin.first_seen;
+            let look = &mut observed.memory.observations.look;
+            change(look, first_seen, observed.now);
+        })
     }
 
     fn record(self, change: impl FnOnce(&mut PurchaseRecord)) -> Self {
@@ -333,6 +344,15 @@ fn detail(changes: &[(&str, &str)]) -> Detail {
     Detail {
         id: ServerId::from(ID),
         fields,
+    }
+}
+
+/// The answer of a server that has been idle since then.
+fn idle(since: Instant) -> Answer {
+    Answer::Exists {
+        is_off: false,
+        idle_since: Some(since),
+        temporary: None,
     }
 }
 

@@ -1,5 +1,6 @@
 use super::*;
 use crate::cloud::TaskId;
+use crate::instance::fact::Fact;
 use proptest::prelude::*;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -8,7 +9,6 @@ const SECOND: Duration = Duration::from_secs(1);
 const ALONE: Schedule = Schedule {
     last_took: None,
     spread: Duration::ZERO,
-    is_at_once: false,
 };
 
 /// Asks for a task until it is done: the instants of the queries.
@@ -98,13 +98,14 @@ fn a_query_is_due_by_time() {
     let is_due = |last: Option<u64>, now| {
         let poll = Poll {
             task: TaskId::from("t"),
+            verb: Verb::Start,
             since: t0,
-            whole: true,
+            seen_begin: true,
             last: last.map(after),
-            ended: None,
-            odd: None,
+            answer: Fact::NotAsked,
+            inconclusive_since: None,
         };
-        schedule.is_due(&poll, after(now))
+        after(now) >= schedule.due_at(&poll)
     };
     assert!(!is_due(None, 2) && is_due(None, 3));
     assert!(!is_due(Some(3), 5) && is_due(Some(3), 6));

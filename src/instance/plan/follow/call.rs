@@ -81,7 +81,7 @@ impl Open<'_> {
     /// The word that shows the service at work on the server: a pending operation, or a temporary state.
     fn busy_with<'a>(&self, detail: &'a Detail) -> Option<&'a str> {
         let pending = detail.pending().filter(|word| !is_idle(Some(word)));
-        pending.or_else(|| self.observed.passing_state(&detail.fields))
+        pending.or_else(|| self.observed.unknown_state(&detail.fields))
     }
 
     pub(super) fn is_idle(&self) -> bool {

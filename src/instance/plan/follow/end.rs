@@ -100,8 +100,8 @@ impl Open<'_> {
             }
             Fact::NotAsked if was_stopped => {
                 let (observed, mut plan) = (self.observed, self.stopping());
-                if !observed.memory.observations.unread
-                    || observed.has_not_looked_for(times::UNREADABLE_RETRY)
+                if !observed.look().is_unreadable()
+                    || observed.is_look_older_than(times::UNREADABLE_RETRY)
                 {
                     plan.needs = Some(Read::Detail);
                 }

@@ -70,7 +70,7 @@ impl Open<'_> {
             Fact::Known(detail) if is_idle(detail.pending()) => None,
             Fact::NotAsked => {
                 let mut plan = self.cutting();
-                if observed.has_not_looked_for(times::UNREADABLE_RETRY) {
+                if observed.is_look_older_than(times::UNREADABLE_RETRY) {
                     plan.needs = Some(Read::Detail);
                 }
                 Some(plan)
@@ -82,17 +82,13 @@ impl Open<'_> {
     /// Whether the cut alone is a reason to read the detail: there was no read since the cut became due, or no recent one, and
     /// the last read showed something left to cut. A stop whose task never ends costs no more calls than any other operation.
     fn may_look_again(&self, due: Instant) -> bool {
-        let (observed, memory) = (self.observed, &self.observed.memory);
-        if memory.observations.unread {
+        let (observed, look) = (self.observed, self.observed.look());
+        if look.is_unreadable() {
             // A server that does not answer is not queried more often because of a cut.
-            return observed.has_not_looked_for(times::UNREADABLE_RETRY);
+            return observed.is_look_older_than(times::UNREADABLE_RETRY);
         }
-        memory
-            .observations
-            .observed_at
-            .is_none_or(|observed_at| observed_at < due)
-            || (!memory.observations.was_off
-                && observed.has_not_looked_for(times::POWER_CUT_RECHECK))
+        look.at.is_none_or(|at| at < due)
+            || (!look.was_off() && observed.is_look_older_than(times::POWER_CUT_RECHECK))
     }
 
     fn cut(&self) -> Option<&Auxiliary> {

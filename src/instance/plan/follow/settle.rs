@@ -41,18 +41,14 @@ impl Open<'_> {
     /// The server was not read in this reconcile.
     fn settle_unseen(&self, settled: Instant) -> Plan {
         let (observed, memory) = (self.observed, &self.observed.memory);
-        let was_settled = memory
-            .observations
-            .observed_at
-            .is_some_and(|observed_at| observed_at >= settled)
-            && !memory.observations.unread;
+        let was_settled = observed.look().was_answered_since(settled);
         // An observation is not kept between two reads, but status holds the conclusion.
         if was_settled && evidence::says(observed, Reason::OutcomeUnknown) && self.is_undecidable()
         {
             return self.outcome_unknown();
         }
-        let was_at_rest = memory.observations.at_rest_since.is_some() && !memory.calls.pending_seen;
-        if !(was_settled && was_at_rest && self.verb() == Verb::Reinstall) {
+        let was_idle = observed.look().idle_since().is_some() && !memory.calls.pending_seen;
+        if !(was_settled && was_idle && self.verb() == Verb::Reinstall) {
             return self.unconfirmed(settled);
         }
         if self.is_undecidable() && !self.shows_by_image() {
@@ -62,7 +58,7 @@ impl Open<'_> {
         let mut plan = self.unconfirmed(settled);
         // Each listing triggers a reconcile. If the apiserver refuses the write that follows from the read, these reconciles must
         // not all read again at once.
-        if observed.has_not_looked_for(times::UNREADABLE_RETRY) {
+        if observed.is_look_older_than(times::UNREADABLE_RETRY) {
             plan.needs = Some(Read::Detail);
         }
         plan

@@ -85,10 +85,13 @@ fn power_is_cut_only_after_the_grace_period_or_a_failure_and_where_the_spec_says
 fn the_detail_is_asked_for_once_after_the_grace_period_and_then_as_seldom_as_ever() {
     let asks = |observed_at: Option<u64>, was_off, now, task| {
         let scene = stop(ForceStop::AfterGracePeriod, Fact::Known(task), &[]);
-        let scene = scene.memory(|memory| {
-            memory.observations.observed_at =
-                observed_at.map(|at| memory.origin.first_seen + Duration::from_secs(at));
-            memory.observations.was_off = was_off;
+        let scene = scene.look(|look, first_seen, _| {
+            look.at = observed_at.map(|at| first_seen + Duration::from_secs(at));
+            look.answer = Answer::Exists {
+                is_off: was_off,
+                idle_since: None,
+                temporary: None,
+            };
         });
         let scene = scene.with(|observed| observed.detail = Fact::NotAsked);
         later(scene, Duration::from_secs(now)).plan().needs == Some(Read::Detail)
@@ -146,43 +149,19 @@ fn always_cuts_at_once() {
 #[test]
 fn a_token_for_a_look_is_told_once_detail_and_listing_are_newer() {
     let scene = Scene::converged().memory(|memory| {
-        memory.asked_to_look(Some("a"), None, memory.origin.first_seen);
+        memory.reconcile_requested(Some("a"), None, memory.origin.first_seen);
     });
     let plan = scene.plan();
     assert_eq!(plan.changes.reconciled, None);
     assert_eq!(plan.wants.passes, 1);
     let listed = scene.listed(Duration::ZERO, &[(ID, &ours())]);
     assert_eq!(listed.plan().changes.reconciled, None, "not looked at yet");
-    let observed_at =
-        listed.memory(|memory| memory.observations.observed_at = Some(memory.origin.first_seen));
+    let observed_at = listed.look(|look, first_seen, _| look.at = Some(first_seen));
     assert_eq!(observed_at.plan().changes.reconciled.as_deref(), Some("a"));
     let done = observed_at.memory(|memory| {
-        memory.asked_to_look(Some("a"), Some("a"), memory.origin.first_seen);
+        memory.reconcile_requested(Some("a"), Some("a"), memory.origin.first_seen);
     });
     assert_eq!(done.plan().changes.reconciled, None);
-}
-
-#[test]
-fn a_resync_period_has_the_object_looked_at_in_time() {
-    let scene = with_spec(Scene::converged(), |spec| {
-        spec.resync_period = Some("2m".into());
-    });
-    let scene = scene.listed(Duration::ZERO, &[(ID, &ours())]);
-    let scene =
-        scene.with(|observed| observed.memory.observations.observed_at = Some(observed.now));
-    assert_eq!(scene.plan().again, Duration::from_secs(120));
-    let overdue = |scene| later(scene, Duration::from_secs(600)).plan().again;
-    let second = Duration::from_secs(1);
-    assert_eq!(overdue(Scene(scene.0.clone())), second, "it is read");
-    let gone = Scene(scene.0.clone()).memory(|memory| {
-        let since = memory.origin.first_seen;
-        memory.calls.gone.insert(ID.into(), (Gone::NotFound, since));
-    });
-    assert!(overdue(gone) > second, "there is nothing to read");
-    assert!(
-        overdue(scene.untold()) > second,
-        "it is read at its own pace"
-    );
 }
 
 #[test]
@@ -191,8 +170,8 @@ fn a_token_for_a_look_is_told_though_nobody_knows_the_outcome_of_an_operation() 
     let scene = scene.listed(SETTLE, &[(ID, &ours())]).with(|observed| {
         observed.detail = Fact::Known(detail(&[]));
         let began = observed.memory.origin.first_seen;
-        observed.memory.asked_to_look(Some("a"), None, began);
-        observed.memory.observations.observed_at = Some(observed.now);
+        observed.memory.reconcile_requested(Some("a"), None, began);
+        observed.memory.observations.look.at = Some(observed.now);
     });
     let plan = scene.plan();
     let stalled = Some((State::Stalled, Reason::OutcomeUnknown));

@@ -70,9 +70,7 @@ fn a_disk_is_erased_only_after_a_look_of_this_turn() {
     let scene = with_spec(server(as_bought(), &[]), other_image);
     let old = scene
         .with(|observed| observed.detail = Fact::NotAsked)
-        .memory(|memory| {
-            memory.observations.observed_at = Some(memory.origin.first_seen);
-        });
+        .look(|look, first_seen, _| look.at = Some(first_seen));
     let old = old.listed(Duration::ZERO, &[(ID, &ours())]);
     assert_eq!(old.plan().needs, Some(Read::Detail));
     assert!(rests(&old.plan()));

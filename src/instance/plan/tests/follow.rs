@@ -5,7 +5,8 @@ mod stop;
 
 use super::diff::with_spec;
 use super::*;
-use crate::instance::memory::kinds::{Odd, Pause};
+use crate::instance::memory::kinds::Pause;
+use crate::instance::memory::look::Poll;
 
 /// An announced operation of this process, with this outcome of its call.
 pub(super) fn open_operation(verb: Verb, target: Applied, call_state: CallState) -> Scene {
@@ -56,17 +57,10 @@ pub(super) fn later(scene: Scene, time: Duration) -> Scene {
 fn at_rest(scene: Scene) -> Scene {
     let scene = scene.with(|observed| {
         let since = observed.memory.origin.first_seen;
-        observed.memory.observations.at_rest_since = Some(since);
-        let tells_nothing = matches!(
-            observed.task,
-            Fact::Unknown(_) | Fact::Known(TaskState::Unknown { .. })
-        );
-        let task = TaskId::from("t-9");
-        let poll = observed.memory.poll_of(&task, None, since);
-        poll.odd = tells_nothing.then(|| Odd {
-            since,
-            why: "odd".into(),
-        });
+        observed.memory.observations.look.answer = idle(since);
+        let mut poll = Poll::of(None, TaskId::from("t-9"), Verb::Start, None, since);
+        poll.answered(observed.task.clone(), since);
+        observed.memory.observations.poll = Some(poll);
     });
     later(scene, Duration::from_secs(31))
 }
@@ -295,24 +289,21 @@ fn a_server_that_vanishes_under_an_operation_is_missing() {
     );
     let scene = scene.listed(Duration::ZERO, &[]).with(|observed| {
         observed.detail = Fact::Absent;
-        observed.memory.observations.not_found = true;
+        let since = observed.now;
+        observed.memory.observations.look.answer = Answer::Absent { since };
     });
     // The next step depends on the end of the operation, while its task may still report it.
     let plan = scene.plan();
     let ending = (State::Reconciling, Reason::ServerMissing);
     assert_eq!(reason(&plan), Some(ending));
     assert_eq!(plan.again, times::UNREADABLE_RETRY);
-    let scene = scene.with(|observed| {
-        observed.memory.observations.missing_since = Some(observed.now);
-    });
-    assert_eq!(reason(&scene.plan()), Some(ending));
     let missing = (State::Stalled, Reason::ServerMissing);
     let given_up = later(scene, times::ENDING_FOR);
     assert_eq!(reason(&given_up.plan()), Some(missing));
     // A process that takes over does not revert that.
-    let taken_over = given_up.written().with(|observed| {
-        observed.memory.observations.missing_since = Some(observed.now);
-    });
+    let taken_over = given_up
+        .written()
+        .look(|look, _, since| look.answer = Answer::Absent { since });
     let again = taken_over.plan();
     assert!(again.why.is_none() || reason(&again) == Some(missing));
 }
@@ -333,7 +324,8 @@ fn a_task_is_asked_for_again_only_while_it_may_yet_tell_how_its_operation_ended(
             .listed(Duration::ZERO, &[])
             .with(|observed| {
                 observed.detail = Fact::Absent;
-                observed.memory.observations.not_found = true;
+                let since = observed.now;
+                observed.memory.observations.look.answer = Answer::Absent { since };
             });
         let is_asked_for = gone.plan().again == times::UNREADABLE_RETRY;
         assert_eq!(is_asked_for, may_tell, "{task:?}");
@@ -393,7 +385,7 @@ fn one_query_that_fails_ends_nothing() {
     let just_now = at_rest(running()).with(|observed| {
         let since = observed.now;
         let poll = observed.memory.observations.poll.as_mut().unwrap();
-        poll.odd.as_mut().unwrap().since = since;
+        poll.inconclusive_since = Some(since);
     });
     assert_eq!(end(&just_now), None);
 }

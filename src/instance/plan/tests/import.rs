@@ -1,6 +1,7 @@
 use super::*;
 use crate::api::{Import, PackageRef, ResolvedReference};
 use crate::cloud::{Offer, Package};
+use crate::instance::memory::look::Failure;
 use crate::instance::resolved_references::Scope;
 
 /// An Instance with this import, and a listing that shows these servers.
@@ -85,7 +86,7 @@ fn one_that_cannot_be_read_once_it_is_recorded_is_not_told_as_being_created() {
         });
         scene.with(|observed| {
             observed.detail = Fact::Unknown("503".into());
-            observed.memory.observations.unread = true;
+            observed.memory.observations.look.failure = Some(Failure::Unreadable);
         })
     };
     let plan = recorded(Some("by-hand")).plan();

@@ -5,15 +5,13 @@ use super::follow::with_task;
 use super::*;
 use crate::api::{InstanceSpec, ManagementPolicy, OnExternalDeletion, Pause};
 use crate::instance::memory::kinds::RecordText;
+use crate::instance::memory::look::Failure;
 use crate::session::Limit;
 
 /// The recorded server has been missing since the object was first seen, and the listings after this time lack it.
 fn missing(limit: i32, after: Duration) -> Scene {
     let scene = Scene::converged()
-        .memory(|memory| {
-            memory.observations.missing_since = Some(memory.origin.first_seen);
-            memory.observations.not_found = true;
-        })
+        .look(|look, since, _| look.answer = Answer::Absent { since })
         .listed(after, &[])
         .with(|observed| observed.detail = Fact::Absent);
     with_spec(scene, |spec| {
@@ -124,10 +122,8 @@ fn a_server_released_before_its_create_was_told_as_done_is_bought_anew_once_the_
     assert_eq!(recreated(done()), Some(1));
     let unread = done().written().with(|observed| {
         observed.detail = Fact::Unknown("it fails".to_owned());
-        (
-            observed.memory.observations.unread,
-            observed.memory.observations.observed_at,
-        ) = (true, Some(observed.now));
+        let look = &mut observed.memory.observations.look;
+        (look.failure, look.at) = (Some(Failure::Unreadable), Some(observed.now));
     });
     let unread = unread.plan();
     assert!(rests(&unread) && unread.needs.is_none());
@@ -350,7 +346,7 @@ const TURNS: [(&str, Turn); 6] = [
         observed.listing = Some(ZoneViews::of(here(), testing::view(None, None)));
     }),
     ("another process", |observed| {
-        observed.memory.forget_looks();
+        observed.memory.forget_server();
         observed.detail = Fact::NotAsked;
         observed.listing = Some(ZoneViews::of(here(), testing::view(None, None)));
     }),
@@ -417,7 +413,7 @@ fn a_server_that_was_let_go_before_the_end_of_its_operation_was_told_is_named_no
     let full = Reason::AccountLimitReached.as_str();
     assert_eq!(stands.conditions[0].reason, full);
     let restarted: Turn = |observed| {
-        observed.memory.forget_looks();
+        observed.memory.forget_server();
         observed.detail = Fact::NotAsked;
         observed.task = Fact::Unknown("503".into());
     };

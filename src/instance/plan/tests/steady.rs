@@ -3,8 +3,8 @@
 use super::diff::with_spec;
 use super::*;
 use crate::api::PowerState;
-use crate::instance::memory::kinds::RowDigest;
-use crate::instance::passing::Passing;
+use crate::instance::memory::look::RowDigest;
+use crate::instance::temporary_state::Temporary;
 
 #[test]
 fn a_running_create_is_followed_and_done_only_when_task_and_detail_agree() {
@@ -169,8 +169,11 @@ fn migrating(seconds: u64) -> Scene {
         let found = detail(&[("ecsStatus", "MIGRATING")]);
         let begun = observed.now - Duration::from_secs(seconds);
         let former = &InstanceStatus::default();
-        let passing = Passing::next(None, former, &found.fields, begun);
-        observed.memory.observations.passing = passing.map(Box::new);
+        observed.memory.observations.look.answer = Answer::Exists {
+            is_off: false,
+            idle_since: None,
+            temporary: Temporary::next(None, former, &found.fields, begun),
+        };
         observed.detail = Fact::Known(found);
     })
 }
@@ -243,10 +246,9 @@ fn a_surplus_server_is_released_only_beside_the_recorded_one() {
 fn a_listing_from_before_the_purchase_does_not_make_the_server_missing() {
     let scene = Scene::converged()
         .listed(Duration::ZERO, &[])
-        .memory(|memory| {
-            memory.observations.observed_at =
-                Some(memory.origin.first_seen + Duration::from_secs(30));
-            memory.observations.listed = Some(RowDigest::Absent);
+        .look(|look, first_seen, _| {
+            look.at = Some(first_seen + Duration::from_secs(30));
+            look.row = Some(RowDigest::Absent);
         });
     assert!(rests(&scene.plan()));
     let available = (State::Ready, Reason::Available);

@@ -151,7 +151,7 @@ fn a_reinstall_whose_status_was_lost_is_not_repeated_and_brings_no_password_that
 fn a_reinstall_that_did_not_come_about_brought_no_password() {
     let denied = open_operation(Verb::Reinstall, to_second(), CallState::Unknown);
     let denied = with_task(denied, Fact::Absent, &[]).with(|observed| {
-        observed.memory.observations.at_rest_since = Some(observed.now);
+        observed.memory.observations.look.answer = idle(observed.now);
         observed.memory.calls.password.sent = Some([2; 16]);
     });
     let denied = later(denied, SETTLE * 2);
@@ -189,7 +189,7 @@ fn an_image_of_somebody_else_after_a_lost_reinstall_is_left_alone() {
         status.observed_generation = observed.facts.generation;
         status.conditions = vec![serde_json::from_value(told).unwrap()];
         observed.facts.status = status.into();
-        observed.memory.observations.observed_at = Some(observed.now);
+        observed.memory.observations.look.at = Some(observed.now);
         observed.detail = Fact::NotAsked;
     });
     assert_eq!(reason(&written.plan()), Some(unknown));
@@ -207,10 +207,7 @@ fn an_unknown_outcome_is_said_without_another_look() {
             by_key,
         );
         let scene = later(scene, SETTLE * 2);
-        scene.with(|observed| {
-            observed.memory.observations.observed_at = Some(observed.now);
-            observed.memory.observations.at_rest_since = Some(observed.now);
-        })
+        scene.look(|look, _, now| (look.at, look.answer) = (Some(now), idle(now)))
     };
     let plan = lost().plan();
     let unknown = (State::Stalled, Reason::OutcomeUnknown);

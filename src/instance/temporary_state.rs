@@ -1,4 +1,4 @@
-//! Temporary states of a server that are expected to pass: its detail is read again soon, for a limited time.
+//! Temporary states of a server: its detail is read again soon, for a limited time.
 
 use crate::api::InstanceStatus;
 use crate::api::conditions::{READY, Reason};
@@ -11,34 +11,33 @@ use tokio::time::Instant;
 
 /// The kind of temporary state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum TemporaryState {
     /// `ecsStatus` has a value that the operator does not know.
-    UnknownState,
+    Unknown,
     /// The server is started and shows no public address, since some services show it late.
     NoAddress,
 }
 
-/// A temporary state, and how long this process waits for its end.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Passing {
-    what: What,
-    since: Instant,
-    until: Instant,
+/// A temporary state that the operator waits for the end of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Temporary {
+    pub state: TemporaryState,
+    pub since: Instant,
 }
 
-impl What {
+impl TemporaryState {
     fn of(detail: &Map<String, Value>) -> Option<Self> {
         match text(detail, "ecsStatus") {
             _ if !is_idle(pending(detail)) => None,
             Some("STARTED") if text(detail, "publicIpAddress").is_none() => Some(Self::NoAddress),
             Some("STARTED" | "STOPPED") | None => None,
-            Some(_) => Some(Self::UnknownState),
+            Some(_) => Some(Self::Unknown),
         }
     }
 
     fn passes_within(self) -> Duration {
         match self {
-            Self::UnknownState => times::UNKNOWN_STATE_PASSES_WITHIN,
+            Self::Unknown => times::UNKNOWN_STATE_PASSES_WITHIN,
             Self::NoAddress => times::ADDRESS_SHOWN_WITHIN,
         }
     }
@@ -46,14 +45,14 @@ impl What {
     /// Whether a former process has waited for its full time: status shows the state, and the report that follows such a wait.
     fn was_waited_for(self, status: &InstanceStatus) -> bool {
         let follows = |condition: &Condition| match self {
-            Self::UnknownState => condition.reason == Reason::PowerStateDiffers.as_str(),
+            Self::Unknown => condition.reason == Reason::PowerStateDiffers.as_str(),
             Self::NoAddress => condition.type_ == READY && condition.status == "True",
         };
         Self::of(&status.detail) == Some(self) && status.conditions.iter().any(follows)
     }
 }
 
-impl Passing {
+impl Temporary {
     /// The temporary state in the newest detail, if any; continues a former one of the same kind.
     pub fn next(
         former: Option<Self>,
@@ -61,41 +60,27 @@ impl Passing {
         detail: &Map<String, Value>,
         now: Instant,
     ) -> Option<Self> {
-        let what = What::of(detail)?;
-        let begins = || Self {
-            what,
-            since: now,
-            until: match what.was_waited_for(status) {
-                true => now,
-                false => now + what.passes_within(),
-            },
-        };
-        Some(
-            former
-                .filter(|former| former.what == what)
-                .unwrap_or_else(begins),
-        )
+        let state = TemporaryState::of(detail)?;
+        let begun = || (!state.was_waited_for(status)).then_some(Self { state, since: now });
+        former.filter(|former| former.state == state).or_else(begun)
     }
 
     /// Whether the server's state is unknown and the wait for another one goes on.
     pub fn is_unknown_state(&self, now: Instant) -> bool {
-        self.what == What::UnknownState && now < self.until
+        self.state == TemporaryState::Unknown && now < self.until()
     }
 
-    /// When to read the detail again, or when the wait ends; None after its end.
-    pub fn look_again(&self, observed_at: Option<Instant>, now: Instant) -> Option<Instant> {
-        (now < self.until).then(|| self.until.min(self.due_at(observed_at)))
-    }
-
-    /// Whether to read the detail again now.
-    pub fn is_due(&self, observed_at: Option<Instant>, now: Instant) -> bool {
-        (self.due_at(observed_at)..self.until).contains(&now)
-    }
-
-    fn due_at(&self, observed_at: Option<Instant>) -> Instant {
-        let last = observed_at.map_or(self.since, |at| at.max(self.since));
+    /// When to read the detail again, which was last read at this instant; None after the end of the wait. The last read is at
+    /// the end.
+    pub fn read_at(&self, last: Option<Instant>) -> Option<Instant> {
+        let last = last.map_or(self.since, |at| at.max(self.since));
         let pause = (last - self.since) / 2;
-        last + pause.clamp(times::PASSING_RECHECK_MIN, times::PASSING_RECHECK_MAX)
+        let pause = pause.clamp(times::PASSING_RECHECK_MIN, times::PASSING_RECHECK_MAX);
+        (last < self.until()).then(|| (last + pause).min(self.until()))
+    }
+
+    fn until(&self) -> Instant {
+        self.since + self.state.passes_within()
     }
 }
 

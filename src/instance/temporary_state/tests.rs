@@ -19,8 +19,8 @@ fn status(detail: Map<String, Value>, readiness: &Readiness) -> InstanceStatus {
 
 fn starts(status: &InstanceStatus, detail: &Map<String, Value>) -> bool {
     let now = Instant::now();
-    let passing = Passing::next(None, status, detail, now);
-    passing.is_some_and(|passing| passing.look_again(Some(now), now).is_some())
+    let temporary = Temporary::next(None, status, detail, now);
+    temporary.is_some_and(|temporary| temporary.read_at(Some(now)).is_some())
 }
 
 #[test]
@@ -55,21 +55,15 @@ fn a_new_process_goes_on_waiting_and_does_not_begin_a_wait_that_has_ended() {
 }
 
 #[test]
-fn an_address_that_never_shows_costs_fourteen_looks() {
+fn an_address_that_never_shows_costs_fourteen_reads() {
     let (new, late) = (InstanceStatus::default(), detail("STARTED", ""));
     let begun = Instant::now();
-    let (mut now, mut looks, mut passing) = (begun, 0, None);
-    loop {
-        passing = Passing::next(passing, &new, &late, now);
-        let Some(next) = passing
-            .as_ref()
-            .and_then(|passing| passing.look_again(Some(now), now))
-        else {
-            break;
-        };
+    let (mut now, mut reads) = (begun, 0);
+    let temporary = Temporary::next(None, &new, &late, begun).unwrap();
+    while let Some(next) = temporary.read_at(Some(now)) {
         assert!(next > now);
-        (now, looks) = (next, looks + 1);
+        (now, reads) = (next, reads + 1);
     }
     assert_eq!(now - begun, times::ADDRESS_SHOWN_WITHIN);
-    assert!(looks <= 14, "{looks}");
+    assert!(reads <= 14, "{reads}");
 }

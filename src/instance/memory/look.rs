@@ -1,0 +1,178 @@
+//! The last answers about the recorded server and about its task.
+
+use crate::api::Verb;
+use crate::cloud::{TaskId, TaskState};
+use crate::instance::fact::Fact;
+use crate::instance::temporary_state::Temporary;
+use tokio::time::Instant;
+
+/// The last read of the server's detail.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Look {
+    /// When the detail was last requested. None if it never was, or not since something happened that may have changed it.
+    pub at: Option<Instant>,
+    /// Why that request brought no answer.
+    pub failure: Option<Failure>,
+    /// The last answer.
+    pub answer: Answer,
+    /// The state that the listing showed at that time. A row that differs from the detail leads to one read, and not to one for
+    /// each listing.
+    pub row: Option<RowDigest>,
+}
+
+/// The service's answer to a read of the detail.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Answer {
+    /// There was none.
+    #[default]
+    None,
+    /// The server exists.
+    Exists {
+        /// It was stopped and idle.
+        is_off: bool,
+        /// Since when every answer has shown an idle server.
+        idle_since: Option<Instant>,
+        /// The temporary state that it was in, and since when.
+        temporary: Option<Temporary>,
+    },
+    /// No such server exists.
+    Absent {
+        /// Since when every answer has been that one.
+        since: Instant,
+    },
+}
+
+/// Why a read brought no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// No connection to the service could be opened.
+    Unreachable,
+    /// The answer was an error, or came too late.
+    Unreadable,
+}
+
+/// The state that a listing shows of a server, to notice that a later listing shows another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowDigest {
+    /// The server is not in the listing.
+    Absent,
+    /// [`Row::digest`](crate::inventory::Row::digest) of its row.
+    Row(u64),
+}
+
+impl Look {
+    /// Whether the last request brought no answer.
+    pub fn is_unreadable(&self) -> bool {
+        self.failure.is_some()
+    }
+
+    /// Whether the last answer was that no such server exists.
+    pub fn is_absent(&self) -> bool {
+        self.absent_since().is_some()
+    }
+
+    /// Since when every answer has been that no such server exists.
+    pub fn absent_since(&self) -> Option<Instant> {
+        match self.answer {
+            Answer::Absent { since } => Some(since),
+            Answer::None | Answer::Exists { .. } => None,
+        }
+    }
+
+    /// Since when every answer has shown an idle server.
+    pub fn idle_since(&self) -> Option<Instant> {
+        match self.answer {
+            Answer::Exists { idle_since, .. } => idle_since,
+            Answer::None | Answer::Absent { .. } => None,
+        }
+    }
+
+    /// A listing showed the server busy since.
+    pub fn was_busy(&mut self) {
+        if let Answer::Exists { idle_since, .. } = &mut self.answer {
+            *idle_since = None;
+        }
+    }
+
+    /// The temporary state in the last answer.
+    pub fn temporary(&self) -> Option<Temporary> {
+        match self.answer {
+            Answer::Exists { temporary, .. } => temporary,
+            Answer::None | Answer::Absent { .. } => None,
+        }
+    }
+
+    /// Whether the last answer showed the server stopped and idle.
+    pub fn was_off(&self) -> bool {
+        let is_off = matches!(self.answer, Answer::Exists { is_off: true, .. });
+        is_off && !self.is_unreadable()
+    }
+
+    /// Whether a read that was requested at this instant or later was answered.
+    pub fn was_answered_since(&self, instant: Instant) -> bool {
+        self.at.is_some_and(|at| at >= instant) && !self.is_unreadable()
+    }
+}
+
+/// The queries for a task.
+#[derive(Clone, Debug)]
+pub struct Poll {
+    pub task: TaskId,
+    /// The operation of the task.
+    pub verb: Verb,
+    /// When the task began, as far as this process knows.
+    pub since: Instant,
+    /// Whether this process saw the task begin, so that its duration can be learnt.
+    pub seen_begin: bool,
+    /// When the task was last queried.
+    pub last: Option<Instant>,
+    /// The answer to that query.
+    pub answer: Fact<TaskState>,
+    /// Since when every query has failed or reported an unknown state.
+    pub inconclusive_since: Option<Instant>,
+}
+
+impl Poll {
+    /// The queries for the task of an operation that began at this instant, as far as this process knows; continues the former
+    /// ones for the same task.
+    pub fn of(
+        former: Option<Box<Self>>,
+        task: TaskId,
+        verb: Verb,
+        began: Option<Instant>,
+        now: Instant,
+    ) -> Box<Self> {
+        let former = former.filter(|poll| poll.task == task);
+        former.unwrap_or_else(|| {
+            Box::new(Self {
+                task,
+                verb,
+                since: began.unwrap_or(now),
+                seen_begin: began.is_some(),
+                last: None,
+                answer: Fact::NotAsked,
+                inconclusive_since: None,
+            })
+        })
+    }
+
+    /// Whether the task has ended, or the service does not know it any more.
+    pub fn is_over(&self) -> bool {
+        match &self.answer {
+            Fact::Known(state) => state.is_final(),
+            Fact::Absent => true,
+            Fact::NotAsked | Fact::Unknown(_) => false,
+        }
+    }
+
+    /// Takes in the answer to a query.
+    pub fn answered(&mut self, answer: Fact<TaskState>, now: Instant) {
+        let is_conclusive = !matches!(
+            answer,
+            Fact::Unknown(_) | Fact::Known(TaskState::Unknown { .. })
+        );
+        let since = self.inconclusive_since.unwrap_or(now);
+        self.inconclusive_since = (!is_conclusive).then_some(since);
+        self.answer = answer;
+    }
+}

@@ -1,0 +1,257 @@
+//! Performs one read, and takes in its answer.
+
+use super::{login, reads};
+use crate::api::{Marker, Verb};
+use crate::cloud::{CallPriority, Error, ServerId, TaskState};
+use crate::instance::context::Context;
+use crate::instance::fact::{ConnectionFact, Fact};
+use crate::instance::login::LoginFact;
+use crate::instance::memory::kinds::Gone;
+use crate::instance::memory::look::{Answer, Failure, Look, RowDigest};
+use crate::instance::observation::{Observation, is_idle, is_off};
+use crate::instance::plan::step::Read;
+use crate::instance::temporary_state::Temporary;
+use crate::instance::{connection, expiry, managed_secrets, references, times};
+use crate::session::{Access, AccountSession, ConflictingOwner};
+use tokio::time::error::Elapsed;
+
+/// The reason of an `Unknown` fact if other objects use up the request limit.
+const NO_ROOM: &str = "the request limit left no room for a query";
+
+/// Performs a read, each at most once per reconcile. Returns whether there is something new.
+pub(super) async fn perform(
+    context: &Context,
+    observed: &mut Observation,
+    read: &Read,
+    priority: CallPriority,
+    session: &Access,
+) -> bool {
+    // Without a slot the object stands in line, and is woken when it gets one.
+    if is_answered(observed, read) || (read.is_for_a_call() && !session.may_call(priority)) {
+        return false;
+    }
+    match read {
+        Read::Task => query_task(context, observed, session).await,
+        Read::Detail => read_detail(context, observed, priority, session).await,
+        Read::Login => read_login(context, observed, session).await,
+        Read::Candidate(id) => {
+            let asked = session.shared.client.detail(CallPriority::Operation, id);
+            let answer = tokio::time::timeout(times::OBSERVE_DEADLINE, asked).await;
+            observed.candidate = fact(context, observed, answer, Error::is_no_such_instance);
+            references::find::package_on_sale(observed, session, context).await;
+            observed.conflicting_owner = owner_before_import(context, observed, session, id);
+        }
+        Read::References(scope) => {
+            return references::find::references(observed, *scope, session, context).await;
+        }
+        Read::LoginMetadata => {
+            let known =
+                managed_secrets::metadata(context, &observed.facts, &mut observed.memory).await;
+            return known.is_some() && known == observed.secret_version;
+        }
+        Read::Connection => {
+            let wanted = connection::wanted(observed);
+            let bears_password = wanted.is_some_and(|wanted| wanted.secret.is_some());
+            if bears_password && matches!(observed.login, LoginFact::NotAsked) {
+                read_login(context, observed, session).await;
+            }
+            managed_secrets::connection::look(context, observed).await;
+        }
+    }
+    true
+}
+
+/// Whether this reconcile has the answer already. References know that themselves.
+fn is_answered(observed: &Observation, read: &Read) -> bool {
+    match read {
+        Read::Task | Read::References(_) | Read::LoginMetadata => false,
+        Read::Detail => !matches!(observed.detail, Fact::NotAsked),
+        Read::Login => !matches!(observed.login, LoginFact::NotAsked),
+        Read::Candidate(_) => !matches!(observed.candidate, Fact::NotAsked),
+        Read::Connection => !matches!(observed.connection, ConnectionFact::NotAsked),
+    }
+}
+
+/// The fact that an answer shows. A refused token also triggers a reconcile of the Account.
+fn fact<T>(
+    context: &Context,
+    observed: &Observation,
+    answer: Result<Result<T, Error>, Elapsed>,
+    shows_absence: fn(&Error) -> bool,
+) -> Fact<T> {
+    match answer {
+        Ok(Ok(value)) => Fact::Known(value),
+        Ok(Err(error)) if shows_absence(&error) => Fact::Absent,
+        Ok(Err(error)) => {
+            if error.is_unauthorized() {
+                (context.doubt_account)(&observed.account_key);
+            }
+            Fact::Unknown(error.to_string())
+        }
+        Err(_) => Fact::Unknown(NO_ROOM.to_owned()),
+    }
+}
+
+async fn read_login(context: &Context, observed: &mut Observation, session: &AccountSession) {
+    let key = references::key(observed).map(|key| key.id);
+    observed.login = login::read(context, &observed.facts, key, session).await;
+}
+
+/// The Instance that has the server to import.
+fn owner_before_import(
+    context: &Context,
+    observed: &Observation,
+    session: &AccountSession,
+    id: &ServerId,
+) -> ConflictingOwner {
+    let marker = match &observed.candidate {
+        Fact::Known(detail) => detail.name().and_then(Marker::in_name),
+        Fact::NotAsked | Fact::Absent | Fact::Unknown(_) => None,
+    };
+    // The Instance's own marker needs no check.
+    let marker = marker.filter(|marker| *marker != observed.facts.marker);
+    let (uid, sessions) = (&observed.facts.uid, &context.sessions);
+    sessions.owner_before_import(uid, id, marker.as_ref(), session)
+}
+
+async fn query_task(context: &Context, observed: &mut Observation, session: &AccountSession) {
+    let Some(poll) = &mut observed.memory.observations.poll else {
+        return;
+    };
+    poll.last = Some(observed.now);
+    let asked = session
+        .shared
+        .client
+        .task(CallPriority::Operation, &poll.task);
+    // A query for which the request limit left no room shows nothing about the task.
+    let Ok(answer) = tokio::time::timeout(times::OBSERVE_DEADLINE, asked).await else {
+        return;
+    };
+    let answer = answer.map(|report| report.state);
+    let state = fact(context, observed, Ok(answer), Error::is_no_such_task);
+    take_in_task(observed, session, &state);
+    observed.task = state;
+}
+
+fn take_in_task(observed: &mut Observation, session: &AccountSession, state: &Fact<TaskState>) {
+    let now = observed.now;
+    let Some(poll) = &mut observed.memory.observations.poll else {
+        return;
+    };
+    poll.answered(state.clone(), now);
+    if poll.seen_begin && matches!(state, Fact::Known(TaskState::Succeeded)) {
+        session.shared.task_took(poll.verb, poll.since.elapsed());
+    }
+    let (verb, target) = (poll.verb, observed.release_target());
+    let memory = &mut observed.memory;
+    match (verb, state, target) {
+        // No operation has followed the create.
+        (Verb::Create, Fact::Known(TaskState::Running), _) => {
+            let record = observed.facts.purchase();
+            let attempt = record.and_then(|it| memory.calls.attempts.get_mut(&it.attempt));
+            if let Some(attempt) = attempt {
+                attempt.is_newest = true;
+            }
+        }
+        (Verb::Release, Fact::Known(TaskState::Succeeded), Some(id)) => {
+            memory.is_gone(id, Gone::Released);
+        }
+        (Verb::Release, Fact::Known(TaskState::Failed { .. }), Some(id)) => {
+            let wait = memory.pace.backoff.fail();
+            if let Some(call) = memory.calls.releases.get_mut(&id) {
+                call.not_before = Some(now + wait);
+            }
+        }
+        _ => {}
+    }
+}
+
+async fn read_detail(
+    context: &Context,
+    observed: &mut Observation,
+    priority: CallPriority,
+    session: &AccountSession,
+) {
+    let Some(id) = reads::server(observed) else {
+        return;
+    };
+    let asked = session.shared.client.detail(priority, &id);
+    let answer = tokio::time::timeout(times::OBSERVE_DEADLINE, asked).await;
+    let failure = match &answer {
+        Ok(Err(error)) if error.was_not_sent() => Failure::Unreachable,
+        _ => Failure::Unreadable,
+    };
+    let mut detail = fact(context, observed, answer, Error::is_no_such_instance);
+    match &mut detail {
+        Fact::Known(detail) => {
+            let listing = observed.listing.as_ref();
+            let row = listing.and_then(|listing| listing.row(&detail.id));
+            let row = row.as_ref().map(|(row, _)| row.as_ref());
+            expiry::add(detail, row, &observed.facts.status);
+        }
+        Fact::Absent => session.shared.inventory.confirmed_gone(&id),
+        Fact::NotAsked | Fact::Unknown(_) => {}
+    }
+    observed.detail = detail;
+    take_in_detail(observed, id, session, failure);
+}
+
+/// Remembers what the detail shows. A failed read leaves the former answer.
+fn take_in_detail(
+    observed: &mut Observation,
+    id: ServerId,
+    session: &AccountSession,
+    failure: Failure,
+) {
+    let (former, now) = (*observed.look(), observed.now);
+    // A listing from before the purchase cannot show the server, and its absence there is nothing known.
+    let bought = observed.memory.newest_attempt();
+    let listed = observed
+        .listed(&id)
+        .filter(|(at, row)| *row != RowDigest::Absent || bought.is_none_or(|bought| *at > bought));
+    let mut look = Look {
+        at: Some(now),
+        failure: None,
+        answer: former.answer,
+        row: listed.map(|(_, row)| row),
+    };
+    match &observed.detail {
+        Fact::Known(detail) => {
+            let is_idle = is_idle(detail.pending());
+            let (temporary, status) = (observed.temporary(), &observed.facts.status);
+            look.answer = Answer::Exists {
+                is_off: is_off(detail),
+                idle_since: is_idle.then(|| former.idle_since().unwrap_or(now)),
+                temporary: Temporary::next(temporary, status, &detail.fields, now),
+            };
+            if !is_idle && called_lately(observed, session) {
+                observed.memory.calls.pending_seen = true;
+            }
+        }
+        Fact::Absent => {
+            let since = former.absent_since().unwrap_or(now);
+            look.answer = Answer::Absent { since };
+            let is_leftover =
+                observed.create_failed().is_some() && now >= reads::leftover_shown_by(observed);
+            if observed.facts.deleting || is_leftover {
+                observed.memory.is_gone(id, Gone::NotFound);
+            }
+        }
+        Fact::NotAsked | Fact::Unknown(_) => {
+            (look.failure, look.row) = (Some(failure), former.row);
+        }
+    }
+    observed.memory.observations.look = look;
+}
+
+/// Whether this process called for the open operation within the settling time, and for nothing else since. If the server is busy
+/// then, the service accepted the call. A listing is no evidence of that, since it may be older than it seems.
+fn called_lately(observed: &Observation, session: &AccountSession) -> bool {
+    let open = observed.open();
+    let call = open.and_then(|open| observed.memory.call(&open));
+    let call = call.filter(|call| call.is_own && call.tries > 0);
+    let is_last = observed.memory.calls.auxiliary.is_none();
+    call.is_some_and(|call| {
+        is_last && observed.now > call.since && observed.now < call.since + session.settle
+    })
+}

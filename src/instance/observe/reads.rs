@@ -1,0 +1,231 @@
+//! Which read of task or detail is due, and when the next one will be: pure rules over an observation.
+//!
+//! The detail is read again after a pause that depends on the situation (the table below), and at once if the listing shows
+//! something new. After a failed read, only the pause for failed reads counts.
+//!
+//! | Situation | Pause |
+//! |---|---|
+//! | an operation or an accepted release is in progress | a fifth of its age, see [`Schedule`](crate::instance::poll_schedule) |
+//! | the service refused the operation | `SERVER_BUSY_RECHECK` |
+//! | the service did not accept the release | `UNTAKEN_RELEASE_RECHECK` |
+//! | a failed create left something behind | `UNREADABLE_RETRY` |
+//! | nothing of ours is in progress, and the server is busy | `UNREADABLE_RETRY` |
+//! | the server is in a temporary state | half of the time that the state has lasted |
+//! | the circuit breaker of its zone is open | `OPEN_BREAKER_RECHECK` |
+//! | the listing shows too little, or differs from the detail | `spec.resyncPeriod`, or `RESYNC_DEFAULT` |
+//! | the listing agrees with status | `spec.resyncPeriod`, or none |
+
+use crate::api::{Operation, resync_period};
+use crate::cloud::{CallPriority, ServerId};
+use crate::instance::memory::kinds::CallState;
+use crate::instance::memory::look::RowDigest;
+use crate::instance::observation::{Observation, is_idle, pending};
+use crate::instance::plan::step::Read;
+use crate::instance::times;
+use crate::inventory::{Sighting, Why};
+use tokio::time::Instant;
+
+/// The read that is due now. The task comes first, since its end makes a read of the detail due.
+pub(super) fn due(observed: &Observation) -> Option<Read> {
+    let is_due = |at: &Instant| *at <= observed.now;
+    let task = task_at(observed).filter(is_due).map(|_| Read::Task);
+    task.or_else(|| detail_at(observed).filter(is_due).map(|_| Read::Detail))
+}
+
+/// When the next read is due.
+pub fn next_at(observed: &Observation) -> Option<Instant> {
+    let both = [task_at(observed), detail_at(observed)];
+    both.into_iter().flatten().min()
+}
+
+/// The priority of the reads that are due.
+pub(super) fn priority(observed: &Observation) -> CallPriority {
+    let is_steady =
+        !observed.facts.deleting && !observed.is_open() && observed.create_failed().is_none();
+    match is_steady {
+        true => CallPriority::Resync,
+        false => CallPriority::Operation,
+    }
+}
+
+/// The server whose detail is read.
+pub(super) fn server(observed: &Observation) -> Option<ServerId> {
+    match observed.facts.deleting {
+        true => observed.release_target(),
+        false => observed.facts.id(),
+    }
+}
+
+/// From when on the service certainly shows a server of the recorded create.
+pub(super) fn leftover_shown_by(observed: &Observation) -> Instant {
+    let record = observed.facts.purchase();
+    let attempt = record.and_then(|record| observed.memory.attempt(record));
+    let since = attempt.map_or(observed.memory.origin.first_seen, |attempt| attempt.since);
+    since + times::FAILED_CREATE_SHOWS_WITHIN
+}
+
+fn task_at(observed: &Observation) -> Option<Instant> {
+    observed.listing.as_ref()?;
+    let poll = observed.memory.observations.poll.as_ref();
+    let poll = poll.filter(|poll| !poll.is_over())?;
+    Some(observed.schedule.due_at(poll))
+}
+
+fn detail_at(observed: &Observation) -> Option<Instant> {
+    observed.listing.as_ref()?;
+    let id = server(observed)?;
+    if observed.facts.deleting {
+        return release_at(observed, &id);
+    }
+    match observed.open() {
+        Some(open) => operation_at(observed, &open, &id),
+        None if observed.create_failed().is_some() => leftover_at(observed, &id),
+        None => steady_at(observed, &id),
+    }
+}
+
+/// The release shows by its task, or by the server itself.
+fn release_at(observed: &Observation, id: &ServerId) -> Option<Instant> {
+    let call = observed.memory.calls.releases.get(id)?;
+    let is_absent = is_listed_absent(observed, id, None);
+    if !call.accepted && !is_absent && call.not_before.is_some_and(|at| observed.now < at) {
+        // The server is read right before the release is called again.
+        return None;
+    }
+    let pause = match call.accepted {
+        true => observed.schedule.pause(observed.now - call.at),
+        false => times::UNTAKEN_RELEASE_RECHECK,
+    };
+    let at = again(observed, id, pause);
+    let poll = observed.memory.observations.poll.as_ref();
+    let is_followed = call.accepted && poll.is_some_and(|poll| !poll.is_over());
+    // A task that never ends or cannot be queried must not hide that the server is gone.
+    let overdue = call.at + times::GONE_IS_CERTAIN_AFTER;
+    Some(match is_followed && !is_absent {
+        true => at.max(overdue),
+        false => at,
+    })
+}
+
+/// An operation is followed by its task. The detail is read once after the task has ended, and again while it does not show the
+/// effect. It is also read if there is no task, if the queries for it are inconclusive, or if the listing contradicts it.
+fn operation_at(observed: &Observation, open: &Operation, id: &ServerId) -> Option<Instant> {
+    let (memory, look) = (&observed.memory, observed.look());
+    let attempt = memory.call(open);
+    let since = attempt.map(|attempt| attempt.since);
+    let poll = memory.observations.poll.as_ref();
+    let ended_at = poll.filter(|poll| poll.is_over()).and_then(|it| it.last);
+    // A newer row shows nothing: the task may have ended since the last query, and the next one decides.
+    let is_listed_idle = |asked: Instant| {
+        let row = observed.listing.as_ref()?.row(id);
+        let (row, at) = row.filter(|(_, at)| since.is_none_or(|since| *at > since))?;
+        // A row without the field shows nothing, unlike a detail without it.
+        Some(at < asked && row.pending.is_some() && is_idle(row.pending.as_deref()))
+    };
+    let shows_end = ended_at.is_some()
+        || is_listed_absent(observed, id, since)
+        || poll.is_none_or(|poll| {
+            let asked = poll.last.and_then(is_listed_idle);
+            poll.inconclusive_since.is_some() || asked == Some(true)
+        });
+    if !shows_end {
+        return None;
+    }
+    if ended_at.is_some_and(|ended| look.at.is_none_or(|at| at < ended)) {
+        return Some(observed.now);
+    }
+    let auxiliary = memory.calls.auxiliary.as_ref().map(|call| call.at);
+    let is_refused = attempt.is_some_and(|it| matches!(it.call_state, CallState::Refused { .. }));
+    let pause = match is_refused && auxiliary.is_none() {
+        true => times::SERVER_BUSY_RECHECK,
+        false => {
+            let begun = [since, auxiliary, ended_at].into_iter().flatten().max();
+            let begun = begun.unwrap_or(observed.now);
+            observed
+                .schedule
+                .pause(observed.now.saturating_duration_since(begun))
+        }
+    };
+    Some(again(observed, id, pause))
+}
+
+/// What a failed create left behind is read until it is gone. Its absence counts only after a while, so it is read then.
+fn leftover_at(observed: &Observation, id: &ServerId) -> Option<Instant> {
+    if observed.memory.calls.gone.contains_key(id) {
+        return None;
+    }
+    let shown_by = leftover_shown_by(observed);
+    let at = again(observed, id, times::UNREADABLE_RETRY);
+    let is_early = observed.look().at.is_some_and(|at| at < shown_by);
+    Some(if is_early { at.min(shown_by) } else { at })
+}
+
+/// Nothing of ours is in progress. A listing without changes costs no call.
+fn steady_at(observed: &Observation, id: &ServerId) -> Option<Instant> {
+    let (memory, look) = (&observed.memory, observed.look());
+    let requested = memory.observations.reconcile.as_deref();
+    if requested.is_some_and(|(_, since)| look.at.is_none_or(|at| at < *since)) {
+        return Some(observed.now);
+    }
+    if let Some(at) = look.at.filter(|_| look.is_unreadable()) {
+        return Some(at + times::UNREADABLE_RETRY);
+    }
+    let last = look.at.unwrap_or(memory.origin.first_seen);
+    let spec = &observed.facts.spec;
+    let period = spec.resync_period.as_deref().and_then(resync_period);
+    let detail = &observed.facts.status.detail;
+    let is_busy = !is_idle(pending(detail));
+    let regular = last + period.unwrap_or(times::RESYNC_DEFAULT);
+    let sighting = observed.listing.as_ref()?.sighting(id);
+    let by_listing = match sighting {
+        Sighting::Present(row, _) if !detail.is_empty() && row.agrees_with(detail) => {
+            (!row.tells_enough()).then_some(regular)
+        }
+        Sighting::Present(..) | Sighting::Absent { .. } if shows_news(observed, id) => {
+            Some(observed.now)
+        }
+        Sighting::Present(..) | Sighting::Absent { .. } => Some(regular),
+        Sighting::Unknown(Why::BreakerOpen) => {
+            let again = look.at.map(|at| at + times::OPEN_BREAKER_RECHECK);
+            Some(again.unwrap_or(observed.now))
+        }
+        Sighting::Unknown(_) => None,
+    };
+    let temporary = observed.temporary();
+    let due = [
+        period.map(|_| regular),
+        is_busy.then(|| last + times::UNREADABLE_RETRY),
+        temporary.and_then(|temporary| temporary.read_at(look.at)),
+        by_listing,
+    ];
+    due.into_iter().flatten().min()
+}
+
+/// When to read a detail again that is read this often.
+fn again(observed: &Observation, id: &ServerId, pause: std::time::Duration) -> Instant {
+    let look = observed.look();
+    let poll = observed.memory.observations.poll.as_ref();
+    let is_inconclusive = poll.is_some_and(|poll| poll.inconclusive_since.is_some());
+    match look.at {
+        None => observed.now,
+        // A new listing does not make the detail readable. Task and detail must not be read more often because the other one
+        // gives no useful answer.
+        Some(at) if look.is_unreadable() || is_inconclusive => at + times::UNREADABLE_RETRY,
+        Some(_) if shows_news(observed, id) => observed.now,
+        Some(at) => at + pause,
+    }
+}
+
+/// Whether the listing shows something new since the detail was last read.
+fn shows_news(observed: &Observation, id: &ServerId) -> bool {
+    let look = observed.look();
+    observed
+        .listed(id)
+        .is_some_and(|(at, row)| look.at.is_none_or(|last| at > last) && look.row != Some(row))
+}
+
+/// Whether a listing that began after `since` lacks the server.
+fn is_listed_absent(observed: &Observation, id: &ServerId, since: Option<Instant>) -> bool {
+    let listed = observed.listed(id);
+    listed.is_some_and(|(at, row)| row == RowDigest::Absent && since.is_none_or(|since| at > since))
+}
