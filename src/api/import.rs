@@ -32,9 +32,9 @@ impl Import {
             ("called ", &self.name),
             ("with address ", &self.address),
         ];
-        let said = parts
+        let given = parts
             .into_iter()
             .filter_map(|(what, value)| Some(format!("{what}{}", value.as_deref()?)));
-        format!("server {}", said.collect::<Vec<_>>().join(" "))
+        format!("server {}", given.collect::<Vec<_>>().join(" "))
     }
 }

@@ -102,8 +102,8 @@ fn is_zero(n: &u32) -> bool {
 const MOST: u32 = 1_000_000_000;
 
 /// An attempt number from an external source, if it is plausible.
-pub fn attempt_number(told: i64) -> Option<u32> {
-    let number = u32::try_from(told).ok();
+pub fn attempt_number(number: i64) -> Option<u32> {
+    let number = u32::try_from(number).ok();
     number.filter(|number| *number <= MOST)
 }
 
@@ -149,7 +149,7 @@ pub enum BindingError {
     Forged,
     /// A number is implausibly large.
     #[error(
-        "annotation {annotation} says {field} {number}, and nobody has counted beyond {MOST}: restore the annotation \
+        "annotation {annotation} has {field} {number}, which is more than any count ({MOST}): restore the annotation \
          from a backup, or remove it while the Instance is not being deleted: the record is then rebuilt",
         annotation = super::names::BINDING
     )]

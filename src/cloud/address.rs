@@ -2,38 +2,20 @@
 //! link, and of services that give a cloud's machines confidential data. Private ranges are ordinary for a service and are
 //! allowed.
 
-use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The class of an address to which nothing may be sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Internal {
-    /// 0.0.0.0/8, ::. Linux sends to the machine itself.
-    Unspecified,
-    /// 127.0.0.0/8, ::1.
-    Loopback,
-    /// 169.254.0.0/16, fe80::/10. Most clouds have their metadata service here.
-    LinkLocal,
-    /// Metadata services that are not link-local.
-    Metadata,
-    /// 224.0.0.0/4, ff00::/8.
-    Multicast,
-    /// 255.255.255.255.
-    Broadcast,
-}
-
-impl fmt::Display for Internal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Unspecified => "an unspecified address",
-            Self::Loopback => "a loopback address",
-            Self::LinkLocal => "a link-local address",
-            Self::Metadata => "the address of a metadata service",
-            Self::Multicast => "a multicast address",
-            Self::Broadcast => "the broadcast address",
-        })
-    }
-}
+/// 0.0.0.0/8, ::. Linux sends to the machine itself.
+const UNSPECIFIED: &str = "an unspecified address";
+/// 127.0.0.0/8, ::1.
+const LOOPBACK: &str = "a loopback address";
+/// 169.254.0.0/16, fe80::/10. Most clouds have their metadata service here.
+const LINK_LOCAL: &str = "a link-local address";
+/// Metadata services that are not link-local.
+const METADATA: &str = "the address of a metadata service";
+/// 224.0.0.0/4, ff00::/8.
+const MULTICAST: &str = "a multicast address";
+/// 255.255.255.255.
+const BROADCAST: &str = "the broadcast address";
 
 /// Metadata services outside of 169.254.0.0/16: Alibaba Cloud, Azure's WireServer, Oracle Cloud.
 const METADATA_V4: [Ipv4Addr; 3] = [
@@ -47,50 +29,48 @@ const METADATA_V6: [[u16; 2]; 2] = [[0xfd00, 0x0ec2], [0xfd20, 0x00ce]];
 
 /// The class of the address if nothing may be sent to it. An IPv6 address that contains an IPv4 address also has the class of
 /// that address.
-pub(super) fn internal(address: IpAddr) -> Option<Internal> {
-    match address {
-        IpAddr::V4(v4) => internal_v4(v4),
-        IpAddr::V6(v6) => internal_v6(v6).or_else(|| carried(v6).into_iter().find_map(internal_v4)),
-    }
+pub(super) fn internal(address: IpAddr) -> Option<&'static str> {
+    let embedded = match address {
+        IpAddr::V4(_) => Vec::new(),
+        IpAddr::V6(v6) => embedded(v6),
+    };
+    let mut embedded = embedded.into_iter().map(IpAddr::V4);
+    class(address).or_else(|| embedded.find_map(class))
 }
 
-fn internal_v4(address: Ipv4Addr) -> Option<Internal> {
-    if address.octets()[0] == 0 {
-        Some(Internal::Unspecified)
-    } else if address.is_loopback() {
-        Some(Internal::Loopback)
-    } else if address.is_link_local() {
-        Some(Internal::LinkLocal)
-    } else if METADATA_V4.contains(&address) {
-        Some(Internal::Metadata)
-    } else if address.is_multicast() {
-        Some(Internal::Multicast)
-    } else if address.is_broadcast() {
-        Some(Internal::Broadcast)
-    } else {
-        None
-    }
-}
-
-fn internal_v6(address: Ipv6Addr) -> Option<Internal> {
-    let [first, second, ..] = address.segments();
-    if address.is_unspecified() {
-        Some(Internal::Unspecified)
-    } else if address.is_loopback() {
-        Some(Internal::Loopback)
-    } else if address.is_unicast_link_local() {
-        Some(Internal::LinkLocal)
-    } else if METADATA_V6.contains(&[first, second]) {
-        Some(Internal::Metadata)
-    } else if address.is_multicast() {
-        Some(Internal::Multicast)
-    } else {
-        None
-    }
+fn class(address: IpAddr) -> Option<&'static str> {
+    let (is_unspecified, is_link_local, is_metadata, is_broadcast) = match address {
+        IpAddr::V4(v4) => (
+            v4.octets()[0] == 0,
+            v4.is_link_local(),
+            METADATA_V4.contains(&v4),
+            v4.is_broadcast(),
+        ),
+        IpAddr::V6(v6) => {
+            let [first, second, ..] = v6.segments();
+            let is_metadata = METADATA_V6.contains(&[first, second]);
+            (
+                v6.is_unspecified(),
+                v6.is_unicast_link_local(),
+                is_metadata,
+                false,
+            )
+        }
+    };
+    let classes = [
+        (is_unspecified, UNSPECIFIED),
+        (address.is_loopback(), LOOPBACK),
+        (is_link_local, LINK_LOCAL),
+        (is_metadata, METADATA),
+        (address.is_multicast(), MULTICAST),
+        (is_broadcast, BROADCAST),
+    ];
+    let mut classes = classes.into_iter();
+    classes.find_map(|(is_member, class)| is_member.then_some(class))
 }
 
 /// The IPv4 addresses that a gateway, a tunnel or the kernel may derive from an IPv6 address.
-fn carried(address: Ipv6Addr) -> Vec<Ipv4Addr> {
+fn embedded(address: Ipv6Addr) -> Vec<Ipv4Addr> {
     let octets = address.octets();
     // By RFC 6052, an address that would cross octet 8 skips it.
     let at = |places: [usize; 4]| {
@@ -126,11 +106,10 @@ fn carried(address: Ipv6Addr) -> Vec<Ipv4Addr> {
 
 /// An address to which nothing is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{address}, {kind}")]
+#[error("{address}, {class}")]
 pub struct Refused {
     pub address: IpAddr,
-    /// Its class.
-    pub kind: Internal,
+    pub class: &'static str,
 }
 
 /// The field of an Account that contains a URL.

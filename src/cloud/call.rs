@@ -49,20 +49,13 @@ pub(super) struct Caller {
     pub whole_rows: bool,
 }
 
-/// A permit for one mutating call: a slot of the rate limiter, and room for the answer. Dropping it returns both.
+/// A permit for one call: a slot of the rate limiter, and room for the answer. Dropping it returns both. A mutating call has its
+/// room before the intent is recorded; a read waits for it within its deadline.
 #[derive(Debug)]
-#[must_use = "a permit holds a place at the rate limiter, and room, until it is dropped"]
+#[must_use = "a permit holds a slot of the rate limiter, and room, until it is dropped"]
 pub struct Permit {
-    _passage: Passage,
-    _room: Reservation,
-}
-
-/// The permission for one call.
-pub(super) enum Leave {
-    /// For a mutating call. The caller waited for the permit before the intent was recorded.
-    Given { _permit: Permit },
-    /// For a read. It waits for room within its deadline.
-    ToLook { _passage: Passage },
+    pub(super) _passage: Passage,
+    pub(super) room: Option<Reservation>,
 }
 
 /// One call before it is made.
@@ -74,7 +67,7 @@ pub(super) struct Call<'a> {
     pub body: Option<Value>,
     /// Secrets of the body, which no error may repeat.
     pub secret: Option<&'a str>,
-    pub leave: Leave,
+    pub permit: Permit,
 }
 
 impl Caller {
@@ -85,7 +78,7 @@ impl Caller {
         let room = self.share.room(Bounds::of_receipt().memory()).await;
         Permit {
             _passage: passage,
-            _room: room,
+            room: Some(room),
         }
     }
 
@@ -109,10 +102,7 @@ impl Caller {
         let outcome = match self.room(&call, ends).await {
             Ok(_room) => {
                 let exchange = self.exchange(&call, ends, rows, &reading);
-                self.health
-                    .subscribe(exchange)
-                    .instrument(span.clone())
-                    .await
+                self.health.watch(exchange).instrument(span.clone()).await
             }
             Err(fault) => Err(fault),
         };
@@ -122,7 +112,7 @@ impl Caller {
             path: self.paths.of(operation).into(),
             fault,
         });
-        self.health.heard(operation, began, outcome.as_ref().err());
+        self.health.ended(operation, began, outcome.as_ref().err());
         match &outcome {
             Err(error) if error.is_rate_limited() => self.limiter.refused(error.retry_after()),
             // The call brought no information about the rate limit.
@@ -144,14 +134,14 @@ impl Caller {
         if let Some(observer) = &self.observer {
             observer(operation, ended, began.elapsed());
         }
-        drop(call.leave);
+        drop(call.permit);
         outcome
     }
 
-    /// Reserves room for the answer unless the call has a permit, which includes it. It does so before the request is sent,
-    /// since the answer may arrive at once.
+    /// Reserves room for the answer unless the permit includes it. It does so before the request is sent, since the answer may
+    /// arrive at once.
     async fn room(&self, call: &Call<'_>, ends: Instant) -> Result<Option<Reservation>, Fault> {
-        if let Leave::Given { .. } = call.leave {
+        if call.permit.room.is_some() {
             return Ok(None);
         }
         let room = timeout_at(ends, self.share.room(call.bounds.memory())).await;

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::answer::{Answer, Reading, bears_bad_code, row_count};
 use super::bounds::Bounds;
 use super::budget::{Charge, NoMemory};
-use super::call::{Call, Caller, Leave, Observer, Permit};
+use super::call::{Call, Caller, Observer, Permit};
 use super::decode::{Unfit, fields, skip};
 use super::error::{BuildError, Error, Fault};
 use super::health::Health;
@@ -233,7 +233,7 @@ impl Client {
         let passage = self.caller.limiter.pass_beside(priority).await;
         let call = Call {
             bounds: Bounds::of_probe(),
-            ..looking(Operation::Keys, &query, passage)
+            ..reading(Operation::Keys, &query, passage)
         };
         let answered = |answer: Answer, reading: &Reading<'_>| {
             let answered = answer.listed.then_some(());
@@ -356,11 +356,11 @@ impl Client {
         operation: Operation,
         query: &'a [(&'a str, &'a str)],
     ) -> Call<'a> {
-        looking(operation, query, self.caller.limiter.pass(priority).await)
+        reading(operation, query, self.caller.limiter.pass(priority).await)
     }
 }
 
-fn looking<'a>(
+fn reading<'a>(
     operation: Operation,
     query: &'a [(&'a str, &'a str)],
     passage: Passage,
@@ -371,7 +371,10 @@ fn looking<'a>(
         query,
         body: None,
         secret: None,
-        leave: Leave::ToLook { _passage: passage },
+        permit: Permit {
+            _passage: passage,
+            room: None,
+        },
     }
 }
 
@@ -387,7 +390,7 @@ fn mutation(operation: Operation, body: Value, secret: Option<&str>, permit: Per
         query: &[],
         body: Some(body),
         secret,
-        leave: Leave::Given { _permit: permit },
+        permit,
     }
 }
 

@@ -67,8 +67,8 @@ impl Egress {
                 Some(Host::Ipv6(address)) => IpAddr::V6(address),
                 Some(Host::Domain(_)) | None => continue,
             };
-            if let Some(kind) = internal(address) {
-                return Err(BuildError::Internal(target, Refused { address, kind }));
+            if let Some(class) = internal(address) {
+                return Err(BuildError::Internal(target, Refused { address, class }));
             }
         }
         exempt.sort();
@@ -131,9 +131,9 @@ fn permitted(found: impl Iterator<Item = SocketAddr>, is_exempt: bool) -> Result
     for address in found {
         match internal(address.ip()).filter(|_| !is_exempt) {
             None => good.push(address),
-            Some(kind) => refused.push(Refused {
+            Some(class) => refused.push(Refused {
                 address: address.ip(),
-                kind,
+                class,
             }),
         }
     }

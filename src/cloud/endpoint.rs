@@ -91,11 +91,11 @@ impl FromStr for EndpointPattern {
     type Err = PatternError;
 
     fn from_str(text: &str) -> Result<Self, PatternError> {
-        let odd = |c: char| c.is_whitespace() || c.is_control() || "@\\?#'\"".contains(c);
+        let is_refused = |c: char| c.is_whitespace() || c.is_control() || "@\\?#'\"".contains(c);
         if text.is_empty() {
             return Err(PatternError("it is empty"));
         }
-        if text.contains(odd) {
+        if text.contains(is_refused) {
             return Err(PatternError(
                 "it has a user name, a query, a fragment, a quotation mark, a backslash or white space in it",
             ));

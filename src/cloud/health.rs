@@ -70,9 +70,9 @@ pub struct Abnormal {
 
 impl Health {
     /// Registers a function that is called once for each doubt, while the doubt lasts. Only the first registration counts.
-    pub fn on_doubt(&self, told: impl Fn(Doubt) + Send + Sync + 'static) {
+    pub fn on_doubt(&self, notify: impl Fn(Doubt) + Send + Sync + 'static) {
         // Set once, when the client is created.
-        let _ = self.0.doubted.set(Box::new(told));
+        let _ = self.0.doubted.set(Box::new(notify));
     }
 
     /// The current trouble; none if calls are answered.
@@ -86,7 +86,7 @@ impl Health {
     }
 
     /// Waits for a call, and records if it takes too long.
-    pub(super) async fn subscribe<T>(&self, call: impl Future<Output = T>) -> T {
+    pub(super) async fn watch<T>(&self, call: impl Future<Output = T>) -> T {
         let began = Instant::now();
         let mut call = pin!(call);
         match timeout(times::DOUBTED_UNANSWERED_AFTER, call.as_mut()).await {
@@ -99,7 +99,7 @@ impl Health {
     }
 
     /// Records the end of a call that began at this time.
-    pub(super) fn heard(&self, operation: Operation, began: Instant, error: Option<&Error>) {
+    pub(super) fn ended(&self, operation: Operation, began: Instant, error: Option<&Error>) {
         match error {
             Some(error) if error.is_outage() => return self.trouble_since(began),
             // The error has a cause in this process, not in the service.
@@ -110,7 +110,7 @@ impl Health {
         state.answered = Some(Instant::now());
         state.trouble = None;
         let was_refused = matches!(state.account, AccountHealth::Abnormal(_));
-        state.stands(operation, error);
+        state.note_account(operation, error);
         drop(state);
         // The refusal of an operation because of the account's status casts doubt once: further refusals show nothing new.
         let is_known = was_refused && operation.is_mutating();
@@ -140,8 +140,8 @@ impl Health {
     }
 
     fn doubt(&self, doubt: Doubt) {
-        if let Some(told) = self.0.doubted.get() {
-            told(doubt);
+        if let Some(notify) = self.0.doubted.get() {
+            notify(doubt);
         }
     }
 
@@ -151,7 +151,7 @@ impl Health {
 }
 
 impl State {
-    fn stands(&mut self, operation: Operation, error: Option<&Error>) {
+    fn note_account(&mut self, operation: Operation, error: Option<&Error>) {
         let refused =
             error.filter(|error| operation.is_mutating() && error.is_account_not_normal());
         match (refused, error, &mut self.account) {

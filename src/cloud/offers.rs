@@ -140,7 +140,8 @@ impl Offers<Package> {
     /// same code may denote another package elsewhere. A row without a place counts as belonging to the requested place.
     pub fn within(mut self, region: &str, zone: Option<&str>) -> Self {
         let all = self.rows.len();
-        let is = |told: Option<&str>, asked: &str| told.is_none_or(|told| told == asked);
+        let is =
+            |shown: Option<&str>, requested: &str| shown.is_none_or(|shown| shown == requested);
         self.rows.retain(|row| {
             let in_zone = zone.is_none_or(|zone| is(row.zone.as_deref(), zone));
             is(row.region.as_deref(), region) && in_zone

@@ -1,14 +1,12 @@
 //! Transfers bytes to the service and back, piece by piece: connections and deadlines. It knows no operations and keeps nothing
 //! of a body.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use jiff::Timestamp;
-use jiff::fmt::rfc2822::DateTimeParser;
-use reqwest::header::{DATE, HeaderMap, RETRY_AFTER};
+use reqwest::header::{HeaderMap, RETRY_AFTER};
 use reqwest::{Request, Response, redirect};
 
 use super::error::Fault;
@@ -187,32 +185,16 @@ fn fault(error: reqwest::Error) -> Fault {
     }
 }
 
-/// `Retry-After`, in seconds or as a date. A date is compared with the answer's own `Date`, so that a clock that differs from
-/// the service's does not matter.
+/// `Retry-After` in seconds. A date counts as absent: it would depend on the clocks of two machines.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let value = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
-    let pause = match value.parse::<u64>() {
-        Ok(seconds) => Duration::from_secs(seconds),
-        Err(_) => {
-            let now = headers
-                .get(DATE)
-                .and_then(|date| date.to_str().ok())
-                .and_then(http_date);
-            let now = now.unwrap_or_else(|| {
-                Timestamp::try_from(SystemTime::now()).unwrap_or(Timestamp::MAX)
-            });
-            http_date(value)?
-                .duration_since(now)
-                .try_into()
-                .unwrap_or(Duration::ZERO)
-        }
-    };
-    Some(pause.min(times::RETRY_AFTER_MAX))
-}
-
-fn http_date(text: &str) -> Option<Timestamp> {
-    static PARSER: DateTimeParser = DateTimeParser::new();
-    PARSER.parse_timestamp(text).ok()
+    let seconds = headers
+        .get(RETRY_AFTER)?
+        .to_str()
+        .ok()?
+        .trim()
+        .parse()
+        .ok()?;
+    Some(Duration::from_secs(seconds).min(times::RETRY_AFTER_MAX))
 }
 
 #[cfg(test)]
@@ -221,39 +203,19 @@ mod tests {
 
     use super::*;
 
-    fn with(retry: &'static str, date: Option<&'static str>) -> Option<Duration> {
-        let mut headers = HeaderMap::new();
-        headers.insert(RETRY_AFTER, HeaderValue::from_static(retry));
-        if let Some(date) = date {
-            headers.insert(DATE, HeaderValue::from_static(date));
-        }
-        retry_after(&headers)
-    }
-
     #[test]
-    fn retry_after_is_read_in_both_forms_and_bounded() {
-        let date = Some("Sun, 06 Nov 1994 08:49:37 GMT");
-        assert_eq!(with("7", None), Some(Duration::from_secs(7)));
-        assert_eq!(with(" 0 ", None), Some(Duration::ZERO));
-        assert_eq!(with("86400", None), Some(Duration::from_secs(600)));
-        assert_eq!(
-            with("Sun, 06 Nov 1994 08:50:07 GMT", date),
-            Some(Duration::from_secs(30))
-        );
-        assert_eq!(
-            with("Sun, 06 Nov 1994 08:49:00 GMT", date),
-            Some(Duration::ZERO)
-        );
-        assert_eq!(
-            with("Sun, 06 Nov 1994 08:50:07 GMT", None),
-            Some(Duration::ZERO)
-        );
-        assert_eq!(
-            with("Fri, 06 Nov 2093 08:50:07 GMT", None),
-            Some(Duration::from_secs(600))
-        );
-        assert_eq!(with("soon", date), None);
-        assert_eq!(with("-1", date), None);
+    fn retry_after_is_read_in_seconds_and_bounded() {
+        let with = |retry: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(RETRY_AFTER, HeaderValue::from_static(retry));
+            retry_after(&headers)
+        };
+        assert_eq!(with("7"), Some(Duration::from_secs(7)));
+        assert_eq!(with(" 0 "), Some(Duration::ZERO));
+        assert_eq!(with("86400"), Some(Duration::from_secs(600)));
+        for none in ["Sun, 06 Nov 1994 08:50:07 GMT", "soon", "-1"] {
+            assert_eq!(with(none), None, "{none}");
+        }
         assert_eq!(retry_after(&HeaderMap::new()), None);
     }
 }

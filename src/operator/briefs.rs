@@ -108,7 +108,7 @@ impl Kept for Account {
 mod tests {
     use super::*;
     use crate::api::names::BINDING;
-    use crate::runtime::store::store;
+    use crate::runtime::store::Store;
     use crate::runtime::watch::ObjectKey;
     use kube::runtime::watcher::Event;
     use serde_json::{Value, json};
@@ -149,7 +149,8 @@ mod tests {
 
     #[test]
     fn an_instance_is_the_same_when_it_is_taken_from_the_store() {
-        let (store, mut writer) = store::<Instance>();
+        let store = Store::<Instance>::default();
+        let mut writer = store.writer(None);
         let shown: DeserializeGuard<Instance> = serde_json::from_value(instance()).unwrap();
         let key = ObjectKey::of(&shown);
         let read = shown.0.clone().unwrap();

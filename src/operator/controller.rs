@@ -1,14 +1,14 @@
 //! The controller of one process: watches from the start, and reconciles while it holds its Lease.
 
 use super::election::{self, Election};
-use super::fleet::{self, Fleet};
-use super::wiring::Parts;
+use super::fleet;
+use super::wiring::{Parts, QueueRequests};
 use super::{keeping, survey};
 use crate::api::Instance;
 use crate::runtime::rights::{self, Trial};
 use crate::runtime::watch::Synced;
 use futures::FutureExt;
-use futures::future::{BoxFuture, join_all, select_all};
+use futures::future::{BoxFuture, select_all};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -20,7 +20,7 @@ pub(super) const BROKEN: &str = "a watch ended";
 /// The watches of a process, and the queues that run once it is active.
 pub(super) struct Controller {
     parts: Parts,
-    fleets: Vec<Fleet>,
+    requests: QueueRequests,
     /// Ends when a watch does.
     watches: BoxFuture<'static, ()>,
     /// The watches by name, and whether each has its initial list.
@@ -31,22 +31,15 @@ pub(super) struct Controller {
 
 impl Controller {
     /// Begins to watch. Nothing is changed yet. `over` ends what `parts` has begun.
-    pub(super) fn watch(parts: Parts, namespaces: &[String], over: CancellationToken) -> Self {
-        let mut fleets: Vec<Fleet> = scopes(namespaces)
-            .iter()
-            .map(|scope| Fleet::watch(&parts, scope.as_deref(), &over))
-            .collect();
-        let stores = fleets.iter().map(|fleet| fleet.stores.clone()).collect();
-        // Set once, before the first event of a watch.
-        let _ = parts.stores.set(stores);
-        let synced = fleets.iter().flat_map(|fleet| fleet.synced.clone());
-        let synced = synced.collect();
-        let watches = fleets.iter_mut().flat_map(Fleet::take_watches);
-        let watches = select_all(watches.collect::<Vec<_>>()).map(drop).boxed();
+    pub(super) fn watch(parts: Parts, requests: QueueRequests, over: CancellationToken) -> Self {
+        let watches = fleet::watch(&parts, &over).into_iter();
+        let (synced, watches): (Vec<_>, Vec<_>) = watches
+            .map(|(name, watch)| ((name, watch.synced), watch.task))
+            .unzip();
         Self {
             parts,
-            fleets,
-            watches,
+            requests,
+            watches: select_all(watches).map(drop).boxed(),
             synced,
             _over: over.drop_guard(),
         }
@@ -71,7 +64,7 @@ impl Controller {
     ) -> Result<(), String> {
         let Self {
             parts,
-            fleets,
+            requests,
             watches,
             synced,
             _over: _watching,
@@ -81,10 +74,10 @@ impl Controller {
             let parts = parts.clone();
             move || (parts.shard, survey::survey(&parts))
         });
-        let trial = trial(&parts, &fleets);
+        let trial = trial(&parts);
         let is_tried = trial.begin().await;
         let _trial = AbortOnDropHandle::new(tokio::spawn(trial.go_on(is_tried, stop.clone())));
-        let _begun = election.is_elected().then(|| begin_term(&parts, &fleets));
+        let _begun = election.is_elected().then(|| begin_term(&parts));
         // Before the first reconcile: a deletion may need a token that only a copy has, and an account session knows the
         // credentials of an earlier version only if it is made after their key was read.
         let is_restored = tokio::select! {
@@ -95,14 +88,12 @@ impl Controller {
             lost = election.lost() => return Err(lost),
             () = stop.cancelled() => false,
         };
-        let synced = synced.into_iter().map(|(_, synced)| synced).collect();
-        let keep = keeping::keep(parts.clone(), synced, is_restored, stop.clone());
+        let synced: Vec<Synced> = synced.into_iter().map(|(_, synced)| synced).collect();
+        let keep = keeping::keep(parts.clone(), synced.clone(), is_restored, stop.clone());
         let keeper = AbortOnDropHandle::new(tokio::spawn(keep));
-        let queues = fleets
-            .into_iter()
-            .map(|fleet| fleet.run(parts.clone(), concurrency, stop.clone()));
+        let queues = fleet::run(parts.clone(), requests, synced, concurrency, stop.clone());
         // The copies of tokens are written and deleted under the Lease, too.
-        let mut queues = Box::pin(futures::future::join(join_all(queues), keeper));
+        let mut queues = Box::pin(futures::future::join(queues, keeper));
         let is_drained = tokio::select! {
             biased;
             () = stop.cancelled() => {
@@ -131,32 +122,26 @@ impl Controller {
 }
 
 /// The trial of the operator's rights, in the watched namespaces and in the operator's own.
-fn trial(parts: &Parts, fleets: &[Fleet]) -> Trial {
-    let scopes: Vec<_> = fleets
-        .iter()
-        .map(|fleet| fleet.stores.namespace.clone())
-        .collect();
+fn trial(parts: &Parts) -> Trial {
     Trial {
         client: parts.client.clone(),
-        namespaces: rights::namespaces(parts.own_namespace.clone(), &scopes),
+        namespaces: rights::namespaces(parts.own_namespace.clone(), &parts.scopes),
         rights: parts.accounts.rights.clone(),
         metrics: parts.metrics.clone(),
     }
 }
 
 /// Objects that this process saw as a standby do not count as created in its term: see [`election::find_births`].
-fn begin_term(parts: &Parts, fleets: &[Fleet]) -> AbortOnDropHandle<()> {
+fn begin_term(parts: &Parts) -> AbortOnDropHandle<()> {
     parts.feed.begin_term();
-    let namespace = fleets
-        .first()
-        .and_then(|fleet| fleet.stores.namespace.clone());
-    let api = fleet::api::<Instance>(&parts.client, namespace.as_deref());
+    let namespace = parts.scopes.first().and_then(Option::as_deref);
+    let api = fleet::api::<Instance>(&parts.client, namespace);
     let feed = parts.feed.clone();
     AbortOnDropHandle::new(tokio::spawn(election::find_births(api, feed)))
 }
 
 /// The namespaces to watch; a single `None` for all of them.
-fn scopes(namespaces: &[String]) -> Vec<Option<String>> {
+pub(super) fn scopes(namespaces: &[String]) -> Vec<Option<String>> {
     let named: BTreeSet<String> = namespaces
         .iter()
         .map(|namespace| namespace.trim().to_owned())

@@ -77,7 +77,7 @@ impl ElectArgs {
             renew_deadline: self.leader_elect_renew_deadline,
             retry_period: self.leader_elect_retry_period,
         };
-        settings.check().map_err(|problem| problem.to_string())?;
+        settings.check()?;
         Ok(Some(settings))
     }
 }

@@ -1,16 +1,16 @@
-//! The watches and queues of one scope.
+//! The watches and queues of the process.
 
 use super::briefs::Brief;
 use super::undecodable;
-use super::wiring::{Parts, Stores};
+use super::wiring::{Parts, QueueRequests};
 use crate::api::names::BINDING;
 use crate::api::{Account, Instance};
 use crate::runtime::Shard;
-use crate::runtime::queue::{self, Requests, Rules};
-use crate::runtime::store::{self, Writer};
+use crate::runtime::queue::{self, Rules};
 use crate::runtime::watch::{self, Notice, ObjectKey, Synced, Watch};
 use crate::runtime::{kubernetes, times, traces};
 use crate::{account, instance};
+use futures::future::join_all;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::PartialObjectMeta;
@@ -21,7 +21,6 @@ use serde::de::DeserializeOwned;
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span};
 
@@ -34,108 +33,77 @@ const ACCOUNT_RECONCILES: usize = 256;
 /// those of one object may take 6 MB.
 const PAGE: u32 = 10;
 
-/// The watches and queues of one scope.
-pub(super) struct Fleet {
-    pub(super) stores: Stores,
-    pub(super) synced: Vec<(String, Synced)>,
-    watches: Vec<JoinHandle<()>>,
-    instance_requests: Requests,
-    account_requests: Requests,
+/// The watches of each scope.
+const WATCHES: usize = 3;
+
+/// Begins the watches of all scopes, one scope after another, each named after its kind and scope.
+pub(super) fn watch(parts: &Parts, stop: &CancellationToken) -> Vec<(String, Watch)> {
+    let scopes = parts.scopes.iter().map(|namespace| Scope {
+        parts,
+        namespace: namespace.as_deref(),
+        stop,
+    });
+    let watches = scopes.flat_map(|scope| -> [_; WATCHES] {
+        [scope.secrets(), scope.accounts(), scope.instances()]
+    });
+    watches.collect()
 }
 
-impl Fleet {
-    pub(super) fn watch(parts: &Parts, namespace: Option<&str>, stop: &CancellationToken) -> Self {
-        let (wake_instance, instance_requests) = queue::channel();
-        let (wake_account, account_requests) = queue::channel();
-        let (instances, instance_writer) = store::store();
-        let (accounts, account_writer) = store::store();
-        let stores = Stores {
-            namespace: namespace.map(ToOwned::to_owned),
-            instances,
-            accounts,
-            wake_instance,
-            wake_account,
-        };
-        let scope = Scope {
-            parts,
-            namespace,
-            stop,
-        };
-        let (synced, watches) = [
-            scope.secrets(),
-            scope.accounts(account_writer),
-            scope.instances(instance_writer),
-        ]
-        .map(|(name, watch)| ((name, watch.synced), watch.task))
-        .into_iter()
-        .unzip();
-        Self {
-            stores,
-            synced,
-            watches,
-            instance_requests,
-            account_requests,
+/// Runs both queues. The objects of a scope are reconciled once its watches have their initial lists: before that, an object that
+/// is not listed may exist.
+pub(super) async fn run(
+    parts: Parts,
+    requests: QueueRequests,
+    synced: Vec<Synced>,
+    concurrency: u16,
+    stop: CancellationToken,
+) {
+    let scopes = parts.scopes.iter().zip(synced.chunks(WATCHES));
+    let stores = &parts.stores;
+    let opened = join_all(scopes.map(|(scope, synced)| async move {
+        for synced in synced {
+            let _ = synced.clone().wait_for(|done| *done).await;
         }
-    }
-
-    /// The watches, to see whether one of them ends.
-    pub(super) fn take_watches(&mut self) -> Vec<JoinHandle<()>> {
-        std::mem::take(&mut self.watches)
-    }
-
-    /// Runs both queues once every watch has its initial list: before that, an object that is not listed may exist.
-    pub(super) async fn run(self, parts: Parts, concurrency: u16, stop: CancellationToken) {
-        for (_, mut synced) in self.synced {
-            tokio::select! {
-                _ = synced.wait_for(|done| *done) => {}
-                () = stop.cancelled() => return,
-            }
-        }
-        self.stores.open();
-        let namespace = self.stores.namespace.as_deref();
-        let heartbeat = |kind: &str| {
-            let name = format!("queue of {kind} of {}", scope_name(namespace));
-            parts.heartbeats.expect(name, times::QUEUE_SILENCE_MAX)
-        };
-        let context = parts.accounts.clone();
-        let accounts = queue::run(
-            self.stores.accounts,
-            self.account_requests,
-            Rules {
-                places: ACCOUNT_RECONCILES,
-                // Each Account is a flow of its own, and is never reconciled twice at the same time.
-                bound: Box::new(|_| 1),
-                describe: Brief::flow,
-            },
-            parts.metrics.clone(),
-            heartbeat("Accounts"),
-            stop.clone(),
-            move |object| Box::pin(reconcile_account(context.clone(), object)),
-        );
-        let context = parts.instances.clone();
-        let sessions = context.sessions.clone();
-        let instances = queue::run(
-            self.stores.instances,
-            self.instance_requests,
-            Rules {
-                places: concurrency.into(),
-                bound: Box::new(move |flow| instance::bound(&sessions, flow)),
-                describe: Brief::flow,
-            },
-            parts.metrics.clone(),
-            heartbeat("Instances"),
-            stop,
-            move |object| Box::pin(reconcile_instance(context.clone(), object)),
-        );
-        futures::join!(accounts, instances);
-    }
+        stores.open(scope.as_deref());
+    }));
+    let heartbeat = |kind: &str| {
+        let name = format!("queue of {kind}");
+        parts.heartbeats.expect(name, times::QUEUE_SILENCE_MAX)
+    };
+    let context = parts.accounts.clone();
+    let accounts = queue::run(
+        parts.stores.accounts.clone(),
+        requests.accounts,
+        Rules {
+            places: ACCOUNT_RECONCILES,
+            // Each Account is a flow of its own, and is never reconciled twice at the same time.
+            bound: Box::new(|_| 1),
+            describe: Brief::flow,
+        },
+        parts.metrics.clone(),
+        heartbeat("Accounts"),
+        stop.clone(),
+        move |object| Box::pin(reconcile_account(context.clone(), object)),
+    );
+    let context = parts.instances.clone();
+    let sessions = context.sessions.clone();
+    let instances = queue::run(
+        parts.stores.instances.clone(),
+        requests.instances,
+        Rules {
+            places: concurrency.into(),
+            bound: Box::new(move |flow| instance::bound(&sessions, flow)),
+            describe: Brief::flow,
+        },
+        parts.metrics.clone(),
+        heartbeat("Instances"),
+        stop.clone(),
+        move |object| Box::pin(reconcile_instance(context.clone(), object)),
+    );
+    futures::join!(accounts, instances, stop.run_until_cancelled(opened));
 }
 
-fn scope_name(namespace: Option<&str>) -> &str {
-    namespace.unwrap_or("all namespaces")
-}
-
-/// One scope while its watches begin.
+/// One scope while its watches begin: a namespace, or all.
 struct Scope<'a> {
     parts: &'a Parts,
     namespace: Option<&'a str>,
@@ -154,7 +122,9 @@ impl Scope<'_> {
         )
     }
 
-    fn accounts(&self, mut writer: Writer<Account>) -> (String, Watch) {
+    fn accounts(&self) -> (String, Watch) {
+        let namespace = self.namespace.map(ToOwned::to_owned);
+        let mut writer = self.parts.stores.accounts.writer(namespace);
         let [feed, notified] = [(); 2].map(|()| self.parts.feed.clone());
         self.watch::<DeserializeGuard<Account>>(
             "Accounts",
@@ -171,7 +141,9 @@ impl Scope<'_> {
     }
 
     /// Instances of all shards: no server may belong to two Instances.
-    fn instances(&self, mut writer: Writer<Instance>) -> (String, Watch) {
+    fn instances(&self) -> (String, Watch) {
+        let namespace = self.namespace.map(ToOwned::to_owned);
+        let mut writer = self.parts.stores.instances.writer(namespace);
         let [feed, notified] = [(); 2].map(|()| self.parts.feed.clone());
         self.watch::<DeserializeGuard<Instance>>(
             "Instances",
@@ -203,7 +175,7 @@ impl Scope<'_> {
             + Send
             + 'static,
     {
-        let name = format!("{kind} of {}", scope_name(self.namespace));
+        let name = format!("{kind} of {}", self.namespace.unwrap_or("all namespaces"));
         let expected = format!("watch of {name}");
         let heartbeats = &self.parts.heartbeats;
         let heartbeat = heartbeats.expect(expected, times::WATCH_SILENCE_MAX);

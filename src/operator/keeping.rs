@@ -11,15 +11,15 @@ use tokio_util::sync::CancellationToken;
 
 /// How often account sessions and copies that no Instance needs any more are dropped.
 const SWEEP: Duration = Duration::from_secs(60);
-/// Instances that go together are one reason to look.
-const TOGETHER: Duration = Duration::from_secs(1);
+/// Instances that disappear within this time cause one pass.
+const DELETIONS_GATHERED: Duration = Duration::from_secs(1);
 
 /// How long a refusal may pass: an apiserver that has just started refuses every request for a moment.
-const REFUSED: Duration = Duration::from_secs(10);
+const REFUSALS_IGNORED: Duration = Duration::from_secs(10);
 
-/// Turns the keeping of copies on, where it is wanted and there is a place for them.
-pub(super) fn begin(parts: &Parts, is_wanted: bool) {
-    if !is_wanted {
+/// Enables copies of tokens, if they are requested and have a namespace.
+pub(super) fn begin(parts: &Parts, is_requested: bool) {
+    if !is_requested {
         return;
     }
     let Some(namespace) = &parts.own_namespace else {
@@ -41,7 +41,7 @@ pub(super) async fn find_former_key(parts: &Parts) {
     };
     // A process that keeps no copies may have no right to Secrets there, and then the apiserver refuses every request.
     let patience = match parts.accounts.sessions.keeps_copies() {
-        true => REFUSED,
+        true => REFUSALS_IGNORED,
         false => Duration::ZERO,
     };
     let gives_up = Instant::now() + patience;
@@ -59,7 +59,7 @@ pub(super) async fn find_former_key(parts: &Parts) {
             }
             Err(error) => {
                 tracing::warn!(namespace, %error, "the key of records of an earlier version was not read yet; trying again");
-                tokio::time::sleep(backoff.fail().min(TOGETHER)).await;
+                tokio::time::sleep(backoff.fail().min(DELETIONS_GATHERED)).await;
             }
         }
     }
@@ -68,8 +68,8 @@ pub(super) async fn find_former_key(parts: &Parts) {
 /// Reads the copies of all scopes, and wakes the Instances that may go on with them.
 pub(super) async fn restore(parts: &Parts) -> Result<(), KubeError> {
     let sessions = &parts.accounts.sessions;
-    for scope in parts.stores.get().into_iter().flatten() {
-        let restored = sessions.restore(scope.namespace.as_deref()).await;
+    for namespace in &*parts.scopes {
+        let restored = sessions.restore(namespace.as_deref()).await;
         let restored = restored.inspect_err(|error| {
             tracing::warn!(%error, "the copies of tokens were not read; trying again");
         })?;
@@ -105,7 +105,7 @@ pub(super) async fn keep(
             () = sessions.owners().instance_gone() => {}
         }
         let before = async {
-            tokio::time::sleep(TOGETHER).await;
+            tokio::time::sleep(DELETIONS_GATHERED).await;
             is_restored || restore(&parts).await.is_ok()
         };
         tokio::select! {

@@ -53,10 +53,10 @@ impl Log {
             .thread_name("log")
             .finish(File::from(stderr.map_err(no_log)?));
         let collector = Collector::of_environment()?;
-        let asked = filter_file
+        let text = filter_file
             .as_deref()
             .map_or_else(filter::of_environment, filter::of_file);
-        let (filter, unread) = filter::parsed(&asked);
+        let (filter, unread) = filter::parsed(&text);
         let (filter, handle) = reload::Layer::new(filter);
         let is_terminal = std::io::stderr().is_terminal();
         subscriber(filter, writer.clone(), is_terminal, collector.as_ref()).init();
@@ -82,7 +82,7 @@ impl Log {
     }
 
     /// Writes a line regardless of the filter.
-    pub(super) fn say(&self, line: &str) {
+    pub(super) fn write(&self, line: &str) {
         // The writer never fails: it drops and counts the line.
         let _ = self
             .writer

@@ -6,34 +6,34 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 /// Time between two measurements. The limit may change while the process runs, since Kubernetes resizes a Pod in place.
-const LOOK: Duration = Duration::from_secs(2);
+const MEASURED_EVERY: Duration = Duration::from_secs(2);
 /// Unused strings are dropped once in this many measurements: once a minute.
-const SWEPT_IN: u64 = 30;
+const MEASUREMENTS_PER_SWEEP: u64 = 30;
 /// A tenth of the limit stays free: the kernel counts more than the resident memory, and reconciles need some at any time.
 const FREE_PART: u64 = 10;
-/// With less memory for answers than `SHORT`, many calls at once have to wait: that is logged, and the end of it at `ENOUGH`.
-const SHORT: usize = 16 << 20;
-const ENOUGH: usize = 24 << 20;
+/// With less memory for answers than `LOW_WATER`, many calls at once have to wait: that is logged, and the end of it at `HIGH_WATER`.
+const LOW_WATER: usize = 16 << 20;
+const HIGH_WATER: usize = 24 << 20;
 
-/// Goes on until it is dropped.
+/// Runs until it is dropped.
 pub(super) async fn keep_within(budget: Budget, metrics: Metrics) {
     let mut is_short = false;
-    for look in 1_u64.. {
-        if look.is_multiple_of(SWEPT_IN) {
+    for measurement in 1_u64.. {
+        if measurement.is_multiple_of(MEASUREMENTS_PER_SWEEP) {
             strings::sweep();
         }
-        // What cannot be read now leaves all as it is.
+        // A value that cannot be read now changes nothing.
         if let (Ok(limit), Some(resident)) = (host::memory_limit(), host::resident_memory()) {
             let limit = limit.unwrap_or(u64::MAX);
             budget.fit(left(limit, resident));
             let room = budget.room();
-            if (is_short && room >= ENOUGH) || (!is_short && room < SHORT) {
+            if (is_short && room >= HIGH_WATER) || (!is_short && room < LOW_WATER) {
                 is_short = !is_short;
-                tell(is_short, limit, resident);
+                log(is_short, limit, resident);
             }
         }
         metrics.answer_memory(budget.room());
-        sleep(LOOK).await;
+        sleep(MEASURED_EVERY).await;
     }
 }
 
@@ -42,7 +42,7 @@ fn left(limit: u64, resident: u64) -> usize {
     usize::try_from(most.saturating_sub(resident)).unwrap_or(usize::MAX)
 }
 
-fn tell(is_short: bool, limit: u64, resident: u64) {
+fn log(is_short: bool, limit: u64, resident: u64) {
     if is_short {
         tracing::warn!(
             limit,

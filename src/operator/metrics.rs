@@ -11,7 +11,7 @@ use std::path::PathBuf;
 /// Flags of `run` for reading metrics.
 #[derive(Debug, Args)]
 pub(super) struct MetricsArgs {
-    /// Address of its own for /metrics; without it /metrics is beside the probes, plain and for everybody.
+    /// Separate address for /metrics; without it, /metrics is served next to the probes, without TLS and to every client.
     #[arg(long, env = "CSO_METRICS_LISTEN", value_name = "ADDR")]
     metrics_listen: Option<SocketAddr>,
 

@@ -1,7 +1,7 @@
 //! `run`: starts the watches, the queues and the health endpoint, and ends them in order.
 
 use super::args::RunArgs;
-use super::controller::{BROKEN, Controller};
+use super::controller::{self, BROKEN, Controller};
 use super::elect::own_namespace;
 use super::election::{self, Election};
 use super::log::Log;
@@ -49,7 +49,7 @@ pub(super) fn run(args: RunArgs) -> ExitCode {
     match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
-            log.say(&format!("{MANAGER}: {message}"));
+            log.write(&format!("{MANAGER}: {message}"));
             ExitCode::FAILURE
         }
     }
@@ -98,14 +98,15 @@ async fn serve(args: RunArgs, metrics: Metrics, own: Handle) -> Result<(), Strin
         term: term.clone(),
         pod: std::env::var("POD_NAME").ok(),
     };
-    let mut parts = Parts::new(process, &over);
-    parts.own_namespace = own_namespace(args.keep_tokens_namespace.as_deref());
+    let own_namespace = own_namespace(args.keep_tokens_namespace.as_deref());
+    let scopes = controller::scopes(&args.namespaces);
+    let (parts, requests) = Parts::new(process, scopes, own_namespace, &over);
     keeping::begin(&parts, args.keep_tokens);
     let heartbeats = parts.heartbeats.clone();
     for sibling in shard.siblings() {
         metrics.set_active(sibling, false);
     }
-    let mut controller = Controller::watch(parts, &args.namespaces, over);
+    let mut controller = Controller::watch(parts, requests, over);
     let served = health::begin(
         args.listen,
         port,

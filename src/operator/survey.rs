@@ -17,11 +17,9 @@ pub(super) fn survey(parts: &Parts) -> Fleet {
         ..Fleet::default()
     };
     let now = chance::time_of_day();
-    for stores in parts.stores.get().into_iter().flatten() {
-        let (instances, accounts) = (&stores.instances, &stores.accounts);
-        instances.for_each(|_, brief| count_instance(&mut fleet, brief, now));
-        accounts.for_each(|_, brief| *fleet.accounts.entry(brief.state).or_default() += 1);
-    }
+    let (instances, accounts) = (&parts.stores.instances, &parts.stores.accounts);
+    instances.for_each(|_, brief| count_instance(&mut fleet, brief, now));
+    accounts.for_each(|_, brief| *fleet.accounts.entry(brief.state).or_default() += 1);
     fleet
 }
 

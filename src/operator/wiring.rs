@@ -1,8 +1,8 @@
-//! The stores of each watched scope, and the state that all scopes share.
+//! The parts that watches, queues and the other tasks of the process share.
 
 use crate::api::{Account, Instance};
 use crate::instance::facts::Facts;
-use crate::runtime::queue::{Priority, Trigger};
+use crate::runtime::queue::{self, Priority, Requests, Trigger};
 use crate::runtime::store::Store;
 use crate::runtime::watch::ObjectKey;
 use crate::runtime::{Heartbeats, Metrics, Shard};
@@ -10,20 +10,28 @@ use crate::wiring::feed::Feed;
 use crate::wiring::{Contexts, Objects, Process};
 use crate::{account, instance};
 use kube::Client;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tokio_util::sync::CancellationToken;
 
-/// The stores of one scope (a namespace, or all).
+/// The objects of all watched namespaces, and the triggers of their reconciles; cheap to clone.
 #[derive(Clone)]
 pub(super) struct Stores {
-    pub(super) namespace: Option<String>,
     pub(super) instances: Store<Instance>,
     pub(super) accounts: Store<Account>,
-    pub(super) wake_instance: Trigger,
-    pub(super) wake_account: Trigger,
+    wake_instance: Trigger,
+    wake_account: Trigger,
+    /// The watched namespaces, or a single `None` for all of them, and whether requests for reconciles pass.
+    scopes: Arc<[(Option<String>, AtomicBool)]>,
 }
 
-/// The parts that all scopes share; cheap to clone.
+/// The requests for reconciles, for the two queues.
+pub(super) struct QueueRequests {
+    pub(super) instances: Requests,
+    pub(super) accounts: Requests,
+}
+
+/// The shared parts; cheap to clone.
 #[derive(Clone)]
 pub(super) struct Parts {
     pub(super) instances: instance::context::Context,
@@ -32,88 +40,111 @@ pub(super) struct Parts {
     pub(super) metrics: Metrics,
     pub(super) client: Client,
     pub(super) shard: Shard,
-    pub(super) stores: Arc<OnceLock<Vec<Stores>>>,
+    /// The watched namespaces; a single `None` for all of them.
+    pub(super) scopes: Arc<[Option<String>]>,
+    pub(super) stores: Stores,
     pub(super) heartbeats: Heartbeats,
     /// The namespace of the operator's own Secrets.
     pub(super) own_namespace: Option<String>,
 }
 
 impl Parts {
-    pub(super) fn new(process: Process, stop: &CancellationToken) -> Self {
+    pub(super) fn new(
+        process: Process,
+        scopes: Vec<Option<String>>,
+        own_namespace: Option<String>,
+        stop: &CancellationToken,
+    ) -> (Self, QueueRequests) {
         let (client, metrics) = (process.client.clone(), process.metrics.clone());
         let shard = process.shard;
-        let scopes = Scopes::default();
-        let objects: Arc<dyn Objects> = Arc::new(scopes.clone());
+        let (wake_instance, instance_requests) = queue::channel();
+        let (wake_account, account_requests) = queue::channel();
+        let stores = Stores {
+            instances: Store::default(),
+            accounts: Store::default(),
+            wake_instance,
+            wake_account,
+            scopes: scopes
+                .iter()
+                .cloned()
+                .map(|scope| (scope, AtomicBool::new(false)))
+                .collect(),
+        };
+        let objects: Arc<dyn Objects> = Arc::new(stores.clone());
         let Contexts {
             instances,
             accounts,
             feed,
         } = Contexts::new(process, &objects, stop);
-        Self {
+        let parts = Self {
             instances,
             accounts,
             feed,
             metrics,
             client,
             shard,
-            stores: scopes.0,
+            scopes: scopes.into(),
+            stores,
             heartbeats: Heartbeats::default(),
-            own_namespace: None,
-        }
+            own_namespace,
+        };
+        let requests = QueueRequests {
+            instances: instance_requests,
+            accounts: account_requests,
+        };
+        (parts, requests)
     }
 }
 
-/// The stores of all scopes, once they are there.
-#[derive(Clone, Default)]
-struct Scopes(Arc<OnceLock<Vec<Stores>>>);
-
-impl Scopes {
-    fn of<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a Stores> {
-        self.0.get().into_iter().flatten().filter(move |scope| {
-            scope
-                .namespace
-                .as_deref()
-                .is_none_or(|own| own == namespace)
-        })
-    }
-}
-
-impl Objects for Scopes {
+impl Objects for Stores {
     fn wake_instance(&self, key: &ObjectKey, priority: Option<Priority>) {
-        self.of(&key.namespace)
-            .for_each(|scope| scope.wake_instance.wake_as(key, priority));
+        if self.is_open(&key.namespace) {
+            self.wake_instance.wake_as(key, priority);
+        }
     }
 
     fn wake_account(&self, key: &ObjectKey, priority: Option<Priority>) {
-        self.of(&key.namespace)
-            .for_each(|scope| scope.wake_account.wake_as(key, priority));
+        if self.is_open(&key.namespace) {
+            self.wake_account.wake_as(key, priority);
+        }
     }
 
     fn facts(&self, key: &ObjectKey, cluster: &str) -> Option<Facts> {
-        let mut scopes = self.of(&key.namespace);
-        let object = scopes.find_map(|scope| scope.instances.get(key))?;
+        let object = self.instances.get(key)?;
         let instance = object.0.as_ref().ok()?;
         Some(Facts::of(cluster, instance))
     }
 
     fn has_instance(&self, key: &ObjectKey) -> bool {
-        let mut scopes = self.of(&key.namespace);
-        scopes.any(|scope| scope.instances.brief(key, |_| ()).is_some())
+        self.instances.brief(key, |_| ()).is_some()
     }
 
     fn has_account(&self, key: &ObjectKey) -> bool {
-        let mut scopes = self.of(&key.namespace);
-        scopes.any(|scope| scope.accounts.brief(key, |_| ()).is_some())
+        self.accounts.brief(key, |_| ()).is_some()
     }
 }
 
 impl Stores {
-    /// Lets requests for reconciles through, and asks for one of every object that is there.
-    pub(super) fn open(&self) {
-        self.wake_account.open();
-        self.wake_instance.open();
-        self.accounts.for_each(|key, _| self.wake_account.wake(key));
+    /// Lets requests for reconciles of this scope pass, and requests one of each of its objects. Earlier requests were dropped: a
+    /// standby that runs for weeks must not accumulate them.
+    pub(super) fn open(&self, scope: Option<&str>) {
+        for (_, open) in self.scopes.iter().filter(|(it, _)| it.as_deref() == scope) {
+            open.store(true, Ordering::SeqCst);
+        }
+        let wake = |trigger: &Trigger, key: &ObjectKey| {
+            if scope.is_none_or(|scope| scope == key.namespace) {
+                trigger.wake_as(key, None);
+            }
+        };
+        self.accounts
+            .for_each(|key, _| wake(&self.wake_account, key));
         self.instances
-            .for_each(|key, _| self.wake_instance.wake(key));
+            .for_each(|key, _| wake(&self.wake_instance, key));
+    }
+
+    fn is_open(&self, namespace: &str) -> bool {
+        self.scopes.iter().any(|(scope, open)| {
+            scope.as_deref().is_none_or(|scope| scope == namespace) && open.load(Ordering::SeqCst)
+        })
     }
 }

@@ -173,12 +173,12 @@ pub async fn call_within<T>(
 ) -> Result<T, KubeError> {
     let span = traces::kubernetes_call(operation);
     let answered = tokio::time::timeout(deadline, future.instrument(span.clone())).await;
-    let outcome = told(deadline, operation, answered);
+    let outcome = result_of(deadline, operation, answered);
     traces::ended(&span, outcome.as_ref().err().map(KubeError::category));
     outcome
 }
 
-fn told<T>(
+fn result_of<T>(
     deadline: Duration,
     operation: &'static str,
     answered: Result<kube::Result<T>, Elapsed>,

@@ -22,7 +22,7 @@ mod settings;
 mod tests;
 
 pub use candidate::{Candidate, Won};
-pub use settings::{Problem, Settings};
+pub use settings::Settings;
 
 use super::kubernetes::{KubeError, call_within};
 use super::{Heartbeat, Term, chain};

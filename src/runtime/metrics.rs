@@ -256,23 +256,22 @@ impl Metrics {
             true => self.0.reconciles.with([&controller, "success"]).inc(),
             false => errors.inc(),
         };
-        let duration = self.0.reconcile_duration.with([&controller]);
-        duration.observe(took.as_secs_f64());
+        self.0.reconcile_duration.observe([&controller], took);
     }
 
     /// A reconcile begins after this wait.
     pub fn waited(&self, kind: &str, priority: Priority, wait: Duration) {
         let labels = [&*kind.to_lowercase(), priority.as_str()];
-        self.0.queue_wait.with(labels).observe(wait.as_secs_f64());
+        self.0.queue_wait.observe(labels, wait);
     }
 
-    /// The gauges of one queue of a kind: all queues of that kind count together.
+    /// The gauges of the queue of this kind.
     pub fn queue(&self, kind: &str) -> QueueGauges {
         let controller = &*kind.to_lowercase();
-        let waiting = |priority: Priority| self.0.waiting.with([controller, priority.as_str()]);
         QueueGauges {
-            running: (self.0.running.with([controller]), 0),
-            waiting: Priority::ALL.map(|priority| (waiting(priority), 0)),
+            running: self.0.running.with([controller]),
+            waiting: Priority::ALL
+                .map(|priority| self.0.waiting.with([controller, priority.as_str()])),
         }
     }
 
@@ -284,14 +283,12 @@ impl Metrics {
     /// A call to the service ended; `result` is `ok` or the category of its error.
     pub fn cloud_call(&self, operation: &'static str, result: &'static str, took: Duration) {
         self.0.calls.with([operation, result]).inc();
-        let duration = self.0.call_duration.with([operation]);
-        duration.observe(took.as_secs_f64());
+        self.0.call_duration.observe([operation], took);
     }
 
     /// A call to the service may start after this wait at the request limit.
     pub fn limiter_waited(&self, priority: &'static str, wait: Duration) {
-        let waited = self.0.limiter_wait.with([priority]);
-        waited.observe(wait.as_secs_f64());
+        self.0.limiter_wait.observe([priority], wait);
     }
 
     /// A write to the apiserver ended; `result` is `ok` or the category of its error.
@@ -301,14 +298,12 @@ impl Metrics {
 
     /// Status reports that an edit is done, or that it needs action by a user first.
     pub fn edit(&self, verb: &'static str, outcome: &'static str, took: Duration) {
-        let duration = self.0.edits.with([verb, outcome]);
-        duration.observe(took.as_secs_f64());
+        self.0.edits.observe([verb, outcome], took);
     }
 
     /// Status reports that an operation ended.
     pub fn operation(&self, verb: &'static str, outcome: &'static str, took: Duration) {
-        let duration = self.0.operations.with([verb, outcome]);
-        duration.observe(took.as_secs_f64());
+        self.0.operations.observe([verb, outcome], took);
     }
 
     /// A server was released because another one is recorded.
@@ -392,23 +387,18 @@ impl std::fmt::Debug for Metrics {
     }
 }
 
-/// The share of one queue in the gauges of its kind: each gauge with the value that this queue added.
+/// The gauges of one queue.
 pub struct QueueGauges {
-    running: (Gauge, i64),
-    waiting: [(Gauge, i64); Priority::ALL.len()],
+    running: Gauge,
+    waiting: [Gauge; Priority::ALL.len()],
 }
 
 impl QueueGauges {
     /// Shows how many reconciles run, and how many objects wait for one.
-    pub fn show(&mut self, running: usize, waiting: impl Fn(Priority) -> usize) {
-        let set = |(gauge, added): &mut (Gauge, i64), count: usize| {
-            let count = signed(count as u64);
-            gauge.inc_by(count - *added);
-            *added = count;
-        };
-        set(&mut self.running, running);
-        for (part, priority) in self.waiting.iter_mut().zip(Priority::ALL) {
-            set(part, waiting(priority));
+    pub fn show(&self, running: usize, waiting: impl Fn(Priority) -> usize) {
+        self.running.set(signed(running as u64));
+        for (gauge, priority) in self.waiting.iter().zip(Priority::ALL) {
+            gauge.set(signed(waiting(priority) as u64));
         }
     }
 }

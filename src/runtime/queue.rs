@@ -14,7 +14,6 @@ use kube::core::DeserializeGuard;
 use schedule::Schedule;
 use std::fmt::Debug;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use thiserror::Error;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
@@ -26,33 +25,16 @@ pub use schedule::{Flow, Priority};
 
 /// Requests reconciles.
 #[derive(Clone)]
-pub struct Trigger {
-    queue: mpsc::UnboundedSender<Request>,
-    open: Arc<AtomicBool>,
-}
+pub struct Trigger(mpsc::UnboundedSender<Request>);
 
 /// An object to be reconciled, with its priority unless the object's state determines it.
 type Request = (ObjectKey, Option<Priority>);
 
 impl Trigger {
-    /// Lets requests pass. Earlier requests are dropped, so the caller requests a reconcile of every object after opening.
-    pub fn open(&self) {
-        self.open.store(true, Ordering::SeqCst);
-    }
-
-    /// Requests a reconcile of this object, with the priority of its state. Several requests before the reconcile runs count as
-    /// one.
-    pub fn wake(&self, key: &ObjectKey) {
-        self.wake_as(key, None);
-    }
-
-    /// Requests a reconcile with at least this priority.
+    /// Requests a reconcile of this object, with at least this priority. Several requests before the reconcile runs count as one.
     pub fn wake_as(&self, key: &ObjectKey, priority: Option<Priority>) {
-        if !self.open.load(Ordering::SeqCst) {
-            return; // a standby that runs for weeks must not accumulate them
-        }
         // A closed queue means that the process is shutting down.
-        let _ = self.queue.unbounded_send((key.clone(), priority));
+        let _ = self.0.unbounded_send((key.clone(), priority));
     }
 }
 
@@ -65,12 +47,11 @@ impl Debug for Trigger {
 /// The receiver of a [`Trigger`].
 pub type Requests = mpsc::UnboundedReceiver<Request>;
 
-/// A queue that is not open yet, and its receiver. The schedule behind it merges requests for one object, so its length is
-/// bounded by the number of changes between two polls.
+/// A trigger and its receiver. The schedule behind it merges requests for one object, so its length is bounded by the number of
+/// changes between two polls.
 pub fn channel() -> (Trigger, Requests) {
     let (queue, requests) = mpsc::unbounded();
-    let open = Arc::default();
-    (Trigger { queue, open }, requests)
+    (Trigger(queue), requests)
 }
 
 /// The scheduling rules of one kind.
@@ -115,7 +96,7 @@ pub async fn run<K, F>(
     let kind = K::kind(&()).into_owned();
     let mut schedule = Schedule::new(rules.places);
     let mut reconciles = FuturesUnordered::new();
-    let mut gauges = metrics.queue(&kind);
+    let gauges = metrics.queue(&kind);
     let mut rounds = interval(times::QUEUE_ROUND);
     rounds.set_missed_tick_behavior(MissedTickBehavior::Delay);
     while !cancel.is_cancelled() {
@@ -139,7 +120,7 @@ pub async fn run<K, F>(
             biased;
             () = cancel.cancelled() => {}
             Some((key, result, took)) = reconciles.next() => {
-                let after = told(&metrics, &kind, result, took);
+                let after = count(&metrics, &kind, result, took);
                 schedule.end(&key, Instant::now(), after);
             }
             Some((key, priority)) = requests.next() => {
@@ -151,7 +132,7 @@ pub async fn run<K, F>(
     }
     while let Some((_, result, took)) = reconciles.next().await {
         heartbeat.beat();
-        told(&metrics, &kind, result, took);
+        count(&metrics, &kind, result, took);
     }
 }
 
@@ -163,7 +144,7 @@ async fn until(due: Option<Instant>) {
 }
 
 /// Counts the result of a reconcile; returns the time until the next one.
-fn told(
+fn count(
     metrics: &Metrics,
     kind: &str,
     result: Result<Duration, Defect>,

@@ -24,16 +24,6 @@ pub trait Kept: Resource<DynamicType = ()> + Serialize + DeserializeOwned + Clon
     fn brief(object: &DeserializeGuard<Self>) -> Self::Brief;
 }
 
-/// An empty store, and its writer.
-pub fn store<K: Kept>() -> (Store<K>, Writer<K>) {
-    let entries = Arc::new(RwLock::new(HashMap::new()));
-    let writer = Writer {
-        entries: entries.clone(),
-        listing: HashMap::new(),
-    };
-    (Store { entries }, writer)
-}
-
 /// An entry is an allocation of its own, since a table reserves room for half as many again. A new listing shares the entries of
 /// objects that did not change.
 type Entries<K> = HashMap<ObjectKey, Arc<Entry<K>>>;
@@ -49,6 +39,14 @@ pub struct Store<K: Kept> {
     entries: Arc<RwLock<Entries<K>>>,
 }
 
+impl<K: Kept> Default for Store<K> {
+    fn default() -> Self {
+        Self {
+            entries: Arc::default(),
+        }
+    }
+}
+
 impl<K: Kept> Clone for Store<K> {
     fn clone(&self) -> Self {
         Self {
@@ -58,6 +56,15 @@ impl<K: Kept> Clone for Store<K> {
 }
 
 impl<K: Kept> Store<K> {
+    /// The writer for a watch of this namespace, or of all namespaces.
+    pub fn writer(&self, namespace: Option<String>) -> Writer<K> {
+        Writer {
+            entries: self.entries.clone(),
+            namespace,
+            listing: HashMap::new(),
+        }
+    }
+
     /// An object as the watch shows it now.
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<DeserializeGuard<K>>> {
         let entry = self.read().get(key)?.clone();
@@ -105,7 +112,8 @@ fn invalid(key: &ObjectKey, error: &serde_json::Error) -> InvalidObject {
 /// Fills a store with the events of a watch.
 pub struct Writer<K: Kept> {
     entries: Arc<RwLock<Entries<K>>>,
-    /// The listing that is being read. It replaces the entries when it is complete.
+    namespace: Option<String>,
+    /// The listing that is being read. It replaces the entries of its namespace when it is complete.
     listing: Entries<K>,
 }
 
@@ -119,10 +127,18 @@ impl<K: Kept> Writer<K> {
                 self.listing.insert(key.clone(), entry);
             }
             Event::InitDone => {
-                let mut listing = std::mem::take(&mut self.listing);
-                listing.shrink_to_fit();
-                // Dropped after the lock.
-                let _former = std::mem::replace(&mut *self.write(), listing);
+                let listing = std::mem::take(&mut self.listing);
+                let mut entries = self.write();
+                let of_scope = |key: &ObjectKey, _: &mut Arc<Entry<K>>| {
+                    let namespace = self.namespace.as_ref();
+                    namespace.is_none_or(|namespace| *namespace == key.namespace)
+                };
+                let former: Vec<_> = entries.extract_if(of_scope).collect();
+                entries.extend(listing);
+                entries.shrink_to_fit();
+                drop(entries);
+                // Without the lock, since there may be ten thousand.
+                drop(former);
             }
             Event::Apply(object) => {
                 let entry = Entry::of(object, None);

@@ -54,22 +54,22 @@ impl Term {
     /// remains over.
     #[must_use = "a term that is over stays so"]
     pub fn lasts_until(&self, until: Instant) -> bool {
-        let mut state = self.look();
+        let mut state = self.current();
         if *state != State::Over {
             *state = State::Held(Some(until));
         }
-        self.settle(&mut state)
+        self.check_clock(&mut state)
     }
 
     /// Ends it permanently.
     pub fn end(&self) {
-        *self.look() = State::Over;
+        *self.current() = State::Over;
         self.inner.over.cancel();
     }
 
     /// Whether this process may change anything now.
     pub fn holds(&self) -> bool {
-        self.settle(&mut self.look())
+        self.check_clock(&mut self.current())
     }
 
     /// Whether a mutating call that takes at most `needed` may begin before `reconcile_ends`.
@@ -80,7 +80,7 @@ impl Term {
     /// Waits until a term that has begun is over.
     pub async fn ended(&self) {
         loop {
-            let until = match *self.look() {
+            let until = match *self.current() {
                 State::Over => return,
                 State::Held(until) => until,
                 State::Awaited => None,
@@ -99,17 +99,17 @@ impl Term {
     }
 
     /// The state, after a check of the clock: an end that has passed is final.
-    fn look(&self) -> MutexGuard<'_, State> {
+    fn current(&self) -> MutexGuard<'_, State> {
         let mut state = self
             .inner
             .state
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        self.settle(&mut state);
+        self.check_clock(&mut state);
         state
     }
 
-    fn settle(&self, state: &mut State) -> bool {
+    fn check_clock(&self, state: &mut State) -> bool {
         if matches!(*state, State::Held(Some(until)) if Instant::now() >= until) {
             *state = State::Over;
             self.inner.over.cancel();

@@ -48,16 +48,16 @@ async fn the_first_call_that_fails_casts_doubt_and_the_next_that_is_answered_tak
     let (health, doubts) = counting();
     let began = Instant::now();
     for _ in 0..3 {
-        health.heard(Operation::Task, Instant::now(), Some(&lost()));
+        health.ended(Operation::Task, Instant::now(), Some(&lost()));
         tokio::time::advance(S).await;
     }
     assert_eq!(health.trouble().unwrap().since, began, "it does not move");
     assert_eq!(doubts.load(Ordering::SeqCst), 1);
     // A readable refusal is an answer.
     let busy = refused(Operation::Stop, 409, "Busy");
-    health.heard(Operation::Stop, Instant::now(), Some(&busy));
+    health.ended(Operation::Stop, Instant::now(), Some(&busy));
     assert_eq!(health.trouble(), None);
-    health.heard(Operation::Task, Instant::now(), Some(&lost()));
+    health.ended(Operation::Task, Instant::now(), Some(&lost()));
     assert_eq!(doubts.load(Ordering::SeqCst), 2);
 }
 
@@ -65,12 +65,12 @@ async fn the_first_call_that_fails_casts_doubt_and_the_next_that_is_answered_tak
 async fn a_call_that_waits_casts_doubt_long_before_its_deadline() {
     let (health, doubts) = counting();
     let began = Instant::now();
-    let waits = health.subscribe(tokio::time::sleep(30 * S));
+    let waits = health.watch(tokio::time::sleep(30 * S));
     let watched = async {
         tokio::time::sleep(times::DOUBTED_UNANSWERED_AFTER - S).await;
         assert_eq!(health.trouble(), None);
         // Other calls are answered meanwhile: the trouble begins only after them.
-        health.heard(Operation::Task, began, None);
+        health.ended(Operation::Task, began, None);
         tokio::time::sleep(2 * S).await;
         assert_eq!(
             health.trouble().unwrap().since,
@@ -93,7 +93,7 @@ async fn what_the_service_says_no_to_is_no_outage_and_what_it_cannot_say_is() {
         (error(Operation::Task, Fault::NotSent(Cause::NoRoom)), false),
     ] {
         let (health, _) = counting();
-        health.heard(Operation::Task, Instant::now(), Some(&error));
+        health.ended(Operation::Task, Instant::now(), Some(&error));
         assert_eq!(health.trouble().is_some(), outage, "{error}");
     }
 }
@@ -103,14 +103,14 @@ async fn an_account_that_may_not_buy_is_so_until_it_buys() {
     let (health, _) = counting();
     let now = Instant::now();
     let arrears = refused(Operation::Create, 403, "AccountStatus.Abnormal");
-    health.heard(Operation::Create, now, Some(&arrears));
-    health.heard(Operation::Release, now, None);
-    health.heard(Operation::Keys, now, None);
+    health.ended(Operation::Create, now, Some(&arrears));
+    health.ended(Operation::Release, now, None);
+    health.ended(Operation::Keys, now, None);
     let AccountHealth::Abnormal(abnormal) = health.account() else {
         panic!("it was refused");
     };
     assert_eq!(abnormal.operation, Operation::Create);
     assert!(abnormal.message.contains("AccountStatus.Abnormal"));
-    health.heard(Operation::Create, now, None);
+    health.ended(Operation::Create, now, None);
     assert_eq!(health.account(), AccountHealth::Normal);
 }

@@ -16,13 +16,13 @@ const QUIET: &str = "kube_client=off,kube_runtime=off";
 const REREAD: Duration = Duration::from_secs(5);
 
 /// The filter; and the error, if it cannot be parsed and the default is used instead.
-pub(super) fn parsed(asked: &str) -> (EnvFilter, Option<ParseError>) {
-    let asked = match asked.trim() {
+pub(super) fn parsed(filter: &str) -> (EnvFilter, Option<ParseError>) {
+    let filter = match filter.trim() {
         "" => DEFAULT,
-        asked => asked,
+        filter => filter,
     };
     // If two directives name one target, the later one counts.
-    match EnvFilter::try_new(format!("{QUIET},{asked}")) {
+    match EnvFilter::try_new(format!("{QUIET},{filter}")) {
         Ok(filter) => (filter, None),
         Err(why) => (EnvFilter::new(format!("{QUIET},{DEFAULT}")), Some(why)),
     }
@@ -44,27 +44,27 @@ pub(super) fn of_file(file: &Path) -> String {
 
 /// Reads the file again and again and changes the filter with it. Ends with the log only.
 pub(super) async fn follow<S: Subscriber>(file: PathBuf, handle: Handle<EnvFilter, S>) {
-    let mut stands = of_file(&file);
+    let mut current = of_file(&file);
     loop {
         tokio::time::sleep(REREAD).await;
-        let asked = of_file(&file);
-        if asked == stands {
+        let text = of_file(&file);
+        if text == current {
             continue;
         }
-        let (filter, unread) = parsed(&asked);
+        let (filter, unread) = parsed(&text);
         if handle.reload(filter).is_err() {
             return; // the log has ended
         }
         match unread {
             // An error, so that every filter shows it once: it explains why other lines follow.
             None => tracing::error!(
-                filter = asked,
-                "the log filter was changed, as its file says"
+                filter = text,
+                "the log filter was changed to the one in its file"
             ),
             Some(why) => {
                 tracing::error!(%why, "the log filter cannot be read, using {DEFAULT} instead: fix it");
             }
         }
-        stands = asked;
+        current = text;
     }
 }

@@ -33,7 +33,7 @@ pub struct Won {
     pub until: Instant,
 }
 
-/// The result of one look at the Leases.
+/// The result of one observation of the Leases.
 enum Round {
     Won(Box<Won>),
     /// Nothing is expected to change for this time.
@@ -81,7 +81,7 @@ impl Candidate {
         let deadline = self.settings.request_deadline();
         let released = timeout(deadline, async {
             let begun = Instant::now();
-            if let Ok(Some(lease)) = self.look().await
+            if let Ok(Some(lease)) = self.observe().await
                 && record::holder(&lease) == self.settings.identity
             {
                 self.held(lease, begun).release().await;
@@ -94,13 +94,13 @@ impl Candidate {
         }
     }
 
-    /// Twice per renewal period: a Lease is taken only after a look has found it free.
+    /// Twice per renewal period: a Lease is taken only after an observation has found it free.
     fn interval(&self) -> Duration {
         self.settings.retry_period / 2
     }
 
     async fn round(&mut self) -> Result<Round, KubeError> {
-        let found = self.look().await?;
+        let found = self.observe().await?;
         let Some((holder, until)) = self.observed.other_holder(&self.settings) else {
             return self.take(found).await;
         };
@@ -112,7 +112,7 @@ impl Candidate {
     }
 
     /// Observes all Leases. Returns the one of our shard.
-    async fn look(&mut self) -> Result<Option<Object>, KubeError> {
+    async fn observe(&mut self) -> Result<Option<Object>, KubeError> {
         let leases = self.leases.list().await?;
         self.heartbeat.beat();
         self.observed.record(&leases);
@@ -144,13 +144,13 @@ impl Candidate {
             Err(error) => return Err(error),
         };
         let until = begun + self.settings.renew_deadline;
-        let looked = self.look().await;
+        let observed = self.observe().await;
         // If two requests took this long, a third one must still fit, or the term ends before the first renewal.
         let is_late = begun.elapsed().mul_f64(1.5) > self.settings.renew_deadline;
         let is_contested = self.observed.other_holder(&self.settings).is_some();
-        if is_late || is_contested || looked.is_err() {
+        if is_late || is_contested || observed.is_err() {
             lease.release().await;
-            return looked.map(|_| Round::Wait(self.random_pause()));
+            return observed.map(|_| Round::Wait(self.random_pause()));
         }
         Ok(Round::Won(Box::new(Won { lease, until })))
     }

@@ -2,10 +2,9 @@
 
 use crate::runtime::Shard;
 use std::time::Duration;
-use thiserror::Error;
 
 /// A deadline must allow more than one try: a factor of client-go.
-const ROOM: f64 = 1.2;
+const RETRIES_MIN: f64 = 1.2;
 
 /// The name, shard and identity for an election, and its times.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,26 +25,6 @@ pub struct Settings {
     pub retry_period: Duration,
 }
 
-/// Contradictory times.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum Problem {
-    /// The holder would continue while others may take over.
-    #[error(
-        "--leader-elect-lease-duration must be longer than --leader-elect-renew-deadline: the active process stops before \
-         another may begin"
-    )]
-    DurationTooShort,
-    /// One failed try would end the term.
-    #[error(
-        "--leader-elect-renew-deadline must be longer than 1.2 times --leader-elect-retry-period: there must be room for \
-         another try"
-    )]
-    DeadlineTooShort,
-    /// Renewals would follow each other without a pause.
-    #[error("--leader-elect-retry-period must be longer than zero")]
-    NoPeriod,
-}
-
 impl Settings {
     /// The name of the Lease of this process.
     pub fn lease(&self) -> String {
@@ -55,14 +34,20 @@ impl Settings {
     /// Checks that the times do not contradict each other.
     ///
     /// # Errors
-    /// The first [`Problem`].
-    pub fn check(&self) -> Result<(), Problem> {
+    /// The first contradiction, with the names of the flags.
+    pub fn check(&self) -> Result<(), &'static str> {
         if self.retry_period.is_zero() {
-            Err(Problem::NoPeriod)
-        } else if self.renew_deadline <= self.retry_period.mul_f64(ROOM) {
-            Err(Problem::DeadlineTooShort)
+            Err("--leader-elect-retry-period must be longer than zero")
+        } else if self.renew_deadline <= self.retry_period.mul_f64(RETRIES_MIN) {
+            Err(
+                "--leader-elect-renew-deadline must be longer than 1.2 times --leader-elect-retry-period: there must be time for \
+                 another try",
+            )
         } else if self.lease_duration <= self.renew_deadline {
-            Err(Problem::DurationTooShort)
+            Err(
+                "--leader-elect-lease-duration must be longer than --leader-elect-renew-deadline: the active process stops before \
+                 another may begin",
+            )
         } else {
             Ok(())
         }

@@ -2,8 +2,10 @@
 
 use prometheus_client::encoding::EncodeMetric;
 use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::{MetricType, TypedMetric};
 use prometheus_client::registry::{Metric, Registry};
+use std::time::Duration;
 
 /// A metric as the reference describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +36,12 @@ impl<M: Clone, const N: usize> By<M, N> {
     /// Removes all series.
     pub(super) fn clear(&self) {
         self.series.clear();
+    }
+}
+
+impl<const N: usize> By<Histogram, N> {
+    pub(super) fn observe(&self, values: [&str; N], took: Duration) {
+        self.with(values).observe(took.as_secs_f64());
     }
 }
 

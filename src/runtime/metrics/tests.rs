@@ -152,20 +152,3 @@ fn a_reconcile_that_fails_is_an_error_and_the_errors_begin_at_zero() {
     counted("error", 1);
     counted("success", 1);
 }
-
-/// A process has a queue of each kind for each namespace that it watches.
-#[test]
-fn queues_of_one_kind_count_together() {
-    let metrics = Metrics::default();
-    let (mut one, mut other) = (metrics.queue("Instance"), metrics.queue("Instance"));
-    one.show(1, |_| 3);
-    other.show(2, |_| 4);
-    other.show(5, |_| 1);
-    let text = metrics.encode();
-    for line in [
-        "controller_runtime_active_workers{controller=\"instance\"} 6\n",
-        "workqueue_depth{controller=\"instance\",priority=\"change\"} 4\n",
-    ] {
-        assert!(text.contains(line), "{line} in {text}");
-    }
-}

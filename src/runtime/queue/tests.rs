@@ -1,6 +1,6 @@
 use super::*;
 use crate::runtime::Heartbeats;
-use crate::runtime::store::store;
+use crate::runtime::store::Store;
 use crate::runtime::strings::shared;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Resource;
@@ -45,7 +45,8 @@ fn rules(places: usize) -> Rules<Flow> {
 /// per minute and does not affect other objects, although one Account gets two of six places.
 #[tokio::test(start_paused = true)]
 async fn a_turn_that_panics_or_never_ends_stays_the_matter_of_its_object() {
-    let (store, mut writer) = store::<ConfigMap>();
+    let store = Store::<ConfigMap>::default();
+    let mut writer = store.writer(None);
     let names = ["endless", "healthy", "poisoned"];
     writer.hear(Event::Init);
     for name in names {
@@ -67,7 +68,6 @@ async fn a_turn_that_panics_or_never_ends_stays_the_matter_of_its_object() {
             })
         };
     let (trigger, requests) = channel();
-    trigger.open();
     let cancel = CancellationToken::new();
     let heartbeat = Heartbeats::default().expect("queue", Duration::from_secs(60));
     let queue = run(
@@ -81,7 +81,7 @@ async fn a_turn_that_panics_or_never_ends_stays_the_matter_of_its_object() {
     );
     let queue = tokio::spawn(queue);
     for name in names {
-        trigger.wake(&ObjectKey::new("ns", name));
+        trigger.wake_as(&ObjectKey::new("ns", name), None);
     }
     tokio::time::sleep(Duration::from_secs(600)).await;
     let seen = reconciles.lock().unwrap().clone();
@@ -99,7 +99,8 @@ async fn a_turn_that_panics_or_never_ends_stays_the_matter_of_its_object() {
 
 #[tokio::test(start_paused = true)]
 async fn it_shows_life_while_it_runs_whatever_its_turns_do_and_not_when_nobody_polls_it() {
-    let (store, mut writer) = store::<ConfigMap>();
+    let store = Store::<ConfigMap>::default();
+    let mut writer = store.writer(None);
     for event in [Event::Init, Event::InitApply(object("a")), Event::InitDone] {
         writer.hear(event);
     }
@@ -115,22 +116,11 @@ async fn it_shows_life_while_it_runs_whatever_its_turns_do_and_not_when_nobody_p
         // The only place stays taken by a reconcile that never ends.
         |_| Box::pin(std::future::pending()),
     ));
-    trigger.open();
-    trigger.wake(&ObjectKey::of(&object("a")));
+    trigger.wake_as(&ObjectKey::of(&object("a")), None);
     for _ in 0..30 {
         let _ = timeout(Duration::from_secs(20), &mut queue).await;
         assert!(heartbeats.missing().is_empty());
     }
     advance(times::QUEUE_SILENCE_MAX + Duration::from_secs(1)).await;
     assert_eq!(heartbeats.missing(), ["queue"]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_queue_that_is_not_open_collects_nothing() {
-    let (trigger, mut requests) = channel();
-    trigger.wake(&ObjectKey::of(&object("a")));
-    trigger.open();
-    assert!(requests.try_recv().is_err(), "nothing is in it");
-    trigger.wake(&ObjectKey::of(&object("a")));
-    assert!(requests.try_recv().is_ok());
 }

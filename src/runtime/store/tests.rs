@@ -39,7 +39,8 @@ fn keys(store: &Store<Endpoints>) -> Vec<String> {
 
 #[test]
 fn it_shows_what_the_watch_told_and_a_listing_when_it_is_whole() {
-    let (store, mut writer) = store::<Endpoints>();
+    let store = Store::<Endpoints>::default();
+    let mut writer = store.writer(None);
     let web = object("a", "web", Some("1"));
     writer.hear(Event::Init);
     writer.hear(Event::InitApply(web.clone()));
@@ -61,12 +62,22 @@ fn it_shows_what_the_watch_told_and_a_listing_when_it_is_whole() {
     assert_eq!(keys(&store), ["a/db"]);
     writer.hear(Event::InitDone);
     assert_eq!(keys(&store), ["b/web"]);
+    // A listing of one namespace takes the place of the objects of that namespace.
+    let mut of_a = store.writer(Some("a".to_owned()));
+    of_a.hear(Event::Init);
+    of_a.hear(Event::InitApply(object("a", "web", None)));
+    of_a.hear(Event::InitDone);
+    assert_eq!(keys(&store), ["a/web", "b/web"]);
+    of_a.hear(Event::Init);
+    of_a.hear(Event::InitDone);
+    assert_eq!(keys(&store), ["b/web"]);
 }
 
 /// Most objects did not change when they are listed again: they are neither compressed again nor held twice meanwhile.
 #[test]
 fn a_listing_shares_the_entries_of_objects_that_did_not_change() {
-    let (store, mut writer) = store::<Endpoints>();
+    let store = Store::<Endpoints>::default();
+    let mut writer = store.writer(None);
     let (web, db) = (object("a", "web", Some("1")), object("a", "db", Some("2")));
     let [of_web, of_db] = [&web, &db].map(ObjectKey::of);
     for object in [&web, &db] {
@@ -84,7 +95,8 @@ fn a_listing_shares_the_entries_of_objects_that_did_not_change() {
 
 #[test]
 fn an_object_that_does_not_decode_is_kept_as_an_error_with_its_name() {
-    let (store, mut writer) = store::<Endpoints>();
+    let store = Store::<Endpoints>::default();
+    let mut writer = store.writer(None);
     let key = ObjectKey::new("a", "odd");
     let odd = r#"{"metadata": {"name": "odd", "namespace": "a"}, "subsets": 7}"#;
     writer.take(&Event::Apply(serde_json::from_str(odd).unwrap()), &key);
