@@ -208,9 +208,7 @@ async fn reconcile_account(
         let (client, events) = (&context.client, &context.events);
         match &object.0 {
             Ok(account) => account::reconcile(&context, account).await,
-            Err(invalid) => {
-                undecodable::report::<Account>(client, events, &*object, &invalid.error).await
-            }
+            Err(_) => undecodable::report::<Account>(client, events, &*object).await,
         }
     };
     reconcile.instrument(span(&object)).await
@@ -224,9 +222,7 @@ async fn reconcile_instance(
         let (client, events) = (&context.client, &context.events);
         match &object.0 {
             Ok(instance) => instance::reconcile(&context, instance).await,
-            Err(invalid) => {
-                undecodable::report::<Instance>(client, events, &*object, &invalid.error).await
-            }
+            Err(_) => undecodable::report::<Instance>(client, events, &*object).await,
         }
     };
     reconcile.instrument(span(&object)).await

@@ -21,12 +21,11 @@ const UNDECODABLE_RECHECK: Duration = Duration::from_secs(600);
 /// Time to the next try if the apiserver refused a read or a write: no event of the object triggers one.
 const RETRY_AFTER_KUBE_ERROR: Duration = Duration::from_secs(20);
 
-/// Reports that an object cannot be decoded, unless its conditions already show that. `unread` is the error of the store.
+/// Reports that an object cannot be decoded, unless its conditions already show that.
 pub(super) async fn report<K>(
     client: &Client,
     events: &Events,
     object: &impl ResourceExt,
-    unread: &str,
 ) -> Duration
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + DeserializeOwned,
@@ -38,21 +37,12 @@ where
         Ok(now) => now,
         Err(error) if error.is_not_found() => return UNDECODABLE_RECHECK,
         Err(error) => {
-            tracing::warn!(name, namespace, %error, "an object that does not decode could not be looked at");
+            tracing::warn!(name, namespace, %error, "an object that does not decode could not be read");
             return RETRY_AFTER_KUBE_ERROR;
         }
     };
-    let Some(why) = trouble::<K>(&now) else {
-        let read = object.resource_version();
-        // A user fixed the object meanwhile, unless it is the version that the store could not read.
-        if read.is_none() || read == now.resource_version() {
-            tracing::error!(
-                name,
-                namespace,
-                error = unread,
-                "the object decodes, but not from the store"
-            );
-        }
+    // A user fixed the object meanwhile: its new version triggers a reconcile.
+    let Some(why) = decode_error::<K>(&now) else {
         return UNDECODABLE_RECHECK;
     };
     let message = format!(
@@ -74,8 +64,8 @@ where
     }
 }
 
-/// Which field cannot be read, and why.
-fn trouble<K: DeserializeOwned>(object: &DynamicObject) -> Option<String> {
+/// The field that cannot be decoded, and the reason.
+fn decode_error<K: DeserializeOwned>(object: &DynamicObject) -> Option<String> {
     let text = serde_json::to_string(object).ok()?;
     let mut reader = serde_json::Deserializer::from_str(&text);
     let error = serde_path_to_error::deserialize::<_, K>(&mut reader).err()?;

@@ -1,6 +1,6 @@
 //! Calls to the kube-apiserver. Each has its own deadline, and no transport repeats a call.
 
-use super::requests::{Malformed, well_formed};
+use super::requests::{Malformed, well_formed, wrapped};
 use super::times::{
     KUBE_CALL_DEADLINE, KUBE_CONNECT_DEADLINE, WATCH_FIRST_TIMEOUT_SECONDS, WATCH_REOPEN_MIN,
     WATCH_TIMEOUT_SECONDS,
@@ -11,7 +11,6 @@ use data_encoding::BASE64;
 use http::Uri;
 use http::uri::Builder;
 use kube::api::Patch;
-use kube::client::Body;
 use kube::{Client, Config};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -233,17 +232,15 @@ struct NotActive;
 /// Wraps a client so that it refuses every write outside the term. A standby therefore writes nothing, and neither does a
 /// process that was stopped past the end of its term, wherever its reconciles continue.
 pub fn writes_within(client: Client, term: Term) -> Client {
-    let namespace = client.default_namespace().to_owned();
-    let service = tower::service_fn(move |request: http::Request<Body>| {
-        let (client, term) = (client.clone(), term.clone());
+    wrapped(client, move |client, request| {
+        let term = term.clone();
         async move {
             if *request.method() != http::Method::GET && !term.holds() {
                 return Err(kube::Error::Service(Box::new(NotActive)));
             }
             client.send(request).await
         }
-    });
-    Client::new(service, namespace)
+    })
 }
 
 /// The reason why a watch was not begun.
@@ -255,10 +252,9 @@ struct NoAnswer;
 /// completed request, answered or not, counts as a heartbeat of the watch. A watch that begins with an initial list gets the
 /// current state.
 pub fn watching(client: Client, heartbeat: Heartbeat) -> Client {
-    let namespace = client.default_namespace().to_owned();
     let next = Arc::new(Mutex::new(Instant::now()));
-    let service = tower::service_fn(move |mut request: http::Request<Body>| {
-        let (client, heartbeat, next) = (client.clone(), heartbeat.clone(), next.clone());
+    wrapped(client, move |client, mut request| {
+        let (heartbeat, next) = (heartbeat.clone(), next.clone());
         async move {
             *request.uri_mut() = begin_with_newest(request.uri())
                 .map_err(|error| kube::Error::Service(Box::new(error)))?;
@@ -276,8 +272,7 @@ pub fn watching(client: Client, heartbeat: Heartbeat) -> Client {
             heartbeat.beat();
             answered.unwrap_or_else(|_| Err(kube::Error::Service(Box::new(NoAnswer))))
         }
-    });
-    Client::new(service, namespace)
+    })
 }
 
 /// Makes a watch that begins with an initial list show the newest state of etcd, and gives the list time to complete. `kube`
@@ -331,6 +326,7 @@ mod tests {
     use k8s_openapi::api::core::v1::ConfigMap;
     use kube::Api;
     use kube::api::PostParams;
+    use kube::client::Body;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     #[tokio::test(start_paused = true)]

@@ -3,7 +3,7 @@
 //! those of a command's user. Every request passes through this check, so that no caller can forget it.
 
 use crate::api::valid;
-use http::{Method, Request, Uri};
+use http::{Method, Request, Response, Uri};
 use kube::Client;
 use kube::client::Body;
 use thiserror::Error;
@@ -31,20 +31,28 @@ pub struct Malformed {
     path: String,
 }
 
+/// A client that passes each request to `send`, with the client that it wraps.
+pub(super) fn wrapped<F>(
+    client: Client,
+    send: impl Fn(Client, Request<Body>) -> F + Clone + Send + 'static,
+) -> Client
+where
+    F: Future<Output = kube::Result<Response<Body>>> + Send + 'static,
+{
+    let namespace = client.default_namespace().to_owned();
+    let service = tower::service_fn(move |request| send(client.clone(), request));
+    Client::new(service, namespace)
+}
+
 /// Wraps a client so that it refuses every request whose form is not one of this program's.
 pub fn well_formed(client: Client) -> Client {
-    let namespace = client.default_namespace().to_owned();
-    let service = tower::service_fn(move |request: Request<Body>| {
-        let client = client.clone();
-        async move {
-            if !is_well_formed(request.method(), request.uri()) {
-                let path = request.uri().to_string().chars().take(200).collect();
-                return Err(kube::Error::Service(Box::new(Malformed { path })));
-            }
-            client.send(request).await
+    wrapped(client, |client, request| async move {
+        if !is_well_formed(request.method(), request.uri()) {
+            let path = request.uri().to_string().chars().take(200).collect();
+            return Err(kube::Error::Service(Box::new(Malformed { path })));
         }
-    });
-    Client::new(service, namespace)
+        client.send(request).await
+    })
 }
 
 fn is_well_formed(method: &Method, uri: &Uri) -> bool {

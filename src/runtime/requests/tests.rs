@@ -2,7 +2,6 @@ use super::*;
 use crate::api::{Account, Instance};
 use crate::runtime::KubeError;
 use crate::runtime::kubernetes::{call, patch_params};
-use http::{Response, Uri};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use k8s_openapi::api::events::v1::Event;
