@@ -49,8 +49,8 @@ pub use policies::{
 pub use printable::{counted, is_hidden, printable};
 pub use purchase_record::{BindingError, PurchaseRecord, Refusal, Speaks, attempt_number};
 pub use references::{
-    ChargeMode, FirewallRef, ImageKind, ImageRef, PackageRef, Resolved, ResolvedReference,
-    SshKeyRef,
+    ChargeMode, FirewallRef, ImageKind, ImageRef, PackageRef, Reference, Resolved,
+    ResolvedReference, SshKeyRef,
 };
 pub use secrets::{ConnectionSecretRef, GeneratedLogin, PASSWORD, SecretKeyRef, SecretTemplate};
 pub use transport::{CaBundle, ConfigMapKeyRef, ProxySettings, SecretRef, TlsSettings};

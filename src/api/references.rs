@@ -152,7 +152,77 @@ pub struct Resolved {
     pub ssh_key: Option<ResolvedReference>,
 }
 
+/// A reference of a spec to a thing of the service, in the order in which they are resolved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reference {
+    Region,
+    Zone,
+    Package,
+    Firewall,
+    Image,
+    SshKey,
+}
+
+impl Reference {
+    /// The references of a reinstall.
+    pub const OF_INSTALLATION: [Self; 2] = [Self::Image, Self::SshKey];
+    /// The references of a purchase.
+    pub const ALL: [Self; 6] = [
+        Self::Region,
+        Self::Zone,
+        Self::Package,
+        Self::Firewall,
+        Self::Image,
+        Self::SshKey,
+    ];
+
+    /// The field that takes a selector.
+    pub const fn field(self) -> &'static str {
+        match self {
+            Self::Region => "spec.region",
+            Self::Zone => "spec.zone",
+            Self::Package => "spec.package",
+            Self::Firewall => "spec.firewall",
+            Self::Image => "spec.image",
+            Self::SshKey => "spec.login.sshKey",
+        }
+    }
+
+    /// The field that takes an identifier or code.
+    pub const fn exact_field(self) -> &'static str {
+        match self {
+            Self::Region | Self::Zone => self.field(),
+            Self::Package => "spec.package.code",
+            Self::Firewall => "spec.firewall.id",
+            Self::Image => "spec.image.id",
+            Self::SshKey => "spec.login.sshKey.id",
+        }
+    }
+}
+
 impl Resolved {
+    pub fn get(&self, reference: Reference) -> Option<&ResolvedReference> {
+        match reference {
+            Reference::Region => self.region.as_ref(),
+            Reference::Zone => self.zone.as_ref(),
+            Reference::Package => self.package.as_ref(),
+            Reference::Firewall => self.firewall.as_ref(),
+            Reference::Image => self.image.as_ref(),
+            Reference::SshKey => self.ssh_key.as_ref(),
+        }
+    }
+
+    pub fn set(&mut self, reference: Reference, pin: Option<ResolvedReference>) {
+        *match reference {
+            Reference::Region => &mut self.region,
+            Reference::Zone => &mut self.zone,
+            Reference::Package => &mut self.package,
+            Reference::Firewall => &mut self.firewall,
+            Reference::Image => &mut self.image,
+            Reference::SshKey => &mut self.ssh_key,
+        } = pin;
+    }
+
     /// `self`, unless it is empty.
     pub fn if_any(self) -> Option<Self> {
         (self != Self::default()).then_some(self)

@@ -7,10 +7,12 @@
 
 mod list_cache;
 mod pages;
+mod resolve;
 mod select;
 mod size;
 
 pub use pages::{Listing, Unread, all, doubt};
+pub use resolve::{Query, Unresolved, Written, written};
 pub use select::{
     Candidates, Choice, exact, firewall, image, is_large_enough, key, order, package, region, zone,
 };

@@ -1,6 +1,6 @@
 //! The wanted content of the connection Secret: the server's address, and the login in force.
 
-use crate::api::Applied;
+use crate::api::{Applied, Reference};
 use crate::instance::memory::kinds::Connection;
 use crate::instance::observation::Observation;
 use crate::instance::references;
@@ -13,7 +13,7 @@ pub fn wanted(observed: &Observation) -> Option<Connection> {
     let (addresses, applied) = (status.addresses.as_ref()?, status.applied.as_ref()?);
     let host = addresses.public.clone().or(addresses.internal.clone())?;
     let wants_key = facts.spec.login.ssh_key.is_some();
-    let key = references::key(observed).map(|key| key.id);
+    let key = references::id(observed, Reference::SshKey);
     if wants_key && key.is_none() {
         return None;
     }

@@ -7,7 +7,7 @@ use crate::api::{
     SecretKeyRef, Speaks, Verb, attempt_number, names,
 };
 use crate::cloud::{CallPriority, Place, ServerId};
-use crate::instance::resolved_references;
+use crate::instance::pins;
 use crate::runtime::watch::ObjectKey;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{Resource, ResourceExt};
@@ -82,7 +82,7 @@ impl Facts {
             Record::Speaks(record) => Some(&**record),
             Record::None | Record::Invalid(_) => None,
         };
-        let here = resolved_references::place(&instance.spec, &status, purchase);
+        let here = pins::place(&instance.spec, &status, purchase);
         if places.is_empty() {
             places.extend(here.clone());
         }

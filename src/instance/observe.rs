@@ -6,6 +6,7 @@
 pub(super) mod login;
 mod perform;
 pub(super) mod reads;
+mod selectors;
 
 use crate::api::conditions::Reason;
 use crate::api::{PurchaseRecord, Verb};
@@ -18,11 +19,11 @@ use crate::instance::memory::kinds::Wants;
 use crate::instance::memory::look::Poll;
 use crate::instance::memory::{Memory, open};
 use crate::instance::observation::{AccountFact, Observation, SessionFacts, is_idle};
+use crate::instance::pins::Found;
 use crate::instance::plan::step::Read;
 use crate::instance::poll_schedule::Schedule;
-use crate::instance::resolved_references::Found;
 use crate::instance::subscription::subscribe;
-use crate::instance::{references, times};
+use crate::instance::times;
 use crate::inventory::{Sighting, Subject, ZoneViews};
 use crate::runtime::chance;
 use crate::runtime::strings::shared;
@@ -53,7 +54,7 @@ pub async fn observe(
     if let Some(session) = session.as_ref().filter(|_| ours) {
         if observed.facts.places.is_empty() && session.may_call(observed.facts.call_priority()) {
             // The spec gives region or zone by name, and a listing needs their codes.
-            references::find::place(&mut observed, session, context).await;
+            selectors::place(&mut observed, session, context).await;
             observed.facts.places.extend(observed.facts.here.clone());
         }
         gather(&mut observed, session, context);

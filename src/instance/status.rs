@@ -6,7 +6,8 @@ pub mod write;
 use crate::api::conditions::{EXPIRING, READY, Readiness, Reason, STALLED, SYNCED, State, Synced};
 use crate::api::detail;
 use crate::api::{
-    Addresses, EndReason, HistoryEntry, InstanceStatus, Operation, Resolved, Verb, printable,
+    Addresses, EndReason, HistoryEntry, InstanceStatus, Operation, Reference, Resolved, Verb,
+    printable,
 };
 use crate::cloud::{ServerFields, ServerId};
 use crate::instance::expiry;
@@ -44,7 +45,7 @@ impl Shown {
             synced: synced::synced(observed),
             utc_offset: utc_offset(observed),
             resolved: references::pins(observed),
-            package: references::package(observed).map(|package| package.id),
+            package: references::id(observed, Reference::Package),
         }
     }
 

@@ -1,13 +1,12 @@
 //! The sentences for calls that the service refused, with the remedy.
 
-use crate::api::Verb;
 use crate::api::conditions::Reason;
+use crate::api::{Reference, Verb};
 use crate::cloud::Error;
 use crate::instance::fact::Fact;
 use crate::instance::observation::Observation;
 use crate::instance::outcome::Outcome;
 use crate::instance::references;
-use crate::instance::resolved_references::Meaning;
 
 /// The service refused a call, so it had no effect.
 pub(super) fn refused(error: &Error, verb: Verb, observed: &Observation) -> Outcome {
@@ -38,36 +37,23 @@ fn remedy(error: &Error, observed: &Observation) -> String {
     let spec = &observed.facts.spec;
     let secret = observed.facts.login_secret();
     // Name the field that the user wrote: the selector's, if the identifier was looked up.
-    let named = |meaning: Option<Meaning>, exact, selector| {
-        let meaning = meaning?;
-        let field = if meaning.pin.is_some() {
-            selector
-        } else {
-            exact
+    let named = |reference: Reference| {
+        let meaning = references::meaning(observed, reference)?;
+        let field = match meaning.pin {
+            Some(_) => reference.field(),
+            None => reference.exact_field(),
         };
         Some((field, meaning.id))
     };
-    let (image, package) = (references::image(observed), references::package(observed));
-    let key = references::key(observed);
     let firewall = match &spec.firewall {
         None => Some(("spec.firewall", "it is left out".to_owned())),
-        Some(_) => named(
-            references::firewall(observed),
-            "spec.firewall.id",
-            "spec.firewall",
-        ),
+        Some(_) => named(Reference::Firewall),
     };
     let fields = [
-        ("image", named(image, "spec.image.id", "spec.image")),
-        (
-            "package",
-            named(package, "spec.package.code", "spec.package"),
-        ),
+        ("image", named(Reference::Image)),
+        ("package", named(Reference::Package)),
         ("firewall", firewall),
-        (
-            "sshkey",
-            named(key, "spec.login.sshKey.id", "spec.login.sshKey"),
-        ),
+        ("sshkey", named(Reference::SshKey)),
         (
             "password",
             secret.map(|secret| ("the password in Secret", secret.name)),

@@ -1,7 +1,7 @@
 //! Performs one read, and takes in its answer.
 
-use super::{login, reads};
-use crate::api::{Marker, Verb};
+use super::{login, reads, selectors};
+use crate::api::{Marker, Reference, Verb};
 use crate::cloud::{CallPriority, Error, ServerId, TaskState};
 use crate::instance::context::Context;
 use crate::instance::fact::{ConnectionFact, Fact};
@@ -38,11 +38,11 @@ pub(super) async fn perform(
             let asked = session.shared.client.detail(CallPriority::Operation, id);
             let answer = tokio::time::timeout(times::OBSERVE_DEADLINE, asked).await;
             observed.candidate = fact(context, observed, answer, Error::is_no_such_instance);
-            references::find::package_on_sale(observed, session, context).await;
+            selectors::package_on_sale(observed, session, context).await;
             observed.conflicting_owner = owner_before_import(context, observed, session, id);
         }
         Read::References(scope) => {
-            return references::find::references(observed, *scope, session, context).await;
+            return selectors::in_scope(observed, *scope, session, context).await;
         }
         Read::LoginMetadata => {
             let known =
@@ -93,7 +93,7 @@ fn fact<T>(
 }
 
 async fn read_login(context: &Context, observed: &mut Observation, session: &AccountSession) {
-    let key = references::key(observed).map(|key| key.id);
+    let key = references::id(observed, Reference::SshKey);
     observed.login = login::read(context, &observed.facts, key, session).await;
 }
 

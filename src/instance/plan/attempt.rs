@@ -1,15 +1,14 @@
 //! New attempts: the next number, and a record without results.
 
-use crate::api::{Cause, PurchaseRecord, attempt_number};
+use crate::api::{Cause, PurchaseRecord, Reference, attempt_number};
 use crate::instance::observation::{Observation, SessionFacts};
 use crate::instance::plan::diff;
 use crate::instance::references;
-use crate::instance::resolved_references::Meaning;
 
 /// A record of a new attempt, without any result. Cluster and nonce are filled in when it is written.
 pub(super) fn blank(observed: &Observation, session: &SessionFacts) -> PurchaseRecord {
     let facts = &observed.facts;
-    let id = |meaning: Option<Meaning>| meaning.map(|m| m.id).unwrap_or_default();
+    let id = |reference| references::id(observed, reference).unwrap_or_default();
     PurchaseRecord {
         cluster: String::new(),
         namespace: facts.key.namespace.clone(),
@@ -28,8 +27,8 @@ pub(super) fn blank(observed: &Observation, session: &SessionFacts) -> PurchaseR
         target: diff::as_specified(observed),
         waiting_password: false,
         // Empty if a selector has not been resolved: nothing shows the value for a server that was found.
-        package: id(references::package(observed)),
-        firewall: (facts.spec.firewall.as_ref()).map(|_| id(references::firewall(observed))),
+        package: id(Reference::Package),
+        firewall: (facts.spec.firewall.as_ref()).map(|_| id(Reference::Firewall)),
         resolved: references::pins(observed),
         places: vec![facts.place().to_string()],
         lost: 0,

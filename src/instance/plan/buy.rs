@@ -8,7 +8,6 @@ use crate::instance::observation::{Observation, SessionFacts, of_purchase};
 use crate::instance::plan::attempt::{blank, creating};
 use crate::instance::plan::evidence::breaker_open;
 use crate::instance::plan::login::login;
-use crate::instance::plan::resolve::Purchase;
 use crate::instance::plan::step::{Plan, Step};
 use crate::instance::plan::why::Why;
 use crate::instance::plan::{
@@ -319,8 +318,8 @@ fn create(observed: &Observation, session: &SessionFacts, origin: &Origin<'_>) -
     if let (Origin::First, Some(plan)) = (origin, bought_elsewhere(observed)) {
         return plan;
     }
-    let ready = resolve::purchase(observed).and_then(|purchase| Ok((purchase, login(observed)?)));
-    let (purchase, login) = match ready {
+    let ready = resolve::purchase(observed).and_then(|()| login(observed));
+    let login = match ready {
         Ok(ready) => ready,
         Err(plan) => return *plan,
     };
@@ -337,11 +336,10 @@ fn create(observed: &Observation, session: &SessionFacts, origin: &Origin<'_>) -
     record.cause = Some(cause::of_purchase(former, is_released));
     record.target = diff::as_read(observed, &login);
     record.waiting_password = login.is_waiting();
-    record.resolved.clone_from(&purchase.pins);
     if let Some(former) = former {
         goes_on_from(observed, former, &mut record);
     }
-    let request = request(observed, purchase, login.login);
+    let request = request(observed, &record, login.login);
     call(observed, record, true, request)
 }
 
@@ -436,13 +434,13 @@ fn again(
     if changed || is_closed || wants_none {
         return create(observed, session, &Origin::Refused(record));
     }
-    let ready = resolve::purchase(observed).and_then(|purchase| Ok((purchase, login(observed)?)));
-    let (purchase, login) = match ready {
+    let ready = resolve::purchase(observed).and_then(|()| login(observed));
+    let login = match ready {
         Ok(ready) => ready,
         Err(plan) => return *plan,
     };
     // Send only what the intent recorded; a selector may have another meaning by now.
-    if resolve::is_other(&purchase, record) {
+    if resolve::is_other(&blank(observed, session), record) {
         return create(observed, session, &Origin::Refused(record));
     }
     if let Err(plan) = quota(observed) {
@@ -451,7 +449,7 @@ fn again(
     let mut record = record.clone();
     record.target = diff::as_read(observed, &login);
     record.waiting_password = login.is_waiting();
-    let request = request(observed, purchase, login.login);
+    let request = request(observed, &record, login.login);
     call(observed, record, false, request)
 }
 
@@ -505,13 +503,13 @@ fn settle(
     }
 }
 
-fn request(observed: &Observation, purchase: Purchase, login: Login) -> CreateRequest {
+fn request(observed: &Observation, record: &PurchaseRecord, login: Login) -> CreateRequest {
     CreateRequest {
-        package: PackageCode::from(purchase.package),
-        place: purchase.place,
+        package: PackageCode::from(record.package.as_str()),
+        place: observed.facts.place(),
         name: names::server_name(&observed.facts.key.name, &observed.facts.marker),
-        image: ImageId::from(purchase.image),
-        firewall: purchase.firewall.map(FirewallId::from),
+        image: ImageId::from(record.target.image.as_str()),
+        firewall: record.firewall.as_deref().map(FirewallId::from),
         login,
     }
 }

@@ -3,7 +3,7 @@
 //! The spec is compared with what the service last accepted ([`Applied`]) and never with the last observation, so that only a
 //! change of the spec or of a Secret erases or changes anything (rules 10 and 11).
 
-use crate::api::{Applied, Operation, PurchaseRecord, Verb};
+use crate::api::{Applied, Operation, PurchaseRecord, Reference, Verb};
 use crate::instance::fact::Fact;
 use crate::instance::login::Credentials;
 use crate::instance::observation::{Observation, of_purchase};
@@ -14,11 +14,12 @@ use serde_json::{Map, Value};
 /// the key pair has not been resolved: then the spec asks for nothing.
 pub(super) fn as_specified(observed: &Observation) -> Applied {
     let spec = &observed.facts.spec;
-    let key = references::key(observed).map(|key| key.id);
+    let key = references::id(observed, Reference::SshKey);
     // With an unresolved image or key, the installation cannot be compared.
-    let image = references::image(observed).filter(|_| !references::installation_is_open(observed));
+    let image = references::id(observed, Reference::Image)
+        .filter(|_| !references::installation_is_open(observed));
     Applied {
-        image: image.map(|image| image.id).unwrap_or_default(),
+        image: image.unwrap_or_default(),
         password_secret: observed.secret_version.clone().filter(|_| key.is_none()),
         key,
         restart: spec.restart.as_ref().map(|restart| restart.token.clone()),

@@ -1,7 +1,7 @@
 //! An existing server is imported instead of buying one: find it, read it, check that it has no owner, then record it.
 
 use crate::api::conditions::{Readiness, Reason};
-use crate::api::{Cause, Import, Imports};
+use crate::api::{Cause, Import, Imports, Reference};
 use crate::catalog::Candidates;
 use crate::cloud::{Detail, ServerId};
 use crate::instance::fact::Fact;
@@ -241,9 +241,7 @@ fn fits_in_kind(observed: &Observation, id: &ServerId, detail: &Detail) -> Resul
         detail.image().map(|image| image.to_string()),
     );
     // The caller resolved the spec's selectors before: see `buy`.
-    let wanted_image = references::image(observed)
-        .map(|image| image.id)
-        .unwrap_or_default();
+    let wanted_image = references::id(observed, Reference::Image).unwrap_or_default();
     let told = [
         ("spec.region", detail.region(), place.region.as_str()),
         ("spec.zone", detail.zone(), place.zone.as_str()),

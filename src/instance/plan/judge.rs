@@ -1,7 +1,7 @@
 //! Compares the server with the spec, and derives the readiness.
 
 use crate::api::conditions::{Readiness, Reason};
-use crate::api::{Applied, PowerState};
+use crate::api::{Applied, PowerState, Reference};
 use crate::instance::observation::{Observation, is_idle, pending, text};
 use crate::instance::plan::{due, erase, policy, resolve, secret, words};
 use crate::instance::{references, times};
@@ -61,7 +61,7 @@ fn at_rest(
 ) -> Readiness {
     let spec = &observed.facts.spec;
     let name = observed.facts.server_name();
-    let wanted_image = references::image(observed).map(|image| image.id);
+    let wanted_image = references::id(observed, Reference::Image);
     match (
         spec.power_state,
         text(detail, "ecsStatus"),

@@ -1,25 +1,14 @@
 //! Selectors in the spec must be resolved before a purchase or a reinstall uses them.
 
 use crate::api::conditions::{Readiness, Reason, State};
-use crate::api::{PurchaseRecord, Resolved};
-use crate::cloud::Place;
+use crate::api::{PurchaseRecord, Reference};
 use crate::instance::fact::Fact;
 use crate::instance::facts::Record;
 use crate::instance::observation::Observation;
+use crate::instance::pins::Scope;
 use crate::instance::plan::step::{Plan, Read};
-use crate::instance::resolved_references::Scope;
 use crate::instance::{references, times};
 use std::time::Duration;
-
-/// The parameters of a purchase, in the service's identifiers and codes.
-pub(super) struct Purchase {
-    pub(super) place: Place,
-    pub(super) package: String,
-    pub(super) firewall: Option<String>,
-    pub(super) image: String,
-    pub(super) key: Option<String>,
-    pub(super) pins: Option<Resolved>,
-}
 
 /// The look-up that comes before everything else. Without the codes of region and zone there is no listing to read. While image
 /// or key pair of an existing server are unresolved, the server cannot be compared with the spec.
@@ -39,40 +28,23 @@ pub(super) fn first(observed: &Observation) -> Option<Plan> {
     }
 }
 
-/// The parameters of the purchase, or the plan that resolves them or reports the obstacle.
-pub(super) fn purchase(observed: &Observation) -> Result<Purchase, Box<Plan>> {
-    let spec = &observed.facts.spec;
-    let key = references::key(observed).map(|key| key.id);
-    let firewall = references::firewall(observed).map(|firewall| firewall.id);
-    let has_optional = (spec.login.ssh_key.is_none() || key.is_some())
-        && (spec.firewall.is_none() || firewall.is_some());
-    let all = (
-        observed.facts.here.clone(),
-        references::package(observed),
-        references::image(observed),
-    );
-    match all {
-        (Some(place), Some(package), Some(image)) if has_optional => Ok(Purchase {
-            place,
-            package: package.id,
-            firewall,
-            image: image.id,
-            key,
-            pins: references::pins(observed),
-        }),
+/// Whether all references of a purchase are resolved; otherwise the plan that resolves them or reports the obstacle.
+pub(super) fn purchase(observed: &Observation) -> Result<(), Box<Plan>> {
+    let is_open = references::is_open(observed, &Reference::ALL);
+    match observed.facts.here {
+        Some(_) if !is_open => Ok(()),
         _ if observed.found.scope < Scope::Purchase => Err(Box::new(ask(Scope::Purchase))),
         _ => Err(Box::new(stands_in_the_way(observed))),
     }
 }
 
-/// Whether a recorded attempt that bought nothing had other parameters than the next purchase.
-pub(super) fn is_other(purchase: &Purchase, record: &PurchaseRecord) -> bool {
-    let target = &record.target;
-    record.package != purchase.package
-        || record.firewall != purchase.firewall
-        || record.places.last() != Some(&purchase.place.to_string())
-        || target.image != purchase.image
-        || target.key != purchase.key
+/// Whether the next purchase has other parameters than a recorded attempt that bought nothing.
+pub(super) fn is_other(next: &PurchaseRecord, record: &PurchaseRecord) -> bool {
+    record.package != next.package
+        || record.firewall != next.firewall
+        || record.places.last() != next.places.last()
+        || record.target.image != next.target.image
+        || record.target.key != next.target.key
 }
 
 /// The readiness of an existing server whose image or key pair could not be resolved.

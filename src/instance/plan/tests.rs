@@ -31,8 +31,8 @@ use crate::instance::memory::kinds::{Attempt, CallState, Doubts, Gone, ReleaseCa
 use crate::instance::memory::look::{Answer, Look};
 use crate::instance::memory::{Memory, open};
 use crate::instance::observation::of_purchase;
+use crate::instance::pins::{Found, Scope};
 use crate::instance::poll_schedule::Schedule;
-use crate::instance::resolved_references::{Found, Scope};
 use crate::instance::status::{Shown, render};
 use crate::inventory::{Attention, ZoneViews, testing};
 use crate::runtime::chance::Day;

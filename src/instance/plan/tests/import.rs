@@ -2,7 +2,7 @@ use super::*;
 use crate::api::{Import, PackageRef, ResolvedReference};
 use crate::cloud::{Offer, Package};
 use crate::instance::memory::look::Failure;
-use crate::instance::resolved_references::Scope;
+use crate::instance::pins::Scope;
 
 /// An Instance with this import, and a listing that shows these servers.
 fn scene(import: Import, servers: &[(&str, &str)]) -> Scene {
@@ -213,14 +213,17 @@ fn a_server_of_another_size_than_the_filter_is_not_taken_over() {
             };
             observed.facts.spec = spec.into();
             observed.found.scope = Scope::Purchase;
-            observed.found.package = Some(Ok(ResolvedReference {
-                id: "p".to_owned(),
-                from: format!(
-                    "{} in {}",
-                    observed.facts.spec.package.selector().unwrap(),
-                    here()
-                ),
-            }));
+            observed.found.answers.insert(
+                crate::api::Reference::Package,
+                Ok(ResolvedReference {
+                    id: "p".to_owned(),
+                    from: format!(
+                        "{} in {}",
+                        observed.facts.spec.package.selector().unwrap(),
+                        here()
+                    ),
+                }),
+            );
         });
         scene.plan()
     };

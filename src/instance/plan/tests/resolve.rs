@@ -2,10 +2,11 @@
 
 use super::*;
 use crate::api::{
-    FirewallRef, ImageRef, InstanceSpec, PackageRef, Resolved, ResolvedReference, SshKeyRef,
+    FirewallRef, ImageRef, InstanceSpec, PackageRef, Reference, Resolved, ResolvedReference,
+    SshKeyRef,
 };
 use crate::cloud::{FirewallId, Place};
-use crate::instance::resolved_references::Found;
+use crate::instance::pins::Found;
 
 const IMAGE: &str = r#"name "Ubuntu" in r"#;
 const PACKAGE: &str = "cpu 2 in r/z";
@@ -82,9 +83,15 @@ fn found(scene: Scene, scope: Scope, fill: impl FnOnce(&mut Found)) -> Scene {
 
 fn all_found(scene: Scene) -> Scene {
     found(scene, Scope::Purchase, |found| {
-        found.package = Some(Ok(pin("p-2", PACKAGE)));
-        found.image = Some(Ok(pin("img-9", IMAGE)));
-        found.firewall = Some(Ok(pin("fw-9", r#"name "web" in r"#)));
+        found
+            .answers
+            .insert(Reference::Package, Ok(pin("p-2", PACKAGE)));
+        found
+            .answers
+            .insert(Reference::Image, Ok(pin("img-9", IMAGE)));
+        found
+            .answers
+            .insert(Reference::Firewall, Ok(pin("fw-9", r#"name "web" in r"#)));
     })
 }
 
@@ -117,7 +124,7 @@ fn what_is_to_be_bought_is_looked_up_first_and_posted_as_it_was_recorded() {
 fn what_is_not_found_is_said_and_nothing_is_called() {
     let readiness = Readiness::stalled(Reason::ReferenceNotFound, "none");
     let scene = found(by_name(Scene::fresh()), Scope::Purchase, |found| {
-        found.package = Some(Err(readiness));
+        found.answers.insert(Reference::Package, Err(readiness));
     });
     let plan = scene.plan();
     assert!(rests(&plan) && plan.needs.is_none());
@@ -165,7 +172,9 @@ fn a_pin_stands_as_long_as_its_selector_whatever_the_lists_say() {
     ] {
         let scene = shown(converged(record, status), "something else");
         let scene = found(scene, Scope::Installation, |found| {
-            found.image = Some(Ok(pin("img-9", IMAGE)));
+            found
+                .answers
+                .insert(Reference::Image, Ok(pin("img-9", IMAGE)));
         });
         let plan = scene.plan();
         assert!(rests(&plan), "{:?}", plan.step);
@@ -193,7 +202,7 @@ fn another_selector_is_looked_up_and_reinstalls_if_it_means_another_image() {
     );
     let debian = pin("img-9", r#"name "Debian" in r"#);
     let found_it = found(other(), Scope::Installation, |found| {
-        found.image = Some(Ok(debian.clone()));
+        found.answers.insert(Reference::Image, Ok(debian.clone()));
     });
     let plan = found_it.plan();
     let reinstall = begun(&plan).expect("a reinstall");
@@ -203,7 +212,10 @@ fn another_selector_is_looked_up_and_reinstalls_if_it_means_another_image() {
     assert_eq!(pins.unwrap().image, Some(debian));
 
     let missing = found(other(), Scope::Installation, |found| {
-        found.image = Some(Err(Readiness::stalled(Reason::ReferenceNotFound, "none")));
+        found.answers.insert(
+            Reference::Image,
+            Err(Readiness::stalled(Reason::ReferenceNotFound, "none")),
+        );
     });
     let plan = missing.plan();
     assert!(rests(&plan), "nothing is erased for what is not there");
@@ -228,10 +240,13 @@ fn an_unknown_image_or_key_holds_up_nothing_else_and_takes_nothing_for_applied()
             observed.secret_version = None;
         });
         found(scene, Scope::Installation, |found| {
-            found.key = Some(Err(Readiness::reconciling(
-                Reason::ReferenceLookupFailed,
-                "down",
-            )));
+            found.answers.insert(
+                Reference::SshKey,
+                Err(Readiness::reconciling(
+                    Reason::ReferenceLookupFailed,
+                    "down",
+                )),
+            );
         })
     };
     let stopped = off().with(|observed| {
@@ -254,7 +269,9 @@ fn a_record_that_says_nothing_of_the_installation_erases_nothing() {
         .status(|status| status.applied = None)
         .with(|observed| observed.task = Fact::Known(TaskState::Succeeded));
     let scene = found(scene, Scope::Installation, |found| {
-        found.image = Some(Ok(pin("img-9", IMAGE)));
+        found
+            .answers
+            .insert(Reference::Image, Ok(pin("img-9", IMAGE)));
     });
     let plan = scene.plan();
     assert!(rests(&plan), "{:?}", plan.step);
@@ -361,7 +378,12 @@ fn a_filter_that_means_something_else_by_now_makes_another_attempt() {
     let plan = refused().plan();
     let record = announced(&plan).expect("an announcement");
     assert_eq!((record.attempt, record.package.as_str()), (2, "p-2"));
-    let same = refused().with(|observed| observed.found.package = Some(Ok(pin("p-1", PACKAGE))));
+    let same = refused().with(|observed| {
+        observed
+            .found
+            .answers
+            .insert(Reference::Package, Ok(pin("p-1", PACKAGE)));
+    });
     let plan = same.plan();
     assert!(
         matches!(
