@@ -110,11 +110,9 @@ fn label_values() -> String {
          \n\
          * `state`: `ready`, `reconciling` (waiting helps), `stalled` (a user must fix something), `unknown` (no status yet).\n\
          * `reason`: [a reason of the conditions](../conditions.md), or `Unknown`.\n\
-         * `verb`: {}. In `change_duration_seconds` also `none` (no operation was needed) and `retain` (a deletion that keeps the server).\n\
+         * `verb`: {}.\n\
          * `outcome` of `operation_duration_seconds`: `succeeded`, `failed`, `refused`, `answer_lost`, `superseded`, `server_gone`. A\n  \
          successful `create` may have adopted or imported its server.\n\
-         * `outcome` of `change_duration_seconds`: `done`, `stalled`, and `gone` for a deletion. An edit counts once, in the process that\n  \
-         observed its start. It does not count if another process becomes active before it is done.\n\
          * `priority` of the queue: {}; of the request limit: {}.\n",
         words(&Verb::ALL.map(Verb::as_str)),
         words(&Priority::ALL.map(Priority::as_str)),

@@ -357,7 +357,6 @@ fn each_alert_fires_and_stays_quiet() {
 /// A text with a sample of each metric. An end-to-end test checks that a running operator exposes them.
 fn exposition() -> String {
     let (metrics, second) = (Metrics::default(), Duration::from_secs(1));
-    metrics.edit("create", "done", second);
     metrics.operation("create", "succeeded", second);
     metrics.reconcile("Instance", true, second);
     metrics.waited("Instance", Priority::Change, second);

@@ -195,3 +195,16 @@ pub enum EndReason {
     /// The server was released externally and will be replaced.
     ServerGone,
 }
+
+impl EndReason {
+    /// The label in metrics.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Failed => "failed",
+            Self::Refused => "refused",
+            Self::AnswerLost => "answer_lost",
+            Self::Superseded => "superseded",
+            Self::ServerGone => "server_gone",
+        }
+    }
+}

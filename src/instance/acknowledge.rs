@@ -13,93 +13,84 @@ use crate::instance::observation::Observation;
 use crate::instance::plan::delete;
 use crate::instance::plan::step::{Plan, StatusChanges, Step};
 use crate::instance::plan::why::Why;
-use crate::instance::status::{Shown, write};
-use crate::instance::{status, times};
+use crate::instance::status::{self, Shown, ready, write};
+use crate::instance::times;
 use crate::runtime::chance;
 use std::convert::Infallible;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether status describes an older spec in a misleading way: as if everything were done, or as if no deletion had been
-/// requested.
+/// Whether status describes an older spec in a misleading way: as if everything were done, as if human action were needed, or as
+/// if no deletion had been requested.
 fn is_behind(facts: &Facts) -> bool {
     let status = &facts.status;
-    // `Stalled` for an older spec is misleading, too: it does not apply to the new one.
-    let misleads = [READY, STALLED];
-    let mut told = status.conditions.iter();
+    let mut conditions = status.conditions.iter();
     let misleads =
-        told.any(|told| misleads.contains(&told.type_.as_str()) && told.status == "True");
-    let is_over = facts.deleting && !facts.is_held();
-    !is_over
-        && status.observed_generation < facts.generation
-        && (misleads || (facts.deleting && facts.is_held()))
+        conditions.any(|it| [READY, STALLED].contains(&it.type_.as_str()) && it.status == "True");
+    status.observed_generation < facts.generation
+        && match facts.deleting {
+            true => facts.is_held(),
+            false => misleads,
+        }
 }
 
 /// Makes the plan acknowledge the edit first, if status does not show it. A step that calls the service follows right after that
 /// write.
 pub(super) fn first(observed: &Observation, plan: &mut Plan, memory: &Mutex<Memory>) {
-    if !is_behind(&observed.facts) {
+    let facts = &observed.facts;
+    let acknowledged = &mut open(memory).status_writes.acknowledged;
+    if !is_behind(facts) {
         // After a restore of etcd the same generation can come again with another edit.
-        open(memory).told.acknowledged = None;
+        *acknowledged = None;
         return;
     }
-    if plan.is_ready() {
-        return;
-    }
-    match &plan.step {
-        Step::Rest
-        | Step::Buy { .. }
-        | Step::Operate {
-            announce: false, ..
+    // An intent in status acknowledges the edit itself, and steps that change nothing at the service are quick.
+    let calls_unannounced = match plan.step {
+        Step::Buy { .. } | Step::Operate { .. } | Step::Auxiliary { .. } | Step::Release { .. } => {
+            !plan.announces()
         }
-        | Step::Auxiliary { .. }
-        | Step::Release { .. } => {}
-        // The intent is a write of status before the call, so it acknowledges the edit.
-        Step::Operate { announce: true, .. } => return,
-        // Steps that change nothing at the service are quick, or end the object.
-        Step::Record { .. } | Step::Secret(_) | Step::Finish | Step::LetGo { .. } => return,
-    }
-    if open(memory).told.acknowledged == Some(observed.facts.generation) {
+        Step::Rest | Step::Record { .. } | Step::Secret(_) | Step::Finish | Step::LetGo { .. } => {
+            false
+        }
+    };
+    let is_idle = matches!(plan.step, Step::Rest) && !plan.is_ready();
+    if *acknowledged == Some(facts.generation) || !(calls_unannounced || is_idle) {
         return;
     }
-    plan.why = Some(match plan.why.take() {
+    if plan.buys() {
         // Status must not claim a create before the intent is on record: if the record got lost, the claim would remain.
-        _ if plan.buys() => waits(&observed.facts, "the service is asked for a server next"),
-        Some(why) => why.at_once_if(true),
-        None => waits(&observed.facts, why(observed)),
-    });
-    if !matches!(plan.step, Step::Rest) {
+        plan.why = Some(waits(facts, "the service is asked for a server next"));
+    } else if plan.why.is_none() {
+        plan.why = Some(waits(facts, obstacle(observed)));
+    }
+    if calls_unannounced {
         plan.step = Step::Rest;
         plan.again = times::CALL_AFTER_ACKNOWLEDGEMENT;
     }
 }
 
-/// Marks whether the reconcile is about to write status itself. The mark lasts until the end of the reconcile at most.
-pub(super) fn hush(memory: &Mutex<Memory>, is_being_written: bool) {
-    open(memory).told.is_being_written = is_being_written;
-}
-
-/// Acknowledges edits while the reconcile waits for the service, unless the reconcile has done so. Never returns.
+/// Acknowledges edits while the reconcile waits for the service, unless the reconcile has done so or is writing status. Never
+/// returns.
 pub(super) async fn while_waiting(
     context: &Context,
     of: &Facts,
     memory: &Mutex<Memory>,
+    is_status_write_in_progress: &AtomicBool,
 ) -> Infallible {
-    let (mut tried, mut wait) = (None, times::ACKNOWLEDGE_AFTER);
+    let mut wait = times::ACKNOWLEDGE_AFTER;
     loop {
         tokio::time::sleep(wait).await;
         let Some(facts) = (context.latest)(&of.key).filter(|now| now.uid == of.uid) else {
             continue;
         };
-        let (is_told, is_behind) = {
+        let is_done = {
             let memory = open(memory);
-            let is_told =
-                memory.told.acknowledged == Some(facts.generation) || memory.told.is_being_written;
-            (is_told, memory.is_newer_than(&facts.resource_version))
+            memory.status_writes.acknowledged == Some(facts.generation)
+                || memory.is_newer_than(&facts.resource_version)
         };
-        let is_tried = tried == Some(facts.generation);
-        let is_over = facts.deleting && !facts.is_held();
-        let is_late = facts.status.observed_generation < facts.generation && !is_over;
-        if is_told || is_behind || is_tried || !is_late {
+        let is_late = facts.status.observed_generation < facts.generation
+            && (facts.is_held() || !facts.deleting);
+        if is_done || !is_late || is_status_write_in_progress.load(Ordering::Relaxed) {
             continue;
         }
         let Some(why) = answer(&facts) else {
@@ -111,38 +102,25 @@ pub(super) async fn while_waiting(
         };
         let (shown, now) = (Shown::unchanged(&facts), chance::time_of_day());
         let status = status::render(&facts, now, &changes, Some(&why), &shown);
-        let written = write::say(context, &facts, &Step::Rest, &status, memory);
-        match written.await {
-            Ok(_) => (tried, wait) = (Some(facts.generation), times::ACKNOWLEDGE_AFTER),
-            Err(error) => {
-                // The reconcile has written status since, so nothing is wrong.
-                if !error.is_overtaken() {
-                    tracing::debug!(
-                        namespace = of.key.namespace,
-                        name = of.key.name,
-                        generation = facts.generation,
-                        %error,
-                        "an edit was not acknowledged"
-                    );
-                }
-                wait = (wait * 2).min(times::ACKNOWLEDGE_RETRY_MAX);
-            }
-        }
+        let written = write::write_status(context, &facts, &Step::Rest, &status, memory).await;
+        wait = match written {
+            Ok(_) => times::ACKNOWLEDGE_AFTER,
+            Err(_) => (wait * 2).min(times::ACKNOWLEDGE_RETRY_MAX),
+        };
     }
 }
 
-/// The readiness for an edit or a deletion that no reconcile has seen. None if status has no condition Ready.
+/// The reason to report for an edit or a deletion that no reconcile has seen. None if status has not been written yet.
 fn answer(facts: &Facts) -> Option<Why> {
     if facts.deleting && facts.spec.deletion_protection {
         return Some(delete::protected().into());
     }
+    let is_open = facts.is_open() || facts.tells_of_a_purchase();
     if !is_behind(facts) {
-        let mut told = facts.status.conditions.iter();
-        let ready = told.find(|told| told.type_ == READY)?;
+        let shown = ready(&facts.status.conditions)?;
         // An operation that status reports continues after an edit.
-        if facts.is_open() || facts.tells_of_a_purchase() {
-            let reason = Reason::of(&ready.reason)?;
-            return Some(Readiness::reconciling(reason, ready.message.clone()).into());
+        if let Some(reason) = Reason::of(&shown.reason).filter(|_| is_open) {
+            return Some(Readiness::reconciling(reason, shown.message.clone()).into());
         }
     }
     let why = "it is not looked at yet: a call is under way, or waits for its place under spec.requests of the Account";
@@ -150,20 +128,15 @@ fn answer(facts: &Facts) -> Option<Why> {
 }
 
 fn waits(facts: &Facts, why: &str) -> Why {
-    let readiness = match facts.deleting {
-        true => Readiness::reconciling(
-            Reason::Releasing,
-            format!("this Instance is being deleted; {why}"),
-        ),
-        false => Readiness::reconciling(
-            Reason::WaitingForService,
-            format!("the spec was changed; {why}"),
-        ),
+    let (reason, what) = match facts.deleting {
+        true => (Reason::Releasing, "this Instance is being deleted"),
+        false => (Reason::WaitingForService, "the spec was changed"),
     };
-    readiness.into()
+    Readiness::reconciling(reason, format!("{what}; {why}")).into()
 }
 
-fn why(observed: &Observation) -> &str {
+/// Why the plan could not say more about the new spec.
+fn obstacle(observed: &Observation) -> &str {
     match (&observed.detail, &observed.task) {
         (Fact::Unknown(why), _) | (_, Fact::Unknown(why)) => why,
         _ => "the state of the server is read before anything is done to it",

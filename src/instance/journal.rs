@@ -1,8 +1,9 @@
 //! The log lines about one Instance: one for each decision, and none for a retry with the same result.
 
 use crate::api::conditions::Reason;
-use crate::api::{HistoryEntry, Operation, Verb};
+use crate::api::{EndReason, HistoryEntry, Operation, Verb};
 use crate::cloud::ServerId;
+use crate::instance::context::Context;
 use crate::instance::facts::Facts;
 use crate::instance::outcome::Outcome;
 use crate::instance::plan::step::{Plan, ReleaseReason, Step};
@@ -65,8 +66,13 @@ pub(super) fn releases(facts: &Facts, id: &ServerId, why: ReleaseReason) {
     line!(info, facts, id.as_str(), verb = %Verb::Release, cause = ?why, "the service took the call");
 }
 
-/// An operation ended, and status shows it. The service's message stays in status, since it may contain a refused password.
-pub(super) fn ended(facts: &Facts, server: Option<&str>, entry: &HistoryEntry) {
+/// An operation ended, and status shows it: one log line, and its duration in the metrics. The service's message stays in status, since it may contain a refused password.
+pub(super) fn ended(context: &Context, facts: &Facts, server: Option<&str>, entry: &HistoryEntry) {
+    // Both are wall-clock times, so the clock may have been set back between them.
+    let took = entry.finished_at.0.duration_since(entry.started_at.0);
+    let took = Duration::try_from(took).unwrap_or_default();
+    let label = entry.reason.map_or("succeeded", EndReason::as_str);
+    context.metrics.operation(entry.verb.as_str(), label, took);
     let outcome = entry
         .reason
         .map_or_else(|| "Succeeded".to_owned(), |reason| format!("{reason:?}"));
@@ -117,8 +123,8 @@ fn quotes_the_service(reason: &str) -> bool {
     quotes.iter().any(|quotes| quotes.as_str() == reason)
 }
 
-/// The content of an Event.
-pub(super) fn told(facts: &Facts, server: Option<&str>, event: &EventNote) {
+/// An Event that the plan requested.
+pub(super) fn planned(facts: &Facts, server: Option<&str>, event: &EventNote) {
     line!(info, facts, server, reason = event.reason, "{}", event.note);
 }
 

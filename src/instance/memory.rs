@@ -13,13 +13,12 @@ use crate::cloud::{Error, ServerId, TaskId};
 use crate::instance::facts::Facts;
 use crate::instance::memory::kinds::{Attempt, CallState, Doubts, Gone, Pause, RecordText};
 use crate::instance::memory::look::Look;
-use crate::instance::memory::parts::{Calls, Observations, Origin, Pacing, Secrets, Statuses};
+use crate::instance::memory::parts::{Calls, Observations, Origin, Pacing, Secrets, StatusWrites};
 use crate::instance::memory::version::Lag;
 use crate::instance::times;
 use crate::runtime::strings::shared;
 use kinds::Power;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 use tokio::time::Instant;
 use version::Newest;
 
@@ -35,7 +34,7 @@ pub struct Memory {
     pub pace: Pacing,
     pub secrets: Secrets,
     /// Writes to the object.
-    pub told: Statuses,
+    pub status_writes: StatusWrites,
     /// The doubts (see [`Memories::doubt_all`](all::Memories::doubt_all)) that this memory has applied.
     epoch: u64,
 }
@@ -48,21 +47,21 @@ impl Memory {
             observations: Observations::default(),
             pace: Pacing::default(),
             secrets: Secrets::default(),
-            told: Statuses::default(),
+            status_writes: StatusWrites::default(),
             epoch: 0,
         }
     }
 
-    /// Copies the result of an observation back into this memory, except for [`Statuses`], which other tasks changed in the
+    /// Copies the result of an observation back into this memory, except for [`StatusWrites`], which other tasks changed in the
     /// meantime.
     pub fn store(&mut self, copy: &Self) {
-        let mut told = std::mem::take(&mut self.told);
+        let mut status_writes = std::mem::take(&mut self.status_writes);
         if self.epoch != copy.epoch {
             // The known versions are those of another state of the cluster.
-            told.newest = copy.told.newest;
+            status_writes.newest = copy.status_writes.newest;
         }
         *self = Self {
-            told,
+            status_writes,
             ..copy.clone()
         };
     }
@@ -70,42 +69,27 @@ impl Memory {
     /// Our own write was answered with this resourceVersion.
     pub fn wrote(&mut self, version: Option<&str>, now: Instant) {
         if let Some(version) = version.and_then(|version| version.parse().ok()) {
-            self.told.newest = Some(Newest::with(self.told.newest, version, false, now));
+            self.status_writes.newest =
+                Some(Newest::with(self.status_writes.newest, version, false, now));
         }
     }
 
-    /// A watch shows this version of the object, with a spec of this generation. The first spec that it shows of an object counts
-    /// as an edit if the object is new.
-    pub fn shown(&mut self, version: u64, generation: Option<i64>, now: Instant) {
-        self.told.newest = Some(Newest::with(self.told.newest, version, true, now));
-        let Some(generation) = generation else {
-            return;
-        };
-        let is_edit = match self.told.edit {
-            Some((known, _)) if known == generation => return,
-            Some(_) => true,
-            None => self.origin.born_here,
-        };
-        self.told.edit = Some((generation, is_edit.then_some(now)));
-    }
-
-    /// Status shows the end of an edit. Returns how long the edit took if this process saw it, once for each edit.
-    pub fn edit_ended(&mut self, generation: i64, now: Instant) -> Option<Duration> {
-        let (shown, since) = self.told.edit.as_mut()?;
-        let since = since.take_if(|_| *shown == generation)?;
-        Some(now.saturating_duration_since(since))
+    /// A watch shows this version of the object.
+    pub fn shown(&mut self, version: u64, now: Instant) {
+        self.status_writes.newest =
+            Some(Newest::with(self.status_writes.newest, version, true, now));
     }
 
     /// How this resourceVersion compares with the newest known one.
     pub fn lag(&mut self, version: &str, now: Instant) -> Lag {
-        match (&mut self.told.newest, version.parse()) {
+        match (&mut self.status_writes.newest, version.parse()) {
             (Some(newest), Ok(version)) => newest.lag(version, now),
             _ => Lag::None,
         }
     }
 
     pub fn newest(&self) -> Option<u64> {
-        self.told.newest.map(Newest::version)
+        self.status_writes.newest.map(Newest::version)
     }
 
     /// Whether a newer version than this is known.
@@ -120,7 +104,7 @@ impl Memory {
             return;
         }
         self.epoch = doubts.epoch;
-        self.told.newest = None;
+        self.status_writes.newest = None;
         self.origin.born_here = false;
         self.origin.ever_intended = true;
         self.origin.recordless_since = self

@@ -43,6 +43,7 @@ use observation::Observation;
 use outcome::Outcome;
 use plan::step::Plan;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -52,15 +53,21 @@ pub async fn reconcile(context: &Context, instance: &Instance) -> Duration {
     let Some(memory) = context.memories.get(&facts.uid) else {
         return times::IDLE_REQUEUE; // gone
     };
-    let beside = facts.clone();
-    acknowledge::hush(&memory, false);
+    let first_seen = facts.clone();
+    // No other task may write status meanwhile, since one of the two patches would conflict.
+    let writes = AtomicBool::new(false);
     tokio::select! {
-        again = Box::pin(drive(context, facts, &memory)) => again,
-        never = acknowledge::while_waiting(context, &beside, &memory) => match never {},
+        again = Box::pin(drive(context, facts, &memory, &writes)) => again,
+        never = acknowledge::while_waiting(context, &first_seen, &memory, &writes) => match never {},
     }
 }
 
-async fn drive(context: &Context, facts: Facts, memory: &Mutex<Memory>) -> Duration {
+async fn drive(
+    context: &Context,
+    facts: Facts,
+    memory: &Mutex<Memory>,
+    is_status_write_in_progress: &AtomicBool,
+) -> Duration {
     let ends = Instant::now() + RECONCILE_LIMIT;
     if let Some(wait) = behind::wait(context, &facts, memory).await {
         return wait; // the cache is older than our last write, or the apiserver shows an old state
@@ -90,18 +97,19 @@ async fn drive(context: &Context, facts: Facts, memory: &Mutex<Memory>) -> Durat
         memory,
         session,
         ends,
+        is_status_write_in_progress,
     };
     let outcome = attempt.carry_out(&plan, permit).await; // intent, call, receipt
     count(context, &observed, &plan, &outcome);
-    acknowledge::hush(memory, true);
-    let told = report::report(context, &observed, &plan, &outcome, memory).await; // writes status
+    is_status_write_in_progress.store(true, Ordering::Relaxed);
+    let reported = report::report(context, &observed, &plan, &outcome, memory).await; // writes status
     next::next(
         context,
         access.as_ref(),
         &plan,
         &outcome,
         &observed,
-        told,
+        reported,
         memory,
     )
 }

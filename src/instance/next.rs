@@ -12,11 +12,10 @@ use crate::instance::outcome::{Outcome, Trouble};
 use crate::instance::plan::ended;
 use crate::instance::plan::step::{Plan, Request, Step};
 use crate::instance::poll_schedule::Schedule;
-use crate::instance::report::Unreported;
+use crate::instance::report::NotWritten;
 use crate::instance::status::synced;
 use crate::instance::{journal, times};
 use crate::inventory::{Attention, Subject};
-use crate::runtime::KubeError;
 use crate::session::{Access, AccountSession};
 use std::sync::Mutex;
 use std::time::Duration;
@@ -29,7 +28,7 @@ pub fn next(
     plan: &Plan,
     outcome: &Outcome,
     observed: &Observation,
-    reported: Result<Option<Duration>, Unreported>,
+    reported: Result<Option<Duration>, NotWritten>,
     memory: &Mutex<Memory>,
 ) -> Duration {
     let uid = observed.facts.uid.as_str();
@@ -57,16 +56,7 @@ pub fn next(
     journal::reconciled(&observed.facts, plan, outcome, again);
     match reported {
         Ok(wait) => wait.map_or(again, |wait| again.min(wait)),
-        Err(Unreported::TooSoon(wait)) => wait,
-        Err(Unreported::Failed(error)) => ending.unreported(&error, memory),
-    }
-}
-
-/// The longest pause after a write to the apiserver that failed.
-fn rewrite_within(is_refused: bool) -> Duration {
-    match is_refused {
-        true => times::WRITE_REFUSED_RETRY,
-        false => times::DEPENDENCY_RETRY_MAX,
+        Err(NotWritten(wait)) => wait,
     }
 }
 
@@ -128,7 +118,7 @@ impl Ending<'_> {
             Outcome::NotDone(why, readiness) => {
                 self.warn(memory, why, "not done, trying again");
                 let wait = memory.pace.backoff.fail();
-                let wait = wait.min(rewrite_within(readiness.is_some()));
+                let wait = wait.min(times::write_retry_max(readiness.is_some()));
                 if self.plan.buys() {
                     // An event in the meantime does not bring the next attempt forward.
                     memory.pace.not_before = Some(Instant::now() + wait);
@@ -263,21 +253,6 @@ impl Ending<'_> {
             && !observed.facts.deleting
             && !observed.is_open()
             && observed.create_failed().is_none()
-    }
-
-    /// The status could not be written.
-    fn unreported(&self, error: &KubeError, memory: &mut Memory) -> Duration {
-        self.warn(memory, &error.to_string(), "status not written");
-        let wait = memory.pace.backoff.fail();
-        let wait = wait.min(rewrite_within(error.is_refusal()));
-        // After a conflict, the event of the other write triggers the next reconcile.
-        let is_overtaken = error.is_overtaken();
-        memory.told.unreported_until = (!is_overtaken).then(|| Instant::now() + wait);
-        if self.observed.facts.deleting && !is_overtaken {
-            // A release needs no write before it, so a deletion continues even if status cannot be written.
-            memory.told.acknowledged = Some(self.observed.facts.generation);
-        }
-        wait
     }
 
     /// Logs a failure once while no call succeeds in between.

@@ -1,7 +1,6 @@
 //! Writes the status if anything but a timestamp changed, then publishes Events.
 
 mod audit;
-mod measure;
 
 use crate::api::conditions::Reason;
 use crate::api::{EndReason, InstanceStatus, Operation, Verb};
@@ -14,35 +13,29 @@ use crate::instance::outcome::Outcome;
 use crate::instance::plan::ended::{end, ended, times};
 use crate::instance::plan::step::{Plan, StatusChanges, Step};
 use crate::instance::plan::why::Why;
-use crate::instance::status::write::{say, stands_otherwise};
+use crate::instance::status::write::{was_overwritten, write_status};
 use crate::instance::status::{Shown, change_of_ready, differs, ready, render};
 use crate::instance::{journal, times};
-use crate::runtime::KubeError;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use std::sync::Mutex;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Why a status that should be written was not.
+/// The status is not written: the time until the next try. A later reconcile writes it, so nothing is lost.
 #[derive(Debug)]
-pub enum Unreported {
-    Failed(KubeError),
-    /// A write failed a moment ago, and events in between do not trigger another one. With the rest of the wait.
-    TooSoon(Duration),
-}
+pub struct NotWritten(pub Duration);
 
-/// Writes status if it changed, and publishes Events. Returns the wait of a progress that must last before it is written.
+/// Writes status if it changed, and publishes Events. Returns how long a status that differs must wait before it is written.
 ///
 /// # Errors
-/// The status is not written. Nothing is lost, since a later reconcile writes it.
+/// The status is not written.
 pub async fn report(
     context: &Context,
     observed: &Observation,
     plan: &Plan,
     outcome: &Outcome,
     memory: &Mutex<Memory>,
-) -> Result<Option<Duration>, Unreported> {
-    let written = tell_status(context, observed, plan, outcome, memory).await;
+) -> Result<Option<Duration>, NotWritten> {
+    let written = report_status(context, observed, plan, outcome, memory).await;
     // Publish the Event of an accepted call regardless of the status write.
     if let Some(event) = audit::of(observed, plan, outcome) {
         context
@@ -53,67 +46,79 @@ pub async fn report(
     written
 }
 
-async fn tell_status(
+async fn report_status(
     context: &Context,
     observed: &Observation,
     plan: &Plan,
     outcome: &Outcome,
     memory: &Mutex<Memory>,
-) -> Result<Option<Duration>, Unreported> {
-    if matches!(outcome, Outcome::Finished) {
-        measure::gone(context, &observed.facts, &plan.step, memory);
-    }
+) -> Result<Option<Duration>, NotWritten> {
     if matches!(outcome, Outcome::Stale | Outcome::Finished) {
         // The object is not the one that the plan is based on, so there is nothing to report.
         return Ok(None);
     }
     let facts = &observed.facts;
     let why = why(plan, outcome);
-    let why = why.as_ref();
-    let changes = &changes(observed, plan, outcome);
+    let changes = changes(observed, plan, outcome);
     let shown = Shown::of(observed);
-    let status = render(facts, observed.wall_clock, changes, why, &shown);
-    let differs = differs(&facts.status, &status) || is_owed_its_package(facts, &status, memory);
-    let held = match differs {
-        true => wait(observed, changes, why, &status, &mut open(memory)),
-        false if why.is_some() => {
-            open(memory).told.held = None;
-            None
-        }
-        false => None,
-    };
-    let writes = differs && held.is_none();
-    if writes {
-        if let Some(until) = open(memory)
-            .told
-            .unreported_until
-            .filter(|until| observed.now < *until)
-        {
-            return Err(Unreported::TooSoon(until - observed.now));
-        }
-        let written = say(context, facts, &plan.step, &status, memory).await;
-        if !written.map_err(Unreported::Failed)? {
-            // The object is gone, so there are no Events about it either.
-            return Ok(None);
-        }
+    let status = render(facts, observed.wall_clock, &changes, why.as_ref(), &shown);
+    let wait = wait(facts, &changes, why.as_ref(), &status, &mut open(memory));
+    let differs = differs(&facts.status, &status);
+    let is_written = differs && wait.is_none();
+    if is_written && !write(context, observed, &plan.step, &status, memory).await? {
+        return Ok(None); // the object is gone, so there are no Events about it either
     }
-    if writes {
-        measure::told(context, facts, &status, changes.ended.as_ref(), memory);
-    }
-    let changed = change_of_ready(&facts.status.conditions, &status.conditions)
-        .filter(|event| writes && !audit::tells(event, observed, changes, outcome));
-    // Publish the plan's Events with the status that shows them, or once the record is written.
-    let told = writes || matches!(outcome, Outcome::Written);
-    let planned = || plan.events.iter().filter(|_| told);
     let server = changes.id.as_ref().map(ServerId::as_str);
-    match changes.ended.as_ref().filter(|_| writes) {
-        Some(entry) => journal::ended(facts, server, entry),
-        None => planned().for_each(|event| journal::told(facts, server, event)),
+    let changed = change_of_ready(&facts.status.conditions, &status.conditions)
+        .filter(|event| is_written && !audit::tells(event, observed, &changes, outcome));
+    // Publish the plan's Events with the status that shows them, or once the record is written.
+    let planned = match is_written || matches!(outcome, Outcome::Written) {
+        true => plan.events.as_slice(),
+        false => &[],
+    };
+    match changes.ended.as_ref().filter(|_| is_written) {
+        Some(entry) => journal::ended(context, facts, server, entry),
+        None => planned
+            .iter()
+            .for_each(|event| journal::planned(facts, server, event)),
     }
-    for event in changed.iter().chain(planned()) {
+    for event in changed.iter().chain(planned) {
         context.events.publish(&facts.reference, event).await;
     }
-    Ok(held)
+    Ok(wait.filter(|_| differs))
+}
+
+/// Writes the status. Returns false if the object is gone.
+async fn write(
+    context: &Context,
+    observed: &Observation,
+    step: &Step,
+    status: &InstanceStatus,
+    memory: &Mutex<Memory>,
+) -> Result<bool, NotWritten> {
+    let facts = &observed.facts;
+    let not_before = open(memory).status_writes.written.not_before;
+    if let Some(left) = not_before.and_then(|at| rest(at, observed.now)) {
+        return Err(NotWritten(left)); // a write failed a moment ago, and events in between do not trigger another one
+    }
+    let error = match write_status(context, facts, step, status, memory).await {
+        Ok(is_there) => return Ok(is_there),
+        Err(error) => error,
+    };
+    let mut memory = open(memory);
+    if memory.pace.is_new_trouble(&error.to_string()) {
+        journal::not_done(facts, &error.to_string(), "status not written");
+    }
+    let longest = times::write_retry_max(error.is_refusal());
+    let wait = memory.pace.backoff.fail().min(longest);
+    // After a conflict, the event of the other write triggers the next reconcile.
+    let is_overtaken = error.is_overtaken();
+    memory.status_writes.written.not_before = (!is_overtaken).then(|| Instant::now() + wait);
+    if facts.deleting && !is_overtaken {
+        // A release needs no write before it, so a deletion continues even if status cannot be written.
+        memory.status_writes.acknowledged = Some(facts.generation);
+    }
+    Err(NotWritten(wait))
 }
 
 /// The plan's changes, extended by the result of the call: the operation in progress, or one that the service refused, which ends
@@ -127,14 +132,15 @@ fn changes(observed: &Observation, plan: &Plan, outcome: &Outcome) -> StatusChan
             .filter(|id| observed.facts.id().as_ref() == Some(id));
     }
     match (&plan.step, outcome) {
-        (Step::Buy { .. }, Outcome::Accepted { .. }) => {
-            changes.operation = receipt_of_purchase(plan, outcome);
-        }
-        (Step::Operate { .. }, Outcome::Accepted { task, .. }) => {
-            changes.operation = observed.open().map(|open| Operation {
+        (step, Outcome::Accepted { task, .. }) => {
+            let called = match step {
+                Step::Buy { record, .. } => Some(of_purchase(record)),
+                _ => observed.open(),
+            };
+            changes.operation = called.map(|called| Operation {
                 accepted: true,
                 task_id: task.as_ref().map(ToString::to_string),
-                ..open
+                ..called
             });
         }
         // A reinstall that requires a stopped server ends after a read of the server.
@@ -160,18 +166,6 @@ fn changes(observed: &Observation, plan: &Plan, outcome: &Outcome) -> StatusChan
         _ => {}
     }
     changes
-}
-
-/// The purchase in status, after the service accepted it.
-fn receipt_of_purchase(plan: &Plan, outcome: &Outcome) -> Option<Operation> {
-    let (Step::Buy { record, .. }, Outcome::Accepted { task, .. }) = (&plan.step, outcome) else {
-        return None;
-    };
-    Some(Operation {
-        accepted: true,
-        task_id: task.as_ref().map(ToString::to_string),
-        ..of_purchase(record)
-    })
 }
 
 /// The reason to report after the step.
@@ -208,101 +202,71 @@ fn why(plan: &Plan, outcome: &Outcome) -> Option<Why> {
 }
 
 /// How long a status that differs must wait before it is written, if it must.
+///
+/// It is written at once if status lacks an operation. Otherwise a progress is written once it has lasted, unless status already
+/// shows it; everything else is written at once. The second time that another writer replaces this process's status, it is
+/// written after a pause, unless what stands misleads users.
 fn wait(
-    observed: &Observation,
+    facts: &Facts,
     changes: &StatusChanges,
     why: Option<&Why>,
     next: &InstanceStatus,
     memory: &mut Memory,
 ) -> Option<Duration> {
-    if misses_an_operation(&observed.facts, changes) {
-        return None;
-    }
-    let damped = damped(&observed.facts, next, memory);
-    match why.filter(|why| why.is_progress()) {
-        Some(why) => damped.max(patience(observed, changes, why, memory)),
-        None if why.is_some() => {
-            memory.told.held = None;
-            damped
-        }
-        None => damped,
-    }
-}
-
-/// The rest of the time for which a progress must last. While status shows its reason, another message is not worth a write.
-fn patience(
-    observed: &Observation,
-    changes: &StatusChanges,
-    why: &Why,
-    memory: &mut Memory,
-) -> Option<Duration> {
-    let (facts, status) = (&observed.facts, &observed.facts.status);
-    let reason = why.readiness.reason;
-    let shown = ready(&status.conditions).is_some_and(|c| c.reason == reason.as_str());
-    let number = |told: Option<&Operation>| told.map(|told| told.attempt);
-    let operation = changes.operation.as_ref();
-    let is_new_operation =
-        operation.is_some() && number(operation) != number(status.operation.as_ref());
-    if shown && !is_new_operation {
-        let id = changes.id.as_ref().map(ServerId::as_str);
-        let is_new_id = id.is_some() && id != status.id.as_deref();
-        let is_stale = status.observed_generation != facts.generation;
-        return (!is_new_id && !is_stale).then_some(times::IDLE_REQUEUE);
-    }
     let now = Instant::now();
-    let since = match memory.told.held {
-        Some((held, since)) if held == reason => since,
-        _ => now,
-    };
-    memory.told.held = Some((reason, since));
-    let poll = memory.observations.poll.as_ref();
-    if poll.is_some_and(|poll| poll.last.is_none()) {
-        // The first query is made when such tasks usually end.
-        return Some(times::IDLE_REQUEUE);
+    let former = &facts.status;
+    let is_older = former.observed_generation < facts.generation;
+    // The first status of an object acknowledges nothing.
+    let is_edit = is_older && (facts.deleting || ready(&former.conditions).is_some());
+    let is_over_another = was_overwritten(facts, memory);
+    let written = &mut memory.status_writes.written;
+    let progress = why.filter(|why| why.is_progress() && !is_edit);
+    if let Some(why) = why {
+        let reason = why.readiness.reason;
+        let known = written.progress.filter(|(known, _)| *known == reason);
+        written.progress = progress.map(|_| known.unwrap_or((reason, now)));
     }
-    rest(since + why.patience, now)
-}
-
-/// The rest of the pause before the status of another writer is overwritten again. Each generation of the spec is reported at once
-/// the first time; a wrong Ready waits for a shorter time.
-fn damped(facts: &Facts, next: &InstanceStatus, memory: &Memory) -> Option<Duration> {
-    let (overwritten, generation) = **memory.told.conflict.as_ref()?;
-    let is_wrong = is_ready(&facts.status.conditions) && !is_ready(&next.conditions);
-    if generation != facts.generation || !stands_otherwise(facts, memory) {
+    if lacks_operation(former, changes) {
         return None;
     }
-    let pause = match is_wrong {
-        true => times::WRONG_READY_REWRITE,
-        false => times::CONFLICTING_STATUS_REWRITE,
+    let patience = progress.and_then(|why| match shows(former, next, why) {
+        true => Some(times::IDLE_REQUEUE),
+        false => rest(written.progress?.1 + why.patience, now),
+    });
+    let is_misleading = is_older || (is_ready(former) && !is_ready(next));
+    let pause = written
+        .over_another
+        .filter(|_| is_over_another && !is_misleading)
+        .and_then(|at| rest(at + times::CONFLICTING_STATUS_REWRITE, now));
+    patience.max(pause)
+}
+
+/// Whether status shows this progress, so that another message is not worth a write.
+fn shows(former: &InstanceStatus, next: &InstanceStatus, why: &Why) -> bool {
+    let number = |status: &InstanceStatus| status.operation.as_ref().map(|it| it.attempt);
+    let ready = ready(&former.conditions);
+    ready.is_some_and(|ready| ready.reason == why.readiness.reason.as_str())
+        && former.id == next.id
+        && number(former) == number(next)
+}
+
+/// Whether status reports Ready during an operation, lacks the newest state of the operation, which may be the only receipt, or
+/// lacks the end of an operation.
+fn lacks_operation(former: &InstanceStatus, changes: &StatusChanges) -> bool {
+    let lacks = |operation: &Operation| {
+        let is_other = former.operation.as_ref() != Some(operation);
+        is_ready(former) || (is_other && operation.verb != Verb::Create)
     };
-    rest(overwritten + pause, Instant::now())
+    changes.operation.as_ref().is_some_and(lacks) || changes.ended.is_some()
+}
+
+fn is_ready(status: &InstanceStatus) -> bool {
+    ready(&status.conditions).is_some_and(|ready| ready.status == "True")
 }
 
 fn rest(until: Instant, now: Instant) -> Option<Duration> {
     let rest = until.saturating_duration_since(now);
     (!rest.is_zero()).then_some(rest)
-}
-
-/// Whether status reports Ready during an operation, lacks the newest state of the operation, which may be the only receipt, or
-/// lacks the end of an operation.
-fn misses_an_operation(facts: &Facts, changes: &StatusChanges) -> bool {
-    let status = &facts.status;
-    let says_ready = is_ready(&status.conditions);
-    let misses = |operation: &Operation| {
-        let is_other = status.operation.as_ref() != Some(operation);
-        says_ready || (is_other && operation.verb != Verb::Create)
-    };
-    changes.operation.as_ref().is_some_and(misses) || changes.ended.is_some()
-}
-
-fn is_ready(conditions: &[Condition]) -> bool {
-    ready(conditions).is_some_and(|ready| ready.status == "True")
-}
-
-/// Whether a status that an older version wrote lacks only the package. It is added once in the life of a process: if the older
-/// CustomResourceDefinition is still installed, the apiserver drops the field, and it would be written forever.
-fn is_owed_its_package(facts: &Facts, next: &InstanceStatus, memory: &Mutex<Memory>) -> bool {
-    facts.status.package != next.package && open(memory).told.written.is_none()
 }
 
 #[cfg(test)]

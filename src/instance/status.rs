@@ -114,21 +114,20 @@ pub fn render(
         let known = || next.package.clone().filter(|_| next.id.is_some());
         next.package = shown.package.clone().filter(|_| is_settled).or_else(known);
     }
-    let synced = synced(facts, shown, &next, wall_clock);
     if let Some(offset) = shown.utc_offset {
         next.expire_time = expiry::read(&next.detail, offset).map(Time);
     }
     let warned = expiry::warning(&next, wall_clock)
         .map(|warning| warning.to_condition(&former.conditions, facts.generation, wall_clock));
+    let synced = match &shown.synced {
+        Some(synced) => Some(synced.to_condition(&former.conditions, facts.generation, wall_clock)),
+        None => condition(former, SYNCED).cloned(),
+    };
     next.conditions
-        .retain(|told| told.type_ != SYNCED && told.type_ != EXPIRING);
+        .retain(|it| it.type_ != SYNCED && it.type_ != EXPIRING);
     next.conditions.extend(synced.into_iter().chain(warned));
-    if differs(former, &next) || former.package != next.package {
-        next.last_observed_time = Some(Time(wall_clock));
-        next
-    } else {
-        InstanceStatus::clone(former)
-    }
+    next.last_observed_time = Some(Time(wall_clock));
+    next
 }
 
 /// Adds the server's detail. It is written together with its consequences, since the server may contradict the former Ready
@@ -194,22 +193,6 @@ fn take_end(next: &mut InstanceStatus, changes: &StatusChanges, entry: &HistoryE
     }
 }
 
-/// The condition Synced. `True` is written with the next change, unless it was `False`.
-fn synced(
-    facts: &Facts,
-    shown: &Shown,
-    next: &InstanceStatus,
-    wall_clock: Timestamp,
-) -> Option<Condition> {
-    let former = &facts.status;
-    let stood = former.conditions.iter().find(|told| told.type_ == SYNCED);
-    match &shown.synced {
-        Some(Synced::Yes) if stood.is_none() && !differs(former, next) => None,
-        Some(synced) => Some(synced.to_condition(&former.conditions, facts.generation, wall_clock)),
-        None => stood.cloned(),
-    }
-}
-
 /// The operation in status. It stays from its intent to its end, regardless of other changes.
 fn operation(
     facts: &Facts,
@@ -252,17 +235,19 @@ fn addresses(detail: &Map<String, Value>) -> Option<Addresses> {
     (addresses != Addresses::default()).then_some(addresses)
 }
 
-/// Whether two statuses differ enough for a write. Times and fields of the detail that are not compared do not count. The package
-/// does not count either, since it is written together with the values that show its choice.
+/// Whether two statuses differ enough for a write. Times and fields of the detail that are not compared do not count.
 pub(super) fn differs(former: &InstanceStatus, next: &InstanceStatus) -> bool {
     let core = |status: &InstanceStatus| {
         let mut core = status.clone();
         core.last_observed_time = None;
-        core.package = None;
         let detail = std::mem::take(&mut core.detail);
         (ServerFields::all().digest(&detail), core)
     };
     core(former) != core(next)
+}
+
+fn condition<'a>(status: &'a InstanceStatus, type_: &str) -> Option<&'a Condition> {
+    status.conditions.iter().find(|it| it.type_ == type_)
 }
 
 pub(super) fn ready(conditions: &[Condition]) -> Option<&Condition> {

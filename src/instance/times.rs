@@ -61,6 +61,14 @@ pub const CREATE_REFUSED_RETRY: Duration = Duration::from_secs(30);
 /// and an apiserver that has just started refuses every request until it has loaded its rules.
 pub const WRITE_REFUSED_RETRY: Duration = Duration::from_secs(25);
 
+/// Longest pause after a failed write.
+pub fn write_retry_max(is_refused: bool) -> Duration {
+    match is_refused {
+        true => WRITE_REFUSED_RETRY,
+        false => DEPENDENCY_RETRY_MAX,
+    }
+}
+
 /// Recheck of an object whose operation has been running for longer than that.
 pub const LONG_OPERATION_RECHECK: Duration = Duration::from_secs(30);
 
@@ -87,10 +95,8 @@ pub const CALL_AND_RECEIPT: Duration = Duration::from_secs(75);
 /// Recheck of an object whose cache is older than our own write.
 pub const STALE_CACHE_RECHECK: Duration = Duration::from_secs(5);
 
-/// How often another writer's status is overwritten, after the first time.
+/// How often another writer's status is overwritten, after the first time, unless it misleads users.
 pub const CONFLICTING_STATUS_REWRITE: Duration = Duration::from_secs(30);
-/// The same for a status that reports Ready wrongly. Not at once, because a program that reacts to each write would never end.
-pub const WRONG_READY_REWRITE: Duration = Duration::from_secs(10);
 
 /// Longest time for one read, including the wait for the request limit. A later answer is lost, and the read is repeated.
 pub const OBSERVE_DEADLINE: Duration = Duration::from_secs(20);

@@ -26,7 +26,6 @@ type Seconds = Gauge<f64, AtomicU64>;
 struct Inner {
     registry: Mutex<Registry>,
     described: Vec<Described>,
-    edits: By<Histogram, 2>,
     operations: By<Histogram, 2>,
     surplus_released: Counter,
     orphaned: Counter,
@@ -69,12 +68,6 @@ impl Default for Metrics {
     fn default() -> Self {
         let mut all = Register::default();
         let mut inner = Inner {
-            edits: all.by(
-                "cloud_server_operator_change_duration_seconds",
-                ["verb", "outcome"],
-                "Time from an edit, an apply or a deletion to the status that reports it done or stalled, by the last operation that it needed",
-                operation_buckets,
-            ),
             operations: all.by(
                 "cloud_server_operator_operation_duration_seconds",
                 ["verb", "outcome"],
@@ -294,11 +287,6 @@ impl Metrics {
     /// A write to the apiserver ended; `result` is `ok` or the category of its error.
     pub fn kube_write(&self, operation: &'static str, result: &'static str) {
         self.0.kube_writes.with([operation, result]).inc();
-    }
-
-    /// Status reports that an edit is done, or that it needs action by a user first.
-    pub fn edit(&self, verb: &'static str, outcome: &'static str, took: Duration) {
-        self.0.edits.observe([verb, outcome], took);
     }
 
     /// Status reports that an operation ended.

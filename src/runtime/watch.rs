@@ -94,8 +94,6 @@ pub struct Notice {
     pub uid: Arc<str>,
     /// Its resourceVersion; empty when it is gone.
     pub version: String,
-    /// Its generation, unless it is gone.
-    pub generation: Option<i64>,
     /// A digest of the parts that users change: spec, labels, and whether it is being deleted.
     pub written: u64,
     /// Whether it is a Secret that an older version of the operator wrote, without the label [`SECRET_MARKER`].
@@ -128,7 +126,6 @@ impl Notice {
             key,
             uid,
             version: meta.resource_version.clone().unwrap_or_default(),
-            generation: meta.generation,
             written: written.finish(),
             lacks_marker: has(SECRET_ROLE) && !has(SECRET_MARKER),
             change,
@@ -140,7 +137,6 @@ impl Notice {
             key,
             uid,
             version: String::new(),
-            generation: None,
             written: 0,
             lacks_marker: false,
             change: Change::Gone,

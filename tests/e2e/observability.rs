@@ -34,7 +34,6 @@ async fn a_scrape_of_a_running_operator_is_whole_and_prometheus_takes_it() {
         "cloud_server_operator_accounts{shard=\"0-of-1\",state=\"ready\",reason=\"Available\"} 1",
         "cloud_server_operator_operations_in_progress{shard=\"0-of-1\",verb=\"create\"} 0",
         "cloud_server_operator_servers_unowned{shard=\"0-of-1\"} 0",
-        "cloud_server_operator_change_duration_seconds_count{verb=\"stop\",outcome=\"done\"} 1",
         "cloud_server_operator_operation_duration_seconds_count{verb=\"stop\",outcome=\"succeeded\"} 1",
         "cloud_server_operator_rate_limiter_wait_seconds_count{priority=\"urgent\"}",
         "controller_runtime_reconcile_total{controller=\"instance\",result=\"error\"} 0",
@@ -58,15 +57,6 @@ async fn a_scrape_of_a_running_operator_is_whole_and_prometheus_takes_it() {
     );
     let said = promtool::run(&["check", "metrics"], &promtool::older_form(&text));
     assert_eq!(said, "", "{text}");
-    world.delete("web").await;
-    let gone =
-        "cloud_server_operator_change_duration_seconds_count{verb=\"release\",outcome=\"gone\"} 1";
-    let operator = world.operator();
-    eventually("the deletion is measured", async || {
-        let (_, text) = operator.metrics().await;
-        text.contains(gone).then_some(()).ok_or(text)
-    })
-    .await;
     world.finish().await;
 }
 

@@ -10,7 +10,6 @@ use crate::api::condition_list::ListedTypes;
 use crate::api::names::{BINDING, FINALIZER};
 use crate::api::{Instance, InstanceStatus, Operation, PurchaseRecord};
 use crate::cloud::ServerId;
-use crate::instance::acknowledge;
 use crate::instance::facts::Facts;
 use crate::instance::memory::kinds::{Attempt as Known, CallState};
 use crate::instance::memory::open;
@@ -73,9 +72,11 @@ impl Attempt<'_> {
             }
             Start::Operate(operation, _) => {
                 operation.nonce = nonce();
-                acknowledge::hush(self.memory, true);
+                self.is_status_write_in_progress
+                    .store(true, Ordering::Relaxed);
                 let announced = self.put_in_status(plan, operation).await;
-                acknowledge::hush(self.memory, false);
+                self.is_status_write_in_progress
+                    .store(false, Ordering::Relaxed);
                 announced
             }
             Start::Auxiliary(_) | Start::Release(..) => Ok(()),
@@ -167,7 +168,7 @@ impl Attempt<'_> {
         if !swapped.is_current {
             return Err(Outcome::Stale);
         }
-        write::has_said(facts, &status, &swapped.version, &mut memory);
+        write::status_written(facts, &status, &swapped.version, &mut memory);
         memory.calls.followed = Some(Box::new(operation.clone()));
         drop(memory);
         if !swapped.is_wanted {

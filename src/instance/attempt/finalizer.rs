@@ -68,7 +68,7 @@ impl Attempt<'_> {
         patch.push(replace("/metadata/finalizers", others));
         if let Some(event) = &event {
             let server = facts.status_id();
-            journal::told(facts, server.as_ref().map(ServerId::as_str), event);
+            journal::planned(facts, server.as_ref().map(ServerId::as_str), event);
             self.context.events.publish(&facts.reference, event).await;
         }
         // The watch may show that the object is gone before the patch is answered.

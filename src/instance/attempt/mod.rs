@@ -23,6 +23,7 @@ use crate::instance::{managed_secrets, plan, times};
 use crate::runtime::queue::ADMISSION;
 use crate::session::{Access, AccountSession};
 use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
 use tokio::time::Instant;
 
 /// The step of one reconcile, and the values that it needs.
@@ -33,6 +34,8 @@ pub struct Attempt<'a> {
     pub session: Option<&'a AccountSession>,
     /// When the reconcile must have ended.
     pub ends: Instant,
+    /// No other task may write status while this is set.
+    pub is_status_write_in_progress: &'a AtomicBool,
 }
 
 /// A call to the service.

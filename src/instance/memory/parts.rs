@@ -108,26 +108,25 @@ pub struct Secrets {
 /// Writes to the object, and its newest known version. Owned by `report`, `acknowledge` and the watch, which continue while
 /// another stage waits. An observation therefore never overwrites this part.
 #[derive(Clone, Debug, Default)]
-pub struct Statuses {
+pub struct StatusWrites {
     /// The newest known resourceVersion: an older object in the cache is not acted upon.
     pub(super) newest: Option<Newest>,
-    /// Digest of the server and the conditions in the last status that was written.
-    pub written: Option<NonZeroU64>,
-    /// A status that was sent and whose answer was lost, so it may have been written.
-    pub unanswered: Option<NonZeroU64>,
+    pub written: Written,
     /// The generation of the spec that was acknowledged before it was acted upon.
     pub acknowledged: Option<i64>,
-    /// True while the reconcile writes status; no other task may write then, since one of the two patches would conflict.
-    pub is_being_written: bool,
-    /// When this process last wrote status over one in which another writer had replaced its values, and for which generation.
-    pub conflict: Option<Box<(Instant, i64)>>,
+}
+
+/// The last status that this process wrote, and when it may write the next one.
+#[derive(Clone, Debug, Default)]
+pub struct Written {
+    /// The digest of the last status that this process wrote, or may have written because the answer was lost.
+    pub digest: Option<NonZeroU64>,
+    /// When this process last wrote over the status of another writer.
+    pub over_another: Option<Instant>,
+    /// The progress that status does not show yet, and since when it has lasted.
+    pub progress: Option<(Reason, Instant)>,
     /// No status is written before this instant, because a write failed.
-    pub unreported_until: Option<Instant>,
-    /// A progress that is reported only if it lasts, and since when it has lasted.
-    pub held: Option<(Reason, Instant)>,
-    /// The generation of the spec that the watch showed last. With the time of the edit, if this process saw the edit and nothing
-    /// has reported its end yet. For metrics only.
-    pub(super) edit: Option<(i64, Option<Instant>)>,
+    pub not_before: Option<Instant>,
 }
 
 impl Pacing {

@@ -5,15 +5,15 @@ use crate::runtime::Backoff;
 fn what_the_watch_showed_during_a_look_is_kept_and_so_is_what_was_told() {
     let now = Instant::now();
     let mut memory = Memory::new(false, now);
-    memory.shown(5, None, now);
+    memory.shown(5, now);
     let mut copy = memory.clone();
     copy.observations.confirmed = Some(now);
-    memory.shown(9, None, now);
-    memory.told.acknowledged = Some(2);
+    memory.shown(9, now);
+    memory.status_writes.acknowledged = Some(2);
     memory.store(&copy);
     assert!(memory.observations.confirmed.is_some());
     assert!(memory.is_newer_than("7"));
-    assert_eq!(memory.told.acknowledged, Some(2));
+    assert_eq!(memory.status_writes.acknowledged, Some(2));
 }
 
 #[test]
@@ -26,29 +26,6 @@ fn what_is_found_gone_again_begins_no_pace_anew() {
     memory.pace.backoff.fail();
     memory.is_gone(id, Gone::NotFound);
     assert_ne!(memory.pace.backoff, Backoff::default());
-}
-
-#[test]
-fn an_edit_that_this_process_saw_is_measured_once() {
-    let (begun, second) = (Instant::now(), Duration::from_secs(1));
-    let mut old = Memory::new(false, begun);
-    old.shown(1, Some(3), begun);
-    // This process does not know when that spec was applied.
-    assert_eq!(old.edit_ended(3, begun + second), None);
-    old.shown(1, Some(4), begun + second);
-    old.shown(1, Some(4), begun + 2 * second);
-    assert_eq!(
-        old.edit_ended(3, begun + 5 * second),
-        None,
-        "of another one"
-    );
-    assert_eq!(old.edit_ended(4, begun + 5 * second), Some(4 * second));
-    assert_eq!(old.edit_ended(4, begun + 6 * second), None, "it is told");
-    let mut new = Memory::new(true, begun);
-    new.shown(1, Some(1), begun);
-    // Another edit before the end of the first: from now on users wait for the second.
-    new.shown(1, Some(2), begun + second);
-    assert_eq!(new.edit_ended(2, begun + 3 * second), Some(2 * second));
 }
 
 #[test]

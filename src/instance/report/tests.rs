@@ -2,10 +2,10 @@ use super::*;
 use crate::api::condition_list::ListedTypes;
 use crate::api::conditions::Readiness;
 use crate::instance::memory::all::Memories;
-use crate::instance::status::write::{digest, has_said};
+use crate::instance::status::write::status_written;
 use jiff::Timestamp;
 use serde_json::json;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// A status with this readiness.
 fn status_of(readiness: &Readiness) -> InstanceStatus {
@@ -37,42 +37,44 @@ fn overwrites(facts: &Facts) -> Arc<Mutex<Memory>> {
     let memories = Memories::default();
     memories.met("u", &facts.key, true);
     let memory = memories.get("u").unwrap();
-    has_said(facts, &releasing("ours"), "1", &mut open(&memory));
-    assert_eq!(damped(facts, &releasing("ours"), &open(&memory)), None);
-    has_said(facts, &releasing("ours"), "2", &mut open(&memory));
+    status_written(facts, &releasing("ours"), "1", &mut open(&memory));
+    assert_eq!(pause(facts, &releasing("ours"), &mut open(&memory)), None);
+    status_written(facts, &releasing("ours"), "2", &mut open(&memory));
     memory
 }
 
-#[tokio::test(start_paused = true)]
-async fn another_writer_is_overwritten_at_once_and_then_once_in_half_a_minute() {
-    let (theirs, ours) = (shows(&releasing("theirs")), releasing("ours"));
-    let memory = overwrites(&theirs);
-    let rest = damped(&theirs, &ours, &open(&memory)).unwrap();
-    assert_eq!(
-        damped(&shows(&ours), &releasing("new"), &open(&memory)),
-        None
-    );
-    tokio::time::advance(rest).await;
-    assert_eq!(damped(&theirs, &ours, &open(&memory)), None);
+/// How long this status waits, which shows no progress.
+fn pause(facts: &Facts, next: &InstanceStatus, memory: &mut Memory) -> Option<Duration> {
+    wait(facts, &StatusChanges::default(), None, next, memory)
+}
+
+fn progress(facts: &Facts, reason: Reason, memory: &mut Memory) -> Option<Duration> {
+    let why = Why::progress(reason, "it goes on");
+    let next = status_of(&why.readiness);
+    wait(facts, &StatusChanges::default(), Some(&why), &next, memory)
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wrong_ready_is_overwritten_sooner_and_a_new_generation_is_reported_at_once() {
+async fn the_status_of_another_writer_is_replaced_at_once_and_then_once_in_half_a_minute() {
+    let (theirs, ours) = (shows(&releasing("theirs")), releasing("ours"));
+    let memory = overwrites(&theirs);
+    let memory = &mut open(&memory);
+    let left = pause(&theirs, &ours, memory).unwrap();
+    assert_eq!(pause(&shows(&ours), &releasing("new"), memory), None);
+    tokio::time::advance(left).await;
+    assert_eq!(pause(&theirs, &ours, memory), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wrong_ready_and_a_status_of_an_older_generation_are_replaced_at_once() {
     let memory = overwrites(&shows(&releasing("theirs")));
+    let memory = &mut open(&memory);
     let ready = status_of(&Readiness::ready(Reason::Available, "theirs"));
-    {
-        let memory = &open(&memory);
-        let wrong = damped(&shows(&ready), &releasing("ours"), memory);
-        assert_eq!(wrong, Some(times::WRONG_READY_REWRITE));
-        let other = damped(&shows(&ready), &ready, memory);
-        assert_eq!(other, Some(times::CONFLICTING_STATUS_REWRITE));
-    }
+    assert_eq!(pause(&shows(&ready), &releasing("ours"), memory), None);
+    assert!(pause(&shows(&ready), &ready, memory).is_some());
     let mut edited = shows(&releasing("theirs"));
     edited.generation = 2;
-    let next = releasing("ours");
-    assert_eq!(damped(&edited, &next, &open(&memory)), None);
-    has_said(&edited, &next, "3", &mut open(&memory));
-    assert!(damped(&edited, &next, &open(&memory)).is_some());
+    assert_eq!(pause(&edited, &releasing("ours"), memory), None);
 }
 
 #[tokio::test(start_paused = true)]
@@ -83,19 +85,29 @@ async fn a_list_without_our_conditions_is_replaced_but_an_empty_status_was_lost(
     (others.type_, *all) = ("Paid".to_owned(), Vec::new());
     facts.listed_types = ListedTypes::take(&mut vec![others]).into();
     let memory = overwrites(&facts);
-    assert!(damped(&facts, &releasing("ours"), &open(&memory)).is_some());
+    let memory = &mut open(&memory);
+    assert!(pause(&facts, &releasing("ours"), memory).is_some());
     facts.listed_types = Arc::default();
-    assert_eq!(damped(&facts, &releasing("ours"), &open(&memory)), None);
+    assert_eq!(pause(&facts, &releasing("ours"), memory), None);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_status_whose_answer_was_lost_is_ours() {
-    let theirs = shows(&releasing("theirs"));
-    let memory = overwrites(&theirs);
+async fn a_progress_is_written_once_it_lasts_and_at_once_for_an_edit() {
+    let memories = Memories::default();
+    let mut facts = shows(&releasing("ours"));
+    let memory = memories.met("u", &facts.key, true);
     let memory = &mut open(&memory);
-    assert!(damped(&theirs, &releasing("new"), memory).is_some());
-    memory.told.unanswered = Some(digest(&theirs.status));
-    assert_eq!(damped(&theirs, &releasing("new"), memory), None);
+    let shown = progress(&facts, Reason::Releasing, memory);
+    assert_eq!(shown, Some(times::IDLE_REQUEUE), "status shows it");
+    let left = progress(&facts, Reason::Creating, memory).unwrap();
+    tokio::time::advance(left).await;
+    assert_eq!(progress(&facts, Reason::Creating, memory), None);
+    assert!(progress(&facts, Reason::Importing, memory).is_some());
+    facts.generation = 2;
+    assert_eq!(progress(&facts, Reason::Importing, memory), None);
+    // No status was written yet, so this is no edit.
+    facts.status = Arc::default();
+    assert!(progress(&facts, Reason::Creating, memory).is_some());
 }
 
 #[test]
@@ -109,15 +121,15 @@ fn an_operation_that_status_lacks_is_written_at_once() {
         ..StatusChanges::default()
     };
     let lost = releasing("lost");
-    assert!(misses_an_operation(&shows(&lost), &changes));
+    assert!(lacks_operation(&lost, &changes));
     let shown = InstanceStatus {
         operation: changes.operation.clone(),
         ..lost
     };
-    assert!(!misses_an_operation(&shows(&shown), &changes));
+    assert!(!lacks_operation(&shown, &changes));
     let ready = InstanceStatus {
         conditions: status_of(&Readiness::ready(Reason::Available, "old")).conditions,
         ..shown
     };
-    assert!(misses_an_operation(&shows(&ready), &changes));
+    assert!(lacks_operation(&ready, &changes));
 }

@@ -5,6 +5,7 @@ use crate::api::{Instance, InstanceStatus, PurchaseRecord};
 use crate::instance::context::Context;
 use crate::instance::facts::Facts;
 use crate::instance::journal;
+use crate::instance::memory::parts::Written;
 use crate::instance::memory::{Memory, open};
 use crate::instance::plan::step::Step;
 use crate::instance::status::{change_of_ready, ready};
@@ -22,32 +23,32 @@ use tokio::time::Instant;
 ///
 /// # Errors
 /// The status is not written, or the outcome is unknown.
-pub async fn say(
+pub async fn write_status(
     context: &Context,
     facts: &Facts,
     step: &Step,
     status: &InstanceStatus,
     memory: &Mutex<Memory>,
 ) -> Result<bool, KubeError> {
-    let written = write(context, facts, step, status).await;
+    let result = write(context, facts, step, status).await;
     let mut memory = open(memory);
-    match written {
+    match result {
         Ok(Some(version)) => {
-            has_said(facts, status, &version, &mut memory);
+            status_written(facts, status, &version, &mut memory);
             Ok(true)
         }
         Ok(None) => {
-            memory.told.acknowledged = Some(status.observed_generation);
+            memory.status_writes.acknowledged = Some(status.observed_generation);
             Ok(false)
         }
         Err(error) => {
             // An edit is acknowledged by a status that was written, not by one that was sent. If the apiserver refuses status
             // writes, nothing waits for the acknowledgement.
             if error.is_refusal() && !error.is_overtaken() {
-                memory.told.acknowledged = Some(status.observed_generation);
+                memory.status_writes.acknowledged = Some(status.observed_generation);
             }
             if error.may_have_happened() {
-                memory.told.unanswered = Some(digest(status));
+                memory.status_writes.written.digest = Some(digest(status));
             }
             Err(error)
         }
@@ -55,38 +56,43 @@ pub async fn say(
 }
 
 /// This status was written; the object has this version with it.
-pub fn has_said(facts: &Facts, status: &InstanceStatus, version: &str, memory: &mut Memory) {
+pub fn status_written(facts: &Facts, status: &InstanceStatus, version: &str, memory: &mut Memory) {
     let now = Instant::now();
-    memory.told.acknowledged = Some(status.observed_generation);
-    if stands_otherwise(facts, memory) {
-        memory.told.conflict = Some(Box::new((now, facts.generation)));
-    }
     let event = change_of_ready(&facts.status.conditions, &status.conditions);
     if let (Some(event), Some(now)) = (event, ready(&status.conditions)) {
         journal::ready(facts, status.id.as_deref(), now.status == "True", &event);
     }
-    memory.told.unreported_until = None;
     memory.wrote(Some(version), now);
-    (memory.told.written, memory.told.unanswered) = (Some(digest(status)), None);
+    let is_over_another = was_overwritten(facts, memory);
+    let writes = &mut memory.status_writes;
+    writes.acknowledged = Some(status.observed_generation);
+    writes.written = Written {
+        digest: Some(digest(status)),
+        over_another: match is_over_another {
+            true => Some(now),
+            false => writes.written.over_another,
+        },
+        ..Written::default()
+    };
 }
 
 /// The digest of what a status reports: the server, and the operator's own conditions without their times. Never zero, so that an
 /// optional one needs no more room.
-pub fn digest(status: &InstanceStatus) -> NonZeroU64 {
+fn digest(status: &InstanceStatus) -> NonZeroU64 {
     let mut digest = DefaultHasher::new();
     status.id.hash(&mut digest);
-    for told in &status.conditions {
-        (&told.type_, &told.status, &told.reason, &told.message).hash(&mut digest);
+    for own in &status.conditions {
+        (&own.type_, &own.status, &own.reason, &own.message).hash(&mut digest);
     }
     NonZeroU64::MIN | digest.finish()
 }
 
 /// Whether another writer replaced the server or the conditions that this process wrote. A status without any conditions was lost,
 /// and is written again at once.
-pub fn stands_otherwise(facts: &Facts, memory: &Memory) -> bool {
-    let shown = digest(&facts.status);
-    let sent = [memory.told.written, memory.told.unanswered];
-    !facts.listed_types.is_empty() && sent[0].is_some() && !sent.contains(&Some(shown))
+pub fn was_overwritten(facts: &Facts, memory: &Memory) -> bool {
+    let written = memory.status_writes.written.digest;
+    !facts.listed_types.is_empty()
+        && written.is_some_and(|written| written != digest(&facts.status))
 }
 
 /// JSON patch on `/status`. It tests the UID, the observed generation, the number of the newest operation and whether that has

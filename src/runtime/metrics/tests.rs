@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 /// All metrics, each with a sample.
 fn exercised() -> Metrics {
     let (metrics, second) = (Metrics::default(), Duration::from_secs(1));
-    metrics.edit("create", "done", second);
     metrics.operation("create", "succeeded", second);
     metrics.reconcile("Instance", true, second);
     metrics.waited("Instance", Priority::Change, second);
