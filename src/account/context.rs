@@ -1,6 +1,5 @@
 //! The context of every Account reconcile, and the memory of each Account.
 
-use crate::api::AccountStatus;
 use crate::api::conditions::{Readiness, Reason};
 use crate::cloud::{Doubt, ServerId};
 use crate::runtime::events::Events;
@@ -41,43 +40,49 @@ pub struct Memory {
     pub bundle: Option<(Instant, String)>,
     /// A call was refused because of the token or the account: probe in the next reconcile.
     pub doubted: bool,
-    /// Since when the service has not answered; None while it answers.
-    pub outage: Option<Timestamp>,
-    /// Why the Account is not usable, in the words of the first failure. The service may put a new request identifier into each
-    /// refusal, and a changed message means a write and a wake-up of every Instance.
-    pub problem: Option<Problem>,
+    /// The problem that the last probe found, as the first probe that found it reported it, and since when it lasts. The service
+    /// may put a new request identifier into each refusal, and a changed message means a write and a wake-up of every Instance.
+    pub problem: Option<(Problem, Timestamp)>,
     /// Late servers of finalized Instances, and when their release may be retried.
     pub late: HashMap<ServerId, Instant>,
-    /// When this process first found the Account usable.
-    pub began: Option<Instant>,
     /// Since when the Account has been usable without interruption.
     pub usable_since: Option<Instant>,
     pub written: Option<Written>,
     pub backoff: Backoff,
 }
 
+/// The last status that this process wrote.
 #[derive(Clone, Debug)]
 pub struct Written {
     pub at: Instant,
-    pub status: Box<AccountStatus>,
-    /// The readiness that its conditions were made from.
-    pub said: Readiness,
+    pub generation: i64,
+    pub readiness: Readiness,
 }
 
 impl Memory {
-    pub(super) fn is_unusable(&mut self, reason: Reason) {
-        self.usable_since = None;
-        if reason != Reason::ServiceUnreachable {
-            self.outage = None;
-        }
-        self.problem = self.problem.take().filter(|known| known.reason == reason);
+    /// The Account is usable. Returns since when.
+    pub(super) fn is_usable(&mut self) -> Instant {
+        self.backoff.reset();
+        self.problem = None;
+        *self.usable_since.get_or_insert_with(Instant::now)
     }
 
-    /// The problem, in the words of the first failure that showed it.
-    pub(super) fn first_words(&mut self, problem: Problem) -> Problem {
-        let known = self.problem.take();
-        let known = known.filter(|known| known.reason == problem.reason);
-        self.problem.insert(known.unwrap_or(problem)).clone()
+    pub(super) fn is_unusable(&mut self, reason: Reason) {
+        self.usable_since = None;
+        self.problem.take_if(|(known, _)| known.reason != reason);
+    }
+
+    /// The problem, as the first probe that found it reported it.
+    pub(super) fn first_report(&mut self, problem: Problem, since: Timestamp) -> Problem {
+        self.is_unusable(problem.reason);
+        self.problem.get_or_insert((problem, since)).0.clone()
+    }
+
+    /// Since when the service has not answered; None while it answers.
+    pub(super) fn unreachable_since(&self) -> Option<Timestamp> {
+        let problem = self.problem.as_ref();
+        let problem = problem.filter(|(known, _)| known.reason == Reason::ServiceUnreachable);
+        problem.map(|(_, since)| *since)
     }
 }
 
@@ -86,7 +91,7 @@ impl Memories {
     /// probes the service in any case.
     pub fn doubt(&self, account: &ObjectKey, doubt: Doubt) {
         if doubt == Doubt::Credentials {
-            self.lock().entry(account.clone()).or_default().doubted = true;
+            self.update(account, |memory| memory.doubted = true);
         }
     }
 
@@ -95,14 +100,48 @@ impl Memories {
     }
 
     pub(super) fn get(&self, account: &ObjectKey) -> Memory {
-        self.lock().entry(account.clone()).or_default().clone()
+        self.update(account, |memory| memory.clone())
     }
 
-    pub(super) fn update(&self, account: &ObjectKey, change: impl FnOnce(&mut Memory)) {
-        change(self.lock().entry(account.clone()).or_default());
+    pub(super) fn update<T>(
+        &self,
+        account: &ObjectKey,
+        change: impl FnOnce(&mut Memory) -> T,
+    ) -> T {
+        change(self.lock().entry(account.clone()).or_default())
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, HashMap<ObjectKey, Memory>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<ObjectKey, Memory>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_problem_is_reported_as_the_first_probe_found_it() {
+        let mut memory = Memory::default();
+        let problem = |reason, message: &str| Problem {
+            reason,
+            message: message.to_owned(),
+        };
+        let mut report =
+            |problem: &Problem| memory.first_report(problem.clone(), Timestamp::UNIX_EPOCH);
+        let first = problem(Reason::RateLimited, "429, request 1");
+        assert_eq!(report(&first), first);
+        // Each refusal may carry its own number: reporting it would mean a write and a wake-up of every Instance each time.
+        let again = problem(Reason::RateLimited, "429, request 2");
+        assert_eq!(report(&again), first);
+        let other = problem(Reason::TokenRefused, "401, request 3");
+        assert_eq!(report(&other), other);
+        assert_eq!(report(&again), again);
+        // A problem that was not found by a probe comes in between.
+        memory.is_unusable(Reason::TokenNotFound);
+        assert_eq!(
+            memory.first_report(first.clone(), Timestamp::UNIX_EPOCH),
+            first
+        );
     }
 }

@@ -1,6 +1,7 @@
 //! Status of the limits of an Account: use, limit, and the Instances that wait.
 
 use super::times;
+use super::zones::number;
 use crate::api::conditions::Reason;
 use crate::api::{AccountSpec, LimitUse, LimitsStatus, WaitingInstance};
 use crate::session::{Limit, Usage};
@@ -9,53 +10,44 @@ use tokio::time::Instant;
 /// As many names as the schema allows.
 const NAMED: usize = 10;
 
-/// The new `status.limits`.
-pub(super) fn told(
+/// The next `status.limits`.
+pub(super) fn limits(
     used: &Usage,
     spec: &AccountSpec,
     former: Option<&LimitsStatus>,
     usable_since: Option<Instant>,
 ) -> LimitsStatus {
-    let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
-    let named = used.waiting.iter().take(NAMED);
-    let next = LimitsStatus {
+    let mut next = LimitsStatus {
         instances: LimitUse {
-            used: count(used.instances),
+            used: number(used.instances),
             allowed: spec.max_instances.map(i64::from),
         },
         creates_per_minute: spec.create_rate.as_ref().map(|rate| LimitUse {
-            used: count(used.creates),
+            used: number(used.creates),
             allowed: Some(i64::from(rate.per_minute)),
         }),
-        waiting: count(used.waiting.len()),
-        next: named.map(waiting).collect(),
+        waiting: number(used.waiting.len()),
+        next: used.waiting.iter().take(NAMED).map(waiting).collect(),
     };
     let have_asked =
         usable_since.is_some_and(|since| since.elapsed() >= times::WAITING_HAVE_ASKED_WITHIN);
-    match former {
-        Some(former) if !have_asked && former.waiting > next.waiting => LimitsStatus {
-            waiting: former.waiting,
-            next: former.next.clone(),
-            ..next
-        },
-        Some(_) | None => next,
+    if let Some(former) = former.filter(|former| !have_asked && former.waiting > next.waiting) {
+        next.waiting = former.waiting;
+        next.next.clone_from(&former.next);
     }
+    next
 }
 
 fn waiting((name, limit): &(String, Limit)) -> WaitingInstance {
-    WaitingInstance {
-        name: name.clone(),
-        reason: reason(*limit).as_str().to_owned(),
-    }
-}
-
-fn reason(limit: Limit) -> Reason {
-    match limit {
+    let reason = match limit {
         Limit::Instances => Reason::AccountLimitReached,
         Limit::Creates => Reason::CreateRateReached,
+    };
+    WaitingInstance {
+        name: name.clone(),
+        reason: reason.as_str().to_owned(),
     }
 }
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -70,7 +62,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn used_and_allowed_are_told_and_the_first_of_those_who_wait() {
+    async fn usage_limits_and_the_first_waiting_instances_are_reported() {
         let named = |n| (format!("web-{n}"), Limit::Instances);
         let used = Usage {
             instances: 3,
@@ -78,7 +70,7 @@ mod tests {
             waiting: (0..12).map(named).collect(),
         };
         let now = Instant::now();
-        let full = told(&used, &spec(), None, Some(now));
+        let full = limits(&used, &spec(), None, Some(now));
         assert_eq!((full.instances.used, full.instances.allowed), (3, Some(3)));
         let rate = full.creates_per_minute.as_ref().unwrap();
         assert_eq!((rate.used, rate.allowed), (1, Some(2)));
@@ -91,10 +83,10 @@ mod tests {
             ..used
         };
         for since in [None, Some(now)] {
-            assert_eq!(told(&none, &spec(), Some(&full), since), full);
+            assert_eq!(limits(&none, &spec(), Some(&full), since), full);
         }
         tokio::time::advance(times::WAITING_HAVE_ASKED_WITHIN).await;
-        assert_eq!(told(&none, &spec(), Some(&full), Some(now)).waiting, 0);
-        assert_eq!(told(&none, &spec(), Some(&full), None).waiting, 12);
+        assert_eq!(limits(&none, &spec(), Some(&full), Some(now)).waiting, 0);
+        assert_eq!(limits(&none, &spec(), Some(&full), None).waiting, 12);
     }
 }

@@ -1,20 +1,20 @@
 //! Reads the token Secret and, if necessary, calls the service.
 
 use super::context::Context;
-use super::usable::{Usable, allow, name_it, token_place, token_secret};
+use super::problem::Usable;
 use super::zones::UNOWNED;
-use super::{probe, times};
+use super::{probe, problem, times};
 use crate::api::conditions::Reason;
 use crate::api::{Account, Marker};
-use crate::cloud::{BuildError, ServerId, Target, Tls};
+use crate::cloud::{ServerId, Tls};
 use crate::inventory::InventorySummary;
 use crate::runtime::kubernetes::call;
 use crate::runtime::watch::ObjectKey;
 use crate::session::{
-    AccountSession, Credentials, Destination, MadeFrom, Problem, SecretProblem, UseProblem,
-    bundle_version, names_config_map, read, read_tls, read_token, tls_version,
+    AccountSession, Credentials, Destination, MadeFrom, Problem, bundle_version, names_config_map,
+    read, read_tls, read_token, tls_version,
 };
-use kube::Api;
+use kube::{Api, ResourceExt};
 use std::sync::Arc;
 use tokio::time::Instant;
 
@@ -27,7 +27,7 @@ pub(super) struct Observation {
 
 pub(super) async fn observe(context: &Context, account: &Account, key: &ObjectKey) -> Observation {
     let usable = match session(context, account, key).await {
-        Ok(session) => probe::try_account_session(context, account, key, session).await,
+        Ok(session) => probe::probe_session(context, account, key, session).await,
         Err(problem) => Usable::No(problem, None),
     };
     let session = match &usable {
@@ -75,7 +75,7 @@ async fn session(
         None => read(&context.client, &key.namespace, &token_secret(account).name)
             .await
             .map(|content| content.version())
-            .map_err(|problem| no_token(&problem.into(), account))?,
+            .map_err(|problem| problem::no_token(&problem.into(), account))?,
     };
     let known = |tls: &str| {
         let from = made_from(account, &secret, tls);
@@ -97,7 +97,7 @@ async fn session(
     }
     // Read now, so that this spec and this exact version of the Secret are checked for consent together.
     let destination = context.sessions.destination(spec);
-    let destination = destination.map_err(|error| not_usable(&error, account))?;
+    let destination = destination.map_err(|error| problem::no_client(&error, account))?;
     let read = read_tls(&context.client, &key.namespace, spec, &destination).await;
     let (tls, version) = match (read, former) {
         (Ok(read), _) => read,
@@ -129,7 +129,7 @@ async fn new_session(
     let (reference, spec) = (&account.spec.token_secret_ref, &account.spec);
     let (token, secret) = read_token(&context.client, &key.namespace, reference, destination)
         .await
-        .map_err(|error| no_token(&error, account))?;
+        .map_err(|error| problem::no_token(&error, account))?;
     let session = context
         .sessions
         .account_session(
@@ -138,10 +138,10 @@ async fn new_session(
             &Credentials { token, tls },
             made_from(account, &secret, tls_version),
         )
-        .map_err(|error| not_usable(&error, account))?;
+        .map_err(|error| problem::no_client(&error, account))?;
     context.memories.update(key, |memory| {
         memory.probed = None;
-        (memory.outage, memory.problem) = (None, None);
+        memory.problem = None;
     });
     Ok(session)
 }
@@ -155,76 +155,10 @@ fn made_from(account: &Account, secret: &str, tls: &str) -> MadeFrom {
     }
 }
 
-/// The problem to report if the Secret yields no token.
-fn no_token(problem: &UseProblem, account: &Account) -> Problem {
-    let key = &account.spec.token_secret_ref.key;
-    let namespace = account.metadata.namespace.as_deref().unwrap_or_default();
-    let problem = match problem {
-        UseProblem::Secret(problem) => problem,
-        UseProblem::Refused(refusal) => {
-            return Problem {
-                reason: refusal.reason(),
-                message: refusal.to_string(),
-            };
-        }
-    };
-    let (reason, message) = match problem {
-        SecretProblem::NoSecret(_) => (
-            Reason::TokenNotFound,
-            format!("{problem} in namespace {namespace}: create it with the token under key {key}"),
-        ),
-        SecretProblem::NoName(_) => (
-            Reason::TokenNotFound,
-            format!("{problem}: mend spec.tokenSecretRef.name"),
-        ),
-        SecretProblem::NoKey { .. } | SecretProblem::Empty { .. } => (
-            Reason::TokenNotFound,
-            format!("{problem}: put the token there"),
-        ),
-        SecretProblem::NotText { .. } => (
-            Reason::TokenInvalid,
-            format!("{problem}: put the token there"),
-        ),
-        SecretProblem::Unread { .. } => (Reason::SecretReadFailed, problem.to_string()),
-    };
-    Problem { reason, message }
-}
-
-/// The problem to report if no client can be made from the Account.
-fn not_usable(error: &BuildError, account: &Account) -> Problem {
-    let spec = &account.spec;
-    let (reason, message) = match error {
-        BuildError::Endpoint(_) => (
-            Reason::EndpointInvalid,
-            format!("{error}: mend spec.endpoint ({})", spec.endpoint),
-        ),
-        BuildError::NotAllowed => (
-            Reason::EndpointNotAllowed,
-            format!("{error}: {}", allow(&spec.endpoint)),
-        ),
-        BuildError::ProxyNotAllowed => (
-            Reason::EndpointNotAllowed,
-            format!("{error}: {}", name_it(spec, Target::Proxy)),
-        ),
-        BuildError::Internal(target, _) => (
-            Reason::AddressRefused,
-            format!("{error}: {}", name_it(spec, *target)),
-        ),
-        // The address itself may contain a password.
-        BuildError::Proxy(_) => (
-            Reason::EndpointInvalid,
-            format!("{error}: mend spec.proxy.url"),
-        ),
-        BuildError::Tls(_) => (
-            Reason::CaBundleInvalid,
-            format!("{error}: mend what spec.tls names"),
-        ),
-        BuildError::Path { .. } => (Reason::EndpointInvalid, format!("{error}: mend spec.paths")),
-        BuildError::Token => (
-            Reason::TokenInvalid,
-            format!("{error}: put a valid one into {}", token_place(account)),
-        ),
-        BuildError::Http(_) => (Reason::ServiceUnreachable, error.to_string()),
-    };
-    Problem { reason, message }
+/// Name and namespace of an Account's token Secret.
+pub(super) fn token_secret(account: &Account) -> ObjectKey {
+    ObjectKey::new(
+        &account.namespace().unwrap_or_default(),
+        &account.spec.token_secret_ref.name,
+    )
 }

@@ -1,10 +1,9 @@
-//! Writes an Account's status when something changed. A change of counts, or a repeat of what was written before, is written at
-//! most once in 30 s; a change of only the times of the zones' listings at most once in five minutes.
+//! Writes an Account's status if it changed, and publishes Events. A status that differs only in its counts, or that another
+//! writer replaced, is written at most once in 30 s.
 
 use super::context::{Context, Written};
 use super::observe::Observation;
-use super::usable::Usable;
-use super::{limits, tell, times, zones};
+use super::{events, limits, times, zones};
 use crate::api::condition_list::ListedTypes;
 use crate::api::conditions::{INSECURE_ENDPOINT, Readiness, Reason, Warning};
 use crate::api::{Account, AccountStatus};
@@ -13,13 +12,13 @@ use crate::runtime::kubernetes::{call, json_patch, patch_params};
 use crate::runtime::watch::ObjectKey;
 use crate::runtime::{KubeError, chance};
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::{Api, ResourceExt};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube::{Api, Resource, ResourceExt};
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Writes status if it changed. Returns the remaining wait if a change of counts has to wait.
+/// Writes status if it changed. Returns how long a status that differs must wait before it is written.
 pub(super) async fn report(
     context: &Context,
     account: &Account,
@@ -27,42 +26,53 @@ pub(super) async fn report(
     observed: &Observation,
     readiness: &Readiness,
 ) -> Result<Option<Duration>, KubeError> {
-    const WHAT: &str = "write the Account's status";
     let mut former = account.status.clone().unwrap_or_default();
     let listed_types = ListedTypes::take(&mut former.conditions);
     let wall_clock = chance::time_of_day();
-    let memory = context.memories.get(key);
-    let next = next(
+    let mut next = next(
         context, account, &former, key, observed, readiness, wall_clock,
     );
-    let written = memory.written;
-    // An older CustomResourceDefinition drops fields. Without this check, the operator would write the same status forever.
-    let is_dropped = written.as_ref().is_some_and(|written| {
-        as_older(&next) == as_older(&former)
-            && zones::differ_in_times_alone(&written.status, &next)
-            && !zones::is_out_of_date(&next, &written.status)
-    });
-    let is_same =
-        zones::differ_in_times_alone(&next, &former) && !zones::is_out_of_date(&next, &former);
-    if is_dropped || is_same {
+    if next == former {
         return Ok(None);
     }
-    let only_counts = next.conditions == former.conditions
-        && next.observed_generation == former.observed_generation;
-    let now = Instant::now();
-    let generation = next.observed_generation;
-    if let Some(Written { at, status, said }) = written {
-        let is_repeated = status.observed_generation == generation && said == *readiness;
-        if (only_counts || is_repeated) && now < at + times::STATUS_REWRITE {
-            return Ok(Some(at + times::STATUS_REWRITE - now));
-        }
+    let (now, generation) = (Instant::now(), next.observed_generation);
+    let written = context.memories.get(key).written;
+    if let Some(written) = written
+        && (written.generation, &written.readiness) == (generation, readiness)
+        && now < written.at + times::STATUS_REWRITE
+    {
+        return Ok(Some(written.at + times::STATUS_REWRITE - now));
     }
-    let next = AccountStatus {
-        last_observed_time: Some(Time(wall_clock)),
-        ..next
-    };
+    next.last_observed_time = Some(Time(wall_clock));
+    if !write(context, account, key, &next, &listed_types).await? {
+        return Ok(None); // the Account is gone
+    }
+    for event in events::changes(&former, &next, readiness, wall_clock) {
+        events::log(key, &event);
+        let about = account.object_ref(&());
+        context.events.publish(&about, &event).await;
+    }
+    context.memories.update(key, |memory| {
+        memory.written = Some(Written {
+            at: now,
+            generation,
+            readiness: readiness.clone(),
+        });
+    });
+    Ok(None)
+}
+
+/// Replaces the status, except for the conditions of other controllers. Returns false if the Account is gone.
+async fn write(
+    context: &Context,
+    account: &Account,
+    key: &ObjectKey,
+    status: &AccountStatus,
+    listed_types: &ListedTypes,
+) -> Result<bool, KubeError> {
+    const WHAT: &str = "write the Account's status";
     let mut patch = vec![json!({"op": "test", "path": "/metadata/uid", "value": account.uid()})];
-    patch.extend(listed_types.replace_status(json!(next)));
+    patch.extend(listed_types.replace_status(json!(status)));
     let patch = json_patch(WHAT, Value::Array(patch))?;
     let api: Api<Account> = Api::namespaced(context.client.clone(), &key.namespace);
     let params = patch_params();
@@ -70,23 +80,13 @@ pub(super) async fn report(
     let result = written.as_ref().map_or_else(KubeError::category, |_| "ok");
     context.metrics.kube_write("account_status", result);
     match written {
-        Ok(_) => {
-            tell::tell(context, account, key, &former, &next, readiness, wall_clock).await;
-            context.memories.update(key, |memory| {
-                memory.written = Some(Written {
-                    at: now,
-                    status: Box::new(next),
-                    said: readiness.clone(),
-                });
-            });
-            Ok(None)
-        }
-        Err(error) if error.is_not_found() => Ok(None),
+        Ok(_) => Ok(true),
+        Err(error) if error.is_not_found() => Ok(false),
         Err(error) => Err(error),
     }
 }
 
-/// The new status.
+/// The next status. If no listing was requested since the process began, the former counts are the best that is known.
 fn next(
     context: &Context,
     account: &Account,
@@ -96,63 +96,45 @@ fn next(
     readiness: &Readiness,
     wall_clock: Timestamp,
 ) -> AccountStatus {
+    let memory = context.memories.get(key);
     let warnings = context.rights.warning().into_iter();
     let warnings: Vec<Warning> = warnings.chain(in_the_clear(account)).collect();
-    let memory = context.memories.get(key);
-    let mut next = status(account, former, readiness, &warnings, wall_clock);
-    next.unreachable_since = memory.outage.map(Time);
-    let usable_since = memory.usable_since;
-    let usable_since = usable_since.filter(|_| matches!(observed.usable, Usable::Yes(_)));
     let used = context.sessions.quota().usage(key);
-    let limits = limits::told(&used, &account.spec, former.limits.as_ref(), usable_since);
-    next.limits = Some(limits);
-    with_zones(next, account, former, observed, usable_since)
+    let limits = limits::limits(
+        &used,
+        &account.spec,
+        former.limits.as_ref(),
+        memory.usable_since,
+    );
+    let mut next = AccountStatus {
+        observed_generation: account.metadata.generation.unwrap_or_default(),
+        conditions: conditions(account, former, readiness, &warnings, wall_clock),
+        unreachable_since: memory.unreachable_since().map(Time),
+        limits: Some(limits),
+        ..former.clone()
+    };
+    if let Some(summary) = &observed.summary
+        && !summary.places.is_empty()
+    {
+        zones::count(&mut next, summary, account, memory.usable_since);
+    }
+    next
 }
 
-/// The status without the fields that an older version does not have.
-fn as_older(status: &AccountStatus) -> AccountStatus {
-    let mut status = without_times(status);
-    (status.listed_zones, status.unreachable_since) = (None, None);
-    status.limits = None;
-    for server in &mut status.unowned {
-        server.import = None;
-    }
-    for zone in &mut status.inventory {
-        (zone.failing_since, zone.message) = (None, None);
-        zone.last_listed_time = None;
-    }
-    status
-}
-
-fn without_times(status: &AccountStatus) -> AccountStatus {
-    AccountStatus {
-        last_observed_time: None,
-        ..status.clone()
-    }
-}
-
-/// Adds the counts from the listings.
-fn with_zones(
-    next: AccountStatus,
+fn conditions(
     account: &Account,
     former: &AccountStatus,
-    observed: &Observation,
-    usable_since: Option<Instant>,
-) -> AccountStatus {
-    let summary = observed.summary.as_ref();
-    let Some(summary) = summary.filter(|summary| !summary.places.is_empty()) else {
-        // No listing was requested since the process began, so the former counts are the best that is known.
-        return next;
-    };
-    let counted = zones::counted(summary, former, account, usable_since);
-    AccountStatus {
-        observed_generation: next.observed_generation,
-        last_observed_time: next.last_observed_time,
-        unreachable_since: next.unreachable_since,
-        limits: next.limits,
-        conditions: next.conditions,
-        ..counted
-    }
+    readiness: &Readiness,
+    warnings: &[Warning],
+    wall_clock: Timestamp,
+) -> Vec<Condition> {
+    let generation = account.metadata.generation.unwrap_or_default();
+    let mut conditions = readiness.to_conditions(&former.conditions, generation, wall_clock);
+    let warnings = warnings.iter();
+    conditions.extend(
+        warnings.map(|warning| warning.to_condition(&former.conditions, generation, wall_clock)),
+    );
+    conditions
 }
 
 /// A warning for a plain http endpoint on another machine: anyone on the network path can read the traffic.
@@ -160,62 +142,35 @@ fn in_the_clear(account: &Account) -> Option<Warning> {
     goes_in_the_clear(&account.spec.endpoint, account.spec.proxy.is_some()).then(|| Warning {
         type_: INSECURE_ENDPOINT,
         reason: Reason::PlainHttp,
-        message: "spec.endpoint is http: token and login passwords go over the network in the clear: use https"
+        message: "spec.endpoint is http: token and login passwords cross the network unencrypted: use https"
             .to_owned(),
     })
-}
-
-/// The new status, except for counts. Pure.
-fn status(
-    account: &Account,
-    former: &AccountStatus,
-    readiness: &Readiness,
-    warnings: &[Warning],
-    wall_clock: Timestamp,
-) -> AccountStatus {
-    let generation = account.metadata.generation.unwrap_or_default();
-    let warnings = warnings
-        .iter()
-        .map(|warning| warning.to_condition(&former.conditions, generation, wall_clock));
-    let mut conditions = readiness.to_conditions(&former.conditions, generation, wall_clock);
-    conditions.extend(warnings);
-    AccountStatus {
-        observed_generation: generation,
-        conditions,
-        ..former.clone()
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn account(name: &str) -> Account {
-        importing(name, "Allowed")
-    }
-
-    fn importing(name: &str, imports: &str) -> Account {
+    fn account(endpoint: &str) -> Account {
         serde_json::from_value(json!({
             "apiVersion": "cloudserver.dev/v1alpha1", "kind": "Account",
-            "metadata": {"name": name, "namespace": "team-a"},
-            "spec": {"endpoint": "http://127.0.0.1", "tokenSecretRef": {"name": "t", "key": "t"}, "imports": imports},
+            "metadata": {"name": "default", "namespace": "team-a"},
+            "spec": {"endpoint": endpoint, "tokenSecretRef": {"name": "t", "key": "t"}},
         }))
         .unwrap()
     }
 
     #[test]
-    fn an_endpoint_in_the_clear_is_a_warning_that_leaves_ready_alone() {
+    fn a_plain_http_endpoint_is_a_warning_that_leaves_ready_alone() {
         let readiness = Readiness::ready(Reason::Available, "well");
-        let told = |endpoint: &str, former: &AccountStatus, wall_clock| {
-            let mut account = account("default");
-            account.spec.endpoint = endpoint.to_owned();
-            status(
-                &account,
-                former,
-                &readiness,
-                in_the_clear(&account).as_slice(),
-                wall_clock,
-            )
+        let report = |endpoint: &str, former: &AccountStatus, wall_clock| {
+            let account = account(endpoint);
+            let warning = in_the_clear(&account);
+            let warnings = warning.as_slice();
+            AccountStatus {
+                conditions: conditions(&account, former, &readiness, warnings, wall_clock),
+                ..former.clone()
+            }
         };
         let kinds = |status: &AccountStatus| -> Vec<String> {
             let conditions = status.conditions.iter();
@@ -225,17 +180,21 @@ mod tests {
         };
         let (first, later) = (Timestamp::UNIX_EPOCH, Timestamp::from_second(60).unwrap());
         let none = AccountStatus::default();
-        let clear = told("http://cloud.example", &none, first);
+        let clear = report("http://cloud.example", &none, first);
         assert_eq!(kinds(&clear), ["Ready=True", "InsecureEndpoint=True"]);
         // Reported once, without repetition.
-        assert_eq!(told("http://cloud.example", &clear, later), clear);
+        assert_eq!(report("http://cloud.example", &clear, later), clear);
         for well in [
             "https://cloud.example",
             "http://127.0.0.1:8090",
             "http://[::1]",
             "http://localhost",
         ] {
-            assert_eq!(kinds(&told(well, &clear, later)), ["Ready=True"], "{well}");
+            assert_eq!(
+                kinds(&report(well, &clear, later)),
+                ["Ready=True"],
+                "{well}"
+            );
         }
     }
 }

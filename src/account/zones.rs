@@ -19,75 +19,65 @@ const LONGEST_ID: usize = 253;
 /// Longest message of a zone, in characters.
 const MESSAGE_MAX: usize = 500;
 
-/// Whether two statuses differ only in the times of listings.
-pub(super) fn differ_in_times_alone(next: &AccountStatus, former: &AccountStatus) -> bool {
-    let timeless = |status: &AccountStatus| {
-        let mut status = status.clone();
-        for zone in &mut status.inventory {
-            zone.last_listed_time = None;
-        }
-        status
-    };
-    timeless(next) == timeless(former)
-}
-
-/// Whether the time of a zone's listing is far enough from the one in status to be written on its own. Compares the absolute
-/// difference, so that a clock that was set back neither causes repeated writes nor preserves a time in the future.
-pub(super) fn is_out_of_date(next: &AccountStatus, former: &AccountStatus) -> bool {
-    let pairs = next.inventory.iter().zip(&former.inventory);
-    pairs.into_iter().any(|(next, former)| {
-        match (&next.last_listed_time, &former.last_listed_time) {
-            (Some(next), Some(former)) => {
-                let apart = next.0.duration_since(former.0).unsigned_abs();
-                apart >= times::LISTED_TIMES_REWRITE
-            }
-            (next, former) => next != former,
-        }
-    })
-}
-
-/// The status of the listings. A zone that was not listed since the process began keeps its former status.
+/// Writes the state of the listings into a status, which has the former state. A zone that was not listed since the process began
+/// keeps its former state.
 ///
 /// `trusted_since`: since when the service answers. A zone that fails after that fails for a reason of its own. None while the
 /// service does not answer, which the condition Ready reports.
-pub(super) fn counted(
+pub(super) fn count(
+    status: &mut AccountStatus,
     summary: &InventorySummary,
-    former: &AccountStatus,
     account: &Account,
     trusted_since: Option<Instant>,
-) -> AccountStatus {
+) {
     let mut inventory: Vec<_> = summary
         .places
         .iter()
         .map(|(place, known)| {
-            let mut former = former.inventory.iter();
+            let mut former = status.inventory.iter();
             let former = former.find(|former| is_at(place, &former.region, &former.zone));
             zone(place, known, former, trusted_since)
         })
         .collect();
+    keep_times(&mut inventory, &status.inventory);
     let is_whole = |zone: &&PlaceInventory| zone.servers.is_some() && zone.failing_since.is_none();
     let listed = inventory.iter().filter(is_whole).count();
+    status.listed_zones = Some(format!("{listed}/{}", inventory.len()));
     // None if nothing is known, which differs from zero servers.
     let total = |of: fn(&PlaceInventory) -> Option<i64>| {
         let known = inventory.iter().filter_map(of);
-        known.fold(None, |sum: Option<i64>, n| {
-            Some(sum.unwrap_or_default().saturating_add(n))
-        })
+        known.reduce(i64::saturating_add)
     };
-    let (servers, unowned_servers) = (total(|zone| zone.servers), total(|zone| zone.unowned));
+    status.servers = total(|zone| zone.servers);
+    status.unowned_servers = total(|zone| zone.unowned);
     if inventory.len() > PLACES {
         // Keep failing zones when the list is cut: a user looks for them and has to fix them.
         inventory.sort_by_key(|zone| zone.failing_since.is_none());
         inventory.truncate(PLACES);
         inventory.sort_by(|a, b| (&a.region, &a.zone).cmp(&(&b.region, &b.zone)));
     }
-    AccountStatus {
-        servers,
-        unowned_servers,
-        listed_zones: Some(format!("{listed}/{}", summary.places.len())),
-        unowned: unowned(summary, former, account),
-        inventory,
-        ..AccountStatus::default()
+    status.inventory = inventory;
+    status.unowned = unowned(summary, &status.unowned, account);
+}
+
+/// Keeps the written times of listings until one of them is too old, so that listings alone cause few writes. Compares the
+/// absolute difference, so that a clock that was set back neither causes repeated writes nor preserves a time in the future.
+fn keep_times(next: &mut [PlaceInventory], former: &[PlaceInventory]) {
+    let written = |zone: &PlaceInventory| {
+        let mut former = former.iter();
+        let former = former.find(|it| it.region == zone.region && it.zone == zone.zone);
+        former.and_then(|former| former.last_listed_time.clone())
+    };
+    let is_due = |zone: &PlaceInventory| match (&zone.last_listed_time, written(zone)) {
+        (Some(next), Some(former)) => {
+            next.0.duration_since(former.0).unsigned_abs() >= times::LISTED_TIMES_REWRITE
+        }
+        (next, former) => *next != former,
+    };
+    if !next.iter().any(is_due) {
+        for zone in next {
+            zone.last_listed_time = written(zone);
+        }
     }
 }
 
@@ -102,38 +92,29 @@ fn zone(
     former: Option<&PlaceInventory>,
     trusted_since: Option<Instant>,
 ) -> PlaceInventory {
-    let stood = former.cloned().unwrap_or_default();
-    let told = PlaceInventory {
-        region: place.region.clone(),
-        zone: place.zone.clone(),
-        ..stood.clone()
-    };
-    let told = match known.listed {
-        Some(counts) => PlaceInventory {
-            servers: Some(count(counts.servers)),
-            owned: Some(count(counts.servers.saturating_sub(counts.unowned))),
-            unowned: Some(count(counts.unowned)),
-            in_flight: count(counts.in_flight),
-            ..told
-        },
-        None => told,
-    };
-    let (failing_since, message) = match (&known.failing, known.listed) {
-        (None, Some(_)) => (None, None),
-        (Some(failing), _) if has_lasted(failing, trusted_since) => {
-            // The zone was already failing when this process began, and was not listed since.
-            let stood = stood.failing_since.filter(|_| known.listed.is_none());
-            let since = stood.unwrap_or(Time(failing.began));
-            (Some(since), Some(words(&failing.message)))
-        }
-        (Some(_) | None, _) => (stood.failing_since, stood.message),
-    };
-    PlaceInventory {
-        last_listed_time: known.listed_at.map(Time).or(stood.last_listed_time),
-        failing_since,
-        message,
-        ..told
+    let mut zone = former.cloned().unwrap_or_default();
+    (zone.region, zone.zone) = (place.region.clone(), place.zone.clone());
+    if let Some(counts) = known.listed {
+        zone.servers = Some(number(counts.servers));
+        zone.owned = Some(number(counts.servers.saturating_sub(counts.unowned)));
+        zone.unowned = Some(number(counts.unowned));
+        zone.in_flight = number(counts.in_flight);
     }
+    if let Some(at) = known.listed_at {
+        zone.last_listed_time = Some(Time(at));
+    }
+    match &known.failing {
+        None if known.listed.is_some() => (zone.failing_since, zone.message) = (None, None),
+        Some(failing) if has_lasted(failing, trusted_since) => {
+            // The zone was already failing when this process began, and was not listed since.
+            let former = zone.failing_since.filter(|_| known.listed.is_none());
+            zone.failing_since = Some(former.unwrap_or(Time(failing.began)));
+            let message = printable(&failing.message);
+            zone.message = Some(message.chars().take(MESSAGE_MAX).collect());
+        }
+        None | Some(_) => {}
+    }
+    zone
 }
 
 fn has_lasted(failing: &Failing, trusted_since: Option<Instant>) -> bool {
@@ -141,18 +122,14 @@ fn has_lasted(failing: &Failing, trusted_since: Option<Instant>) -> bool {
         .is_some_and(|since| failing.since.max(since).elapsed() >= times::ZONE_FAILING_SHOWN_AFTER)
 }
 
-fn words(message: &str) -> String {
-    printable(message).chars().take(MESSAGE_MAX).collect()
-}
-
-fn count(n: usize) -> i64 {
+pub(super) fn number(n: usize) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
 }
 
 /// The first unowned servers: the listed ones, and those in the former status of zones that were not listed since.
 fn unowned(
     summary: &InventorySummary,
-    former: &AccountStatus,
+    former: &[UnownedServer],
     account: &Account,
 ) -> Vec<UnownedServer> {
     let is_unlisted = |server: &&UnownedServer| {
@@ -161,7 +138,7 @@ fn unowned(
             known.listed.is_none() && is_at(place, &server.region, &server.zone)
         })
     };
-    let stood = former.unowned.iter().filter(is_unlisted).cloned();
+    let stood = former.iter().filter(is_unlisted).cloned();
     let listed = summary.unowned.iter().map(|server| UnownedServer {
         id: server.id.to_string(),
         name: server

@@ -117,8 +117,8 @@ pub struct PlaceInventory {
     /// Number of Instances with an operation in flight there when the servers were counted.
     pub in_flight: i64,
     /// When the zone was last listed completely for all Instances in it, which bounds the age of the values in their status.
-    /// Written with other changes, or on its own once it is five minutes newer than the written value. Zones are listed every
-    /// minute, and every five minutes if the operator only looks for servers of deleted Instances.
+    /// Written once the time of a zone is five minutes newer than the written one. Zones are listed every minute, and every
+    /// five minutes if the operator only looks for servers of deleted Instances.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_listed_time: Option<Time>,
     /// Since when the zone cannot be listed, while that is the case; message has the reason. Unchanged while retries fail. If

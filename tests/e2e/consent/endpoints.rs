@@ -187,7 +187,7 @@ async fn a_proxy_that_the_operator_does_not_allow_is_refused_with_the_flag_that_
         world.kubectl_apply(&account).await.unwrap();
         let message = told(&world, name, "Stalled", reason).await;
         let line = format!(
-            "mend spec.proxy.url, or have whoever runs the operator add --allowed-endpoint={by}"
+            "fix spec.proxy.url, or have the administrator of the operator add --allowed-endpoint={by}"
         );
         assert!(message.trim_end_matches('/').ends_with(&line), "{message}");
     }

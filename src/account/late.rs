@@ -1,0 +1,87 @@
+//! Releases late servers. A late server has a tombstone's marker: a create request of a finalized Instance took effect after
+//! everything else. No other code path will ever release it.
+
+use super::context::Context;
+use super::times::{LATE_RELEASE_BUSY_RETRY, LATE_RELEASE_RETRY, RELEASE_CALL};
+use crate::api::{Account, Marker};
+use crate::cloud::{CallPriority, Error, Place, ServerId};
+use crate::runtime::events::EventNote;
+use crate::runtime::queue::ADMISSION;
+use crate::runtime::watch::ObjectKey;
+use crate::session::AccountSession;
+use kube::Resource;
+use tokio::time::{Instant, timeout};
+
+/// Releases every late server whose release is due.
+pub(super) async fn release_all(
+    context: &Context,
+    account: &Account,
+    key: &ObjectKey,
+    session: &AccountSession,
+    reconcile_ends: Instant,
+) {
+    // A restored Instance keeps its old marker and may not reconcile for now. Never release a server that an Instance owns.
+    let owners = context.sessions.owners();
+    let is_owned = |id: &ServerId, marker: &Marker| owners.owns(id, Some(marker));
+    for (marker, id, place) in session.shared.inventory.late_servers() {
+        let not_before = context.memories.get(key).late.get(&id).copied();
+        if not_before.is_some_and(|at| Instant::now() < at) || is_owned(&id, &marker) {
+            continue;
+        }
+        let permit = session.shared.client.permit(CallPriority::Urgent);
+        let Ok(permit) = timeout(ADMISSION, permit).await else {
+            return; // the next reconcile tries again
+        };
+        if !context.term.allows(reconcile_ends, RELEASE_CALL) {
+            return;
+        }
+        // An Instance may have been restored while this reconcile waited.
+        if is_owned(&id, &marker) {
+            continue;
+        }
+        let failure = session.shared.client.release(permit, &id).await.err();
+        let retry = match failure.as_ref().is_some_and(Error::is_conflict) {
+            true => LATE_RELEASE_BUSY_RETRY,
+            false => LATE_RELEASE_RETRY,
+        };
+        let now = Instant::now();
+        context.memories.update(key, |memory| {
+            memory.late.retain(|_, at| now < *at);
+            memory.late.insert(id.clone(), now + retry);
+        });
+        if let Some(event) = event(context, key, (&id, &place), failure.as_ref()) {
+            let about = account.object_ref(&());
+            context.events.publish(&about, &event).await;
+        }
+    }
+}
+
+/// Counts and logs the result of a release. Returns the Event to publish, or None if the server was already gone.
+fn event(
+    context: &Context,
+    key: &ObjectKey,
+    (id, place): (&ServerId, &Place),
+    failure: Option<&Error>,
+) -> Option<EventNote> {
+    let (namespace, name) = (&key.namespace, &key.name);
+    let server = format!("server {id} in {place} appeared after its Instance had been deleted");
+    match failure {
+        None => {
+            context.metrics.surplus_released();
+            tracing::info!(namespace, name, %id, %place, "the service accepted the release of a late server");
+            let note = format!("{server}; the service accepted its release");
+            Some(EventNote::warning("LateServerReleased", note))
+        }
+        // The server was released after the listing that showed it.
+        Some(error) if error.is_no_such_instance() => None,
+        Some(error) => {
+            // Only the Event quotes the service: a log may reach more readers.
+            let why = error.category();
+            tracing::warn!(namespace, name, %id, %place, why, "the release of a late server failed, or its outcome is unknown");
+            let note = format!(
+                "{server}; the operator repeats its release while the server is listed: {error}"
+            );
+            Some(EventNote::warning("LateServerNotReleased", note))
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Whether an Account can be used, and the problems if not: reason, message and remedy.
+
+use crate::api::conditions::Reason;
+use crate::api::{Account, AccountSpec};
+use crate::cloud::{BuildError, EndpointPattern, Error, Target};
+use crate::session::{AccountSession, Problem, SecretProblem, UseProblem};
+use std::sync::Arc;
+
+/// Whether the Account can be used.
+#[derive(Debug)]
+pub(super) enum Usable {
+    Yes(Arc<AccountSession>),
+    /// With the account session, if there is one: deletions may continue with it.
+    No(Problem, Option<Arc<AccountSession>>),
+}
+
+/// The Secret yields no token.
+pub(super) fn no_token(problem: &UseProblem, account: &Account) -> Problem {
+    let key = &account.spec.token_secret_ref.key;
+    let namespace = account.metadata.namespace.as_deref().unwrap_or_default();
+    let problem = match problem {
+        UseProblem::Secret(problem) => problem,
+        UseProblem::Refused(refusal) => {
+            return Problem {
+                reason: refusal.reason(),
+                message: refusal.to_string(),
+            };
+        }
+    };
+    let (reason, remedy) = match problem {
+        SecretProblem::NoSecret(_) => {
+            let message = format!(
+                "{problem} in namespace {namespace}: create it with the token under key {key}"
+            );
+            let reason = Reason::TokenNotFound;
+            return Problem { reason, message };
+        }
+        SecretProblem::NoName(_) => (Reason::TokenNotFound, ": fix spec.tokenSecretRef.name"),
+        SecretProblem::NoKey { .. } | SecretProblem::Empty { .. } => {
+            (Reason::TokenNotFound, ": put the token there")
+        }
+        SecretProblem::NotText { .. } => (Reason::TokenInvalid, ": put the token there"),
+        SecretProblem::Unread { .. } => (Reason::SecretReadFailed, ""),
+    };
+    Problem {
+        reason,
+        message: format!("{problem}{remedy}"),
+    }
+}
+
+/// No client can be made from the Account.
+pub(super) fn no_client(error: &BuildError, account: &Account) -> Problem {
+    let spec = &account.spec;
+    let (reason, remedy) = match error {
+        BuildError::Endpoint(_) => {
+            let remedy = format!("fix spec.endpoint ({})", spec.endpoint);
+            (Reason::EndpointInvalid, remedy)
+        }
+        BuildError::NotAllowed => (Reason::EndpointNotAllowed, allow(spec, Target::Endpoint)),
+        BuildError::ProxyNotAllowed => (Reason::EndpointNotAllowed, allow(spec, Target::Proxy)),
+        BuildError::Internal(target, _) => (Reason::AddressRefused, allow(spec, *target)),
+        // The address itself may contain a password.
+        BuildError::Proxy(_) => (Reason::EndpointInvalid, "fix spec.proxy.url".to_owned()),
+        BuildError::Tls(_) => {
+            let remedy = "fix the objects that spec.tls names";
+            (Reason::CaBundleInvalid, remedy.to_owned())
+        }
+        BuildError::Path { .. } => (Reason::EndpointInvalid, "fix spec.paths".to_owned()),
+        BuildError::Token => (Reason::TokenInvalid, put_token(account)),
+        BuildError::Http(_) => (
+            Reason::ServiceUnreachable,
+            "the operator retries".to_owned(),
+        ),
+    };
+    Problem {
+        reason,
+        message: format!("{error}: {remedy}"),
+    }
+}
+
+/// The problem that the service's answer to a probe reports; None if the answer is inconclusive.
+pub(super) fn answered(error: &Error, account: &Account) -> Option<Problem> {
+    let (reason, remedy) = if error.is_unauthorized() {
+        (Reason::TokenRefused, put_token(account))
+    } else if error.is_account_not_normal() {
+        let remedy = "settle the account's status at the service";
+        (Reason::AccountNotNormal, remedy.to_owned())
+    } else if error.refused_address().is_some() {
+        // With a proxy, the proxy's name is the only one that this process resolves.
+        let target = match account.spec.proxy {
+            Some(_) => Target::Proxy,
+            None => Target::Endpoint,
+        };
+        (Reason::AddressRefused, allow(&account.spec, target))
+    } else if error.is_rate_limited() {
+        let remedy = "requests wait for the time that it names, or for a second to a minute if it names none, and then continue";
+        (Reason::RateLimited, remedy.to_owned())
+    } else {
+        return None;
+    };
+    Some(Problem {
+        reason,
+        message: format!("{error}: {remedy}"),
+    })
+}
+
+/// The probe was not sent.
+pub(super) fn not_sent() -> Problem {
+    let message = "the request limit, or a pause that the service requested, left no room for a request for a while; the operator \
+                   continues automatically";
+    Problem {
+        reason: Reason::RateLimited,
+        message: message.to_owned(),
+    }
+}
+
+fn put_token(account: &Account) -> String {
+    let reference = &account.spec.token_secret_ref;
+    let (name, key) = (&reference.name, &reference.key);
+    format!("put a valid token into Secret {name} under key {key}")
+}
+
+/// The remedy for an endpoint or proxy that is not allowed, or for an internal address, which only a pattern with exactly that
+/// host allows. Users paste the flag into a shell or a manifest, so an address with special characters gets no flag.
+fn allow(spec: &AccountSpec, target: Target) -> String {
+    let (field, address) = match (target, &spec.proxy) {
+        (Target::Proxy, Some(proxy)) => ("spec.proxy.url", &proxy.url),
+        (Target::Proxy, None) | (Target::Endpoint, _) => ("spec.endpoint", &spec.endpoint),
+    };
+    match address.trim().parse::<EndpointPattern>() {
+        Ok(pattern) => format!(
+            "fix {field}, or have the administrator of the operator add --allowed-endpoint={pattern}"
+        ),
+        Err(_) => format!("fix {field}"),
+    }
+}
