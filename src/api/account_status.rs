@@ -56,7 +56,7 @@ pub struct AccountStatus {
     pub conditions: Vec<Condition>,
 }
 
-/// The usage of an Account's limits, and the Instances that wait. They proceed in the order of their creation.
+/// The usage of an Account's limits, and the Instances that wait.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct LimitsStatus {
@@ -70,7 +70,7 @@ pub struct LimitsStatus {
     /// Number of Instances that wait for one of the two limits. While the Account cannot be used, and right after that, the
     /// previous number.
     pub waiting: i64,
-    /// The first ten of them, in the order in which they will proceed.
+    /// Up to ten of them; they proceed in no particular order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 10))]
     pub next: Vec<WaitingInstance>,
