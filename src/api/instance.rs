@@ -2,7 +2,7 @@ use super::account::default_account;
 use super::account_status::minus_one;
 use super::cause::Cause;
 use super::import::Import;
-use super::operation::{Applied, EndReason, Operation, OperationEnd, Verb};
+use super::operation::{Applied, EndReason, Operation, OperationEnd, PowerState, Retry, Verb};
 use super::policies::{
     DeletionPolicy, ManagementPolicy, OnExternalDeletion, Pause, Reconcile, ReinstallPolicy,
     StopPolicy,
@@ -265,18 +265,6 @@ pub struct Login {
     pub generate: Option<GeneratedLogin>,
 }
 
-/// The desired power state.
-#[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum PowerState {
-    /// The server runs.
-    #[default]
-    Running,
-    /// The server is stopped.
-    Stopped,
-    /// The operator does not manage the power state.
-    Unmanaged,
-}
-
 /// The observed state of the server, and the current operation.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
@@ -324,6 +312,16 @@ pub struct InstanceStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub unfinished_image: Option<String>,
+
+    /// Operations that ended badly and wait before they begin again, at most one of each kind. Success removes an entry, and
+    /// Ready removes all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8))]
+    pub retries: Vec<Retry>,
+
+    /// Since when the server has been reported missing, while it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missing_since: Option<Time>,
 
     /// The completed operations, newest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -374,6 +372,8 @@ impl Default for InstanceStatus {
             operation: None,
             attempt: 0,
             unfinished_image: None,
+            retries: Vec::new(),
+            missing_since: None,
             history: Vec::new(),
             last_reconcile_token: None,
             detail: Map::new(),

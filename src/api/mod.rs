@@ -36,11 +36,11 @@ pub use cause::Cause;
 pub use definition::definitions;
 pub use import::Import;
 pub use instance::{
-    AccountRef, Addresses, HistoryEntry, Instance, InstanceSpec, InstanceStatus, Login, PowerState,
-    Reinstall, Restart,
+    AccountRef, Addresses, HistoryEntry, Instance, InstanceSpec, InstanceStatus, Login, Reinstall,
+    Restart,
 };
 pub use marker::Marker;
-pub use operation::{Applied, Before, EndReason, Operation, OperationEnd, Verb};
+pub use operation::{Applied, Before, EndReason, Operation, OperationEnd, PowerState, Retry, Verb};
 pub use paths::PathOverrides;
 pub use policies::{
     DeletionPolicy, ForceStop, Lasts, ManagementPolicy, OnExternalDeletion, Pause, Reconcile,

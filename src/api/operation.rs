@@ -74,6 +74,33 @@ pub struct OperationEnd {
     pub finished_at: Time,
 }
 
+/// An operation that ended badly, and when it may begin again. An edit of the spec that changes the target ends the wait.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct Retry {
+    /// The operation.
+    pub verb: Verb,
+    /// Generation of the spec that requested it.
+    #[serde(default)]
+    pub generation: i64,
+    /// The state that it would have given the server.
+    #[serde(default)]
+    pub target: Applied,
+    /// How it ended.
+    pub reason: EndReason,
+    /// The service's message about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// How often in a row it ended like this.
+    #[serde(default)]
+    #[schemars(with = "i64", range(min = 0, max = 1_000_000_000))]
+    pub times: u32,
+    /// The operator does not begin it again before this time. If absent, the operator does not begin it again until the spec
+    /// requests another image or key, or has another spec.reinstall.token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_before: Option<Time>,
+}
+
 /// The state that a server showed before an operation. The difference shows the effect of the operation.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
@@ -106,6 +133,22 @@ pub struct Applied {
     /// The token of the last reinstall that a token requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reinstall: Option<String>,
+    /// The desired power state that the server last had. If the server leaves it while the spec still wants it, the cause is an
+    /// external change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub power_state: Option<PowerState>,
+}
+
+/// The desired power state.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PowerState {
+    /// The server runs.
+    #[default]
+    Running,
+    /// The server is stopped.
+    Stopped,
+    /// The operator does not manage the power state.
+    Unmanaged,
 }
 
 /// An operation of the service that is announced before its call.
@@ -194,6 +237,8 @@ pub enum EndReason {
     Superseded,
     /// The server was released externally and will be replaced.
     ServerGone,
+    /// Its outcome is unknown and cannot be observed, and a repeat could erase the disk a second time.
+    OutcomeUnknown,
 }
 
 impl EndReason {
@@ -205,6 +250,7 @@ impl EndReason {
             Self::AnswerLost => "answer_lost",
             Self::Superseded => "superseded",
             Self::ServerGone => "server_gone",
+            Self::OutcomeUnknown => "outcome_unknown",
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::api::{
     SecretKeyRef, Speaks, Verb, attempt_number, names,
 };
 use crate::cloud::{CallPriority, Place, ServerId};
-use crate::instance::pins;
+use crate::instance::{last_release, pins};
 use crate::runtime::watch::ObjectKey;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{Resource, ResourceExt};
@@ -72,6 +72,7 @@ impl Facts {
         };
         let mut status = instance.status.clone().unwrap_or_default();
         let listed_types = ListedTypes::take(&mut status.conditions);
+        last_release::complete(&mut status, instance.spec.power_state);
         // No operator can have written a malformed number, so it is ignored as an attempt; other fields of the same status still
         // count.
         let told = status.operation.iter_mut().map(|told| &mut told.attempt);

@@ -8,16 +8,15 @@ pub mod parts;
 pub mod version;
 
 use crate::api::conditions::Reason;
-use crate::api::{HistoryEntry, Operation, OperationEnd, PurchaseRecord, Verb};
+use crate::api::{HistoryEntry, Operation, PurchaseRecord, Verb};
 use crate::cloud::{Error, ServerId, TaskId};
 use crate::instance::facts::Facts;
-use crate::instance::memory::kinds::{Attempt, CallState, Doubts, Gone, Pause, RecordText};
+use crate::instance::memory::kinds::{Attempt, CallState, Doubts, Gone, RecordText};
 use crate::instance::memory::look::Look;
 use crate::instance::memory::parts::{Calls, Observations, Origin, Pacing, Secrets, StatusWrites};
 use crate::instance::memory::version::Lag;
 use crate::instance::times;
 use crate::runtime::strings::shared;
-use kinds::Power;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::time::Instant;
 use version::Newest;
@@ -132,19 +131,6 @@ impl Memory {
             .filter(|it| facts.status.says_create_is_done(it))
         {
             self.purchase_ended(record);
-        }
-        let newest = facts.status.operation.as_ref();
-        if let Some(ended) = newest.filter(|newest| !newest.is_open()) {
-            // The count of a former process.
-            self.calls
-                .pauses
-                .entry(ended.verb)
-                .or_insert_with(|| Pause {
-                    until: now,
-                    generation: ended.generation,
-                    target: ended.target.clone(),
-                    end: ended.end.clone(),
-                });
         }
         let (Some(told), Some(record)) = (facts.operation(), facts.purchase()) else {
             let record = facts.purchase().map_or(0, |record| record.attempt);
@@ -357,36 +343,6 @@ impl Memory {
                 self.calls.password.current = sent.filter(|_| brought_login);
             }
         }
-        if ended.succeeded {
-            self.calls.pauses.remove(&ended.verb);
-        }
-    }
-
-    /// Delays the next operation with the same target until then, because this one ended like this.
-    pub fn pause(&mut self, operation: &Operation, end: Option<OperationEnd>, until: Instant) {
-        let pause = Pause {
-            until,
-            generation: operation.generation,
-            target: operation.target.clone(),
-            end,
-        };
-        self.calls.pauses.insert(operation.verb, pause);
-    }
-
-    /// A start or stop succeeded. Returns how often that was necessary recently, so that the operator does not endlessly start or
-    /// stop a server whose power state keeps changing.
-    pub fn power_ended(&mut self, verb: Verb, now: Instant) -> usize {
-        let former =
-            self.calls.power.as_deref().filter(|former| {
-                former.verb == verb && now < former.at + times::POWER_RESTLESS_WITHIN
-            });
-        let times = former.map_or(1, |former| former.times + 1);
-        self.calls.power = Some(Box::new(Power {
-            verb,
-            at: now,
-            times,
-        }));
-        times
     }
 
     /// Discards the observations of a server, which do not apply to another one.

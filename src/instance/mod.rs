@@ -11,6 +11,7 @@ pub mod fact;
 pub mod facts;
 mod flow;
 mod journal;
+mod last_release;
 pub mod login;
 mod managed_secrets;
 pub mod memory;

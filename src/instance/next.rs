@@ -1,7 +1,7 @@
 //! Ends a reconcile: remembers its outcome, logs it, and decides when the object is reconciled again.
 
+use crate::api::Verb;
 use crate::api::conditions::Reason;
-use crate::api::{EndReason, Verb};
 use crate::cloud::ServerId;
 use crate::instance::context::Context;
 use crate::instance::fact::Fact;
@@ -9,7 +9,6 @@ use crate::instance::memory::{Memory, open};
 use crate::instance::observation::{Observation, of_purchase};
 use crate::instance::observe::reads;
 use crate::instance::outcome::{Outcome, Trouble};
-use crate::instance::plan::ended;
 use crate::instance::plan::step::{Plan, Request, Step};
 use crate::instance::poll_schedule::Schedule;
 use crate::instance::report::NotWritten;
@@ -43,6 +42,10 @@ pub fn next(
         is_reported: reported.is_ok(),
     };
     let memory = &mut open(memory);
+    if matches!(reported, Ok(None)) && plan.reason() == Some(Reason::RecordedByOtherCluster) {
+        let since = &mut memory.origin.elsewhere_since;
+        since.get_or_insert_with(|| Box::new(observed.now));
+    }
     let mut again = ending.after(outcome, memory);
     let is_rested = matches!(outcome, Outcome::Rested);
     if is_rested && access.is_some_and(Access::is_in_line) {
@@ -94,16 +97,12 @@ impl Ending<'_> {
                 trouble: Some(trouble),
                 ..
             } => self.troubled(trouble, memory),
-            Outcome::Refused {
-                message,
-                reason,
-                after,
-            } => {
+            Outcome::Refused { reason, after, .. } => {
                 // Log the reason only. The message quotes the service and may contain a refused password, and a log may reach more
                 // readers than status.
                 let why = reason.as_str();
                 self.warn(memory, why, "the service refused the call");
-                let wait = self.refused(*reason, message, memory);
+                let wait = self.refused(*reason, memory);
                 let wait = wait.max(after.unwrap_or_default());
                 memory.pace.not_before = Some(Instant::now() + wait);
                 wait
@@ -132,18 +131,9 @@ impl Ending<'_> {
     fn rested(&self, memory: &mut Memory) -> Duration {
         let (plan, observed, now) = (self.plan, self.observed, Instant::now());
         if let Some(ended) = plan.changes.ended.as_ref().filter(|_| self.is_reported) {
-            let is_power = ended.succeeded && matches!(ended.verb, Verb::Start | Verb::Stop);
-            let times = is_power.then(|| memory.power_ended(ended.verb, now));
             let applied = plan.changes.applied.as_ref();
             let brought_login = applied.is_some_and(|applied| applied.password_secret.is_some());
-            let operation = observed.open();
             memory.operation_ended(ended, brought_login, now);
-            let pause = plan.pause.or(times.and_then(times::pause_of_power));
-            if let (Some(pause), Some(operation)) = (pause, operation) {
-                let end = plan.changes.operation.as_ref();
-                let end = end.and_then(|operation| operation.end.clone());
-                memory.pause(&operation, end, now + pause);
-            }
         }
         // A status that cannot be written is a failure, so the backoff stays.
         if self.is_reported && plan.is_ready() {
@@ -205,7 +195,7 @@ impl Ending<'_> {
     }
 
     /// The service refused the call of this plan. Returns the pause before the next one.
-    fn refused(&self, reason: Reason, message: &str, memory: &mut Memory) -> Duration {
+    fn refused(&self, reason: Reason, memory: &mut Memory) -> Duration {
         match (reason, &self.plan.step) {
             (Reason::CreateRefused, _) => {
                 memory.pace.backoff.fail().max(times::CREATE_REFUSED_RETRY)
@@ -214,30 +204,11 @@ impl Ending<'_> {
             (reason, Step::Buy { .. }) if reason.is_lasting_refusal() => {
                 times::CREATE_REFUSED_RETRY
             }
-            (Reason::OperationRefused, Step::Operate { announce: true, .. }) => {
-                self.operation_refused(message, memory)
-            }
-            // The server only has to be stopped or read first.
+            // The operation ended, or the server only has to be stopped or read first.
             (Reason::Stopping | Reason::OperationRefused, _) => times::AFTER_OWN_WRITE,
             (Reason::ServiceBusy, _) => memory.pace.backoff.fail().min(times::SERVICE_BUSY_RETRY),
             _ => memory.pace.backoff.fail().min(times::DEPENDENCY_RETRY_MAX),
         }
-    }
-
-    /// The service refused an operation that was just announced, which ends the operation. Returns the pause before the next one.
-    fn operation_refused(&self, message: &str, memory: &mut Memory) -> Duration {
-        let Some(open) = self.observed.open() else {
-            return times::AFTER_OWN_WRITE;
-        };
-        let times = ended::times(self.observed, open.verb, EndReason::Refused) + 1;
-        let pause = ended::pause_after(EndReason::Refused, times).unwrap_or(times::AFTER_OWN_WRITE);
-        let end = ended::end(self.observed, EndReason::Refused, message, times);
-        memory.pause(&open, Some(end), Instant::now() + pause);
-        if self.is_reported {
-            // Status shows its end, together with the refusal.
-            memory.calls.followed = None;
-        }
-        pause
     }
 
     /// Whether the reconcile read something that is not in status, so that it must be read again. The leftover of a failed create

@@ -146,7 +146,6 @@ fn remembered(context: &Context, facts: &Facts, memory: &Mutex<Memory>, now: Ins
     // on, regardless of later statuses.
     remembered.origin.ever_intended |= facts.purchase().is_none() && facts.tells_of_a_purchase();
     remembered.meet_operation(facts, now);
-    remembered.origin.read_status(&facts.status, now);
     let token = facts.spec.reconcile.as_ref();
     let token = token.map(|reconcile| reconcile.token.as_str());
     let done = facts.status.last_reconcile_token.as_deref();

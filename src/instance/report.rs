@@ -10,7 +10,7 @@ use crate::instance::facts::Facts;
 use crate::instance::memory::{Memory, open};
 use crate::instance::observation::{Observation, of_purchase};
 use crate::instance::outcome::Outcome;
-use crate::instance::plan::ended::{end, ended, times};
+use crate::instance::plan::ended;
 use crate::instance::plan::step::{Plan, StatusChanges, Step};
 use crate::instance::plan::why::Why;
 use crate::instance::status::write::{was_overwritten, write_status};
@@ -155,13 +155,9 @@ fn changes(observed: &Observation, plan: &Plan, outcome: &Outcome) -> StatusChan
             let Some(open) = observed.open() else {
                 return changes;
             };
-            let reason = EndReason::Refused;
-            let times = times(observed, open.verb, reason) + 1;
-            changes.ended = Some(ended(observed, &open, Some(reason), Some(message.clone())));
-            changes.operation = Some(Operation {
-                end: Some(end(observed, reason, message, times)),
-                ..open
-            });
+            let end = ended::badly(observed, open, EndReason::Refused, message);
+            (changes.operation, changes.ended) = (end.operation, end.ended);
+            changes.retry = end.retry;
         }
         _ => {}
     }

@@ -103,6 +103,20 @@ pub fn render(
         next.last_reconcile_token = Some(token.clone());
     }
     take_detail(&mut next, changes, readiness, &former.conditions);
+    match readiness {
+        Some(readiness) if is_gone(readiness) && next.id.is_some() => {
+            next.missing_since.get_or_insert(Time(wall_clock));
+        }
+        Some(_) => next.missing_since = None,
+        None => {}
+    }
+    if readiness.is_some_and(|readiness| readiness.state == State::Ready) {
+        next.retries.clear();
+    }
+    if let Some(retry) = &changes.retry {
+        next.retries.retain(|known| known.verb != retry.verb);
+        next.retries.push(retry.clone());
+    }
     if let Some(entry) = &changes.ended {
         take_end(&mut next, changes, entry);
     }
@@ -145,12 +159,6 @@ fn take_detail(
         next.detail = detail::fitting(detail);
         next.addresses = addresses(detail);
     }
-    let is_gone = |readiness: &Readiness| {
-        matches!(
-            readiness.reason,
-            Reason::ServerMissing | Reason::RecreateLimitReached
-        )
-    };
     if readiness.is_some_and(is_gone) {
         // A missing server has neither.
         next.addresses = None;
@@ -158,6 +166,14 @@ fn take_detail(
             next.detail.remove(field);
         }
     }
+}
+
+/// Whether the server is reported missing.
+fn is_gone(readiness: &Readiness) -> bool {
+    matches!(
+        readiness.reason,
+        Reason::ServerMissing | Reason::RecreateLimitReached
+    )
 }
 
 /// Removes everything about the server.
@@ -168,6 +184,8 @@ fn forget_server(next: &mut InstanceStatus) {
     next.addresses = None;
     next.applied = None;
     next.unfinished_image = None;
+    next.retries.clear();
+    next.missing_since = None;
     next.resolved = None;
     next.package = None;
 }
@@ -179,6 +197,9 @@ fn take_end(next: &mut InstanceStatus, changes: &StatusChanges, entry: &HistoryE
         next.history.insert(0, entry.clone());
         next.history.truncate(HISTORY);
         next.attempt = next.attempt.max(entry.attempt);
+    }
+    if entry.succeeded {
+        next.retries.retain(|known| known.verb != entry.verb);
     }
     if entry.verb != Verb::Reinstall {
         return;

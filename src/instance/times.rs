@@ -1,5 +1,6 @@
 //! All time constants of the Instance controller, each with its reason.
 
+use crate::api::EndReason;
 use jiff::SignedDuration;
 use std::time::Duration;
 
@@ -33,6 +34,25 @@ pub const RETRY_FAILED: [Duration; 3] = [
     Duration::from_secs(60),
     Duration::from_secs(600),
 ];
+
+/// The pause before the same operation after its n-th such end in a row; None if no time is set.
+pub fn pause_after(reason: EndReason, times: u32) -> Option<Duration> {
+    let pauses: &[Duration] = match reason {
+        EndReason::Failed | EndReason::AnswerLost => &RETRY_FAILED,
+        EndReason::Refused => &RETRY_REFUSED,
+        EndReason::Superseded | EndReason::ServerGone | EndReason::OutcomeUnknown => return None,
+    };
+    let nth = usize::try_from(times.saturating_sub(1)).unwrap_or(usize::MAX);
+    Some(pauses[nth.min(pauses.len() - 1)])
+}
+
+/// The longest pause that an operation with this end can have. A later time in status comes from a wrong clock.
+pub fn longest_pause_after(reason: EndReason) -> Duration {
+    match reason {
+        EndReason::Refused => RETRY_REFUSED_AFTER_STOP,
+        _ => RETRY_FAILED[RETRY_FAILED.len() - 1],
+    }
+}
 
 /// A user may well stop a server twice in the service's console; more often means another cause.
 pub const POWER_TIMES: usize = 3;

@@ -374,8 +374,9 @@ impl Replay {
                     Reason::OperationRefused => self.waits(readiness),
                     _ => self.notes.push(message.clone()),
                 }
-                observed.memory.calls.pauses.clear();
-                Arc::make_mut(&mut observed.facts.status).operation = None;
+                let status = Arc::make_mut(&mut observed.facts.status);
+                status.operation = None;
+                status.retries.retain(|retry| retry.not_before.is_none());
                 return ControlFlow::Continue(());
             }
             // These waits end without human action, and a purchase follows.
@@ -545,7 +546,8 @@ impl Replay {
 
 /// Whether an operation waits after a failure.
 fn has_pause(observed: &Observation) -> bool {
-    observed.facts.status.operation.is_some() || !observed.memory.calls.pauses.is_empty()
+    let mut retries = observed.facts.status.retries.iter();
+    retries.any(|retry| retry.not_before.is_some())
 }
 
 /// Whether the server has a name of this Instance.
@@ -663,6 +665,7 @@ fn cause(observed: &Observation, operation: &Operation) -> String {
         restart,
         reinstall,
         password_secret: _,
+        power_state: _,
     } = &operation.target;
     let former = observed.facts.status.applied.clone().unwrap_or_default();
     let or = |text: &Option<String>, none: &str| text.clone().unwrap_or_else(|| none.to_owned());

@@ -1,7 +1,7 @@
-//! The kinds of values in a memory: attempts, calls, polls, pauses.
+//! The kinds of values in a memory: attempts, calls, polls.
 
 use crate::api::conditions::Reason;
-use crate::api::{Applied, OperationEnd, PurchaseRecord, SecretTemplate, Verb};
+use crate::api::{PurchaseRecord, SecretTemplate, Verb};
 use crate::cloud::{ServerId, TaskId};
 use crate::inventory::Attention;
 use crate::runtime::compressed::Compressed;
@@ -126,27 +126,6 @@ impl Attempt {
             call_state,
         }
     }
-}
-
-/// An operation that failed: the same one is not repeated for a while.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pause {
-    /// When it may be repeated.
-    pub until: Instant,
-    /// Generation of the spec that asked for it.
-    pub generation: i64,
-    /// The target state of the server.
-    pub target: Applied,
-    /// How it ended; None if it succeeded and the server did not keep its power state.
-    pub end: Option<OperationEnd>,
-}
-
-/// A start or stop that succeeded, and how often that happened recently.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Power {
-    pub(super) verb: Verb,
-    pub(super) at: Instant,
-    pub(super) times: usize,
 }
 
 /// An auxiliary call within an attempt that stopped or started the server.

@@ -1,12 +1,11 @@
 //! The parts of a memory. Each part has one owner, the stage that decides what the values mean; earlier and later stages may
 //! record what they learned.
 
+use crate::api::Operation;
 use crate::api::conditions::Reason;
-use crate::api::{InstanceStatus, Operation, Verb};
 use crate::cloud::ServerId;
 use crate::instance::memory::kinds::{
-    Attempt, Auxiliary, Connected, Gone, LoginMetadata, Passwords, Pause, Power, RecordText,
-    ReleaseCall, Wants,
+    Attempt, Auxiliary, Connected, Gone, LoginMetadata, Passwords, RecordText, ReleaseCall, Wants,
 };
 use crate::instance::memory::look::{Look, Poll};
 use crate::instance::memory::version::Newest;
@@ -33,7 +32,7 @@ pub struct Origin {
     pub purchase: Option<Box<RecordText>>,
     /// Since when the object is being deleted.
     pub releasing_since: Option<Box<Instant>>,
-    /// When this process first read a status with the reason `RecordedByOtherCluster`.
+    /// Since when status has reported to this process that another cluster recorded the server (`RecordedByOtherCluster`).
     pub elsewhere_since: Option<Box<Instant>>,
 }
 
@@ -57,10 +56,6 @@ pub struct Calls {
     pub pending_seen: bool,
     /// Digests of the password in the newest attempt and of the server's password.
     pub password: Passwords,
-    /// The newest start or stop that succeeded.
-    pub(super) power: Option<Box<Power>>,
-    /// Operations that failed and wait before they are repeated, by verb.
-    pub pauses: LiteMap<Verb, Pause>,
     /// When the newest operation on an existing server ended.
     pub operated: Option<Instant>,
 }
@@ -156,15 +151,6 @@ impl Origin {
             purchase: None,
             releasing_since: None,
             elsewhere_since: None,
-        }
-    }
-
-    /// Notes when a status reports that another cluster bought the server. The condition's transition time is no evidence,
-    /// because it may be older than its reason.
-    pub fn read_status(&mut self, status: &InstanceStatus, now: Instant) {
-        let reason = Reason::RecordedByOtherCluster.as_str();
-        if status.conditions.iter().any(|it| it.reason == reason) {
-            self.elsewhere_since.get_or_insert_with(|| Box::new(now));
         }
     }
 }

@@ -57,9 +57,7 @@ pub(super) fn begin(
     let mut held_up: Option<Plan> = None;
     for verb in wanted {
         let plan = match ended::pause(observed, verb, &applied) {
-            Some(left) => {
-                Plan::rest(ended::waiting(observed, verb), left).with_id(Some(id.clone()))
-            }
+            Some((left, why)) => Plan::rest(why, left).with_id(Some(id.clone())),
             None => announce(observed, id, verb, &applied, detail),
         };
         if matches!(plan.step, Step::Operate { .. } | Step::Secret(_)) || plan.needs.is_some() {

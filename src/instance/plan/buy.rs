@@ -578,8 +578,8 @@ fn waiting_to_settle(observed: &Observation, doubt: &str, settled: Instant) -> P
         }
     };
     let message = format!("{doubt}: looking for a server named {name}{listings}");
-    let why = words::anew(observed, Why::progress(Reason::CreateUnconfirmed, message));
-    let why = Some(why).filter(|_| !recreate::is_told_withdrawn(observed));
+    let why = Readiness::reconciling(Reason::CreateUnconfirmed, message).into();
+    let why = Some(why).filter(|_| !recreate::is_withdrawn(observed));
     Plan::until_proven(why, observed, settled)
         .with_operation(observed.facts.purchase().map(of_purchase))
 }

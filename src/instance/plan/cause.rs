@@ -1,7 +1,6 @@
 //! Why an operation is begun. The cause is reported in record, history, Events and log, and never used for decisions.
 
-use crate::api::conditions::{READY, Reason};
-use crate::api::{Applied, Cause, HistoryEntry, Operation, PowerState, PurchaseRecord, Verb};
+use crate::api::{Applied, Cause, Operation, PurchaseRecord, Verb};
 use crate::instance::observation::Observation;
 
 /// Why an operation on an existing server is begun.
@@ -14,10 +13,12 @@ pub(super) fn of(observed: &Observation, verb: Verb, applied: &Applied, target: 
         return cause;
     }
     match verb {
-        Verb::Start | Verb::Stop => match was_as_specified(observed) {
-            true => Cause::Drift,
-            false => Cause::Spec,
-        },
+        Verb::Start | Verb::Stop => {
+            match applied.power_state == Some(observed.facts.spec.power_state) {
+                true => Cause::Drift,
+                false => Cause::Spec,
+            }
+        }
         Verb::ModifyPassword => of_password(observed, applied, target),
         Verb::Create | Verb::Release | Verb::Reinstall | Verb::Restart => Cause::Spec,
     }
@@ -29,39 +30,6 @@ pub(super) fn of_purchase(former: Option<&PurchaseRecord>, somebody_released: bo
     match somebody_released || is_again {
         true => Cause::ExternalDeletion,
         false => Cause::Spec,
-    }
-}
-
-/// Whether the server once matched the spec, so that a difference comes from an external change. If an operation set its power
-/// state, the newest such operation counts, for any generation, since an edit of another field did not change the power state.
-/// Otherwise the status of this generation counts.
-fn was_as_specified(observed: &Observation) -> bool {
-    let (status, generation) = (&observed.facts.status, observed.facts.generation);
-    let wants_it_off = observed.facts.spec.power_state == PowerState::Stopped;
-    let mut brought = status.history.iter().filter_map(brought_off);
-    if let Some(brought_off) = brought.next() {
-        return brought_off == wants_it_off;
-    }
-    let differs = Reason::PowerStateDiffers.as_str();
-    let mut told = status.conditions.iter();
-    told.any(|told| {
-        told.type_ == READY
-            && told.observed_generation == Some(generation)
-            && (told.status == "True" || told.reason == differs)
-    })
-}
-
-/// Whether a successful operation left the server off; None if it did not change its power state. An adopted or imported server
-/// keeps the power state that it had.
-fn brought_off(entry: &HistoryEntry) -> Option<bool> {
-    let was_there = matches!(entry.cause, Some(Cause::Adoption | Cause::Import));
-    if !entry.succeeded || was_there {
-        return None;
-    }
-    match entry.verb {
-        Verb::Stop => Some(true),
-        Verb::Create | Verb::Start | Verb::Restart => Some(false),
-        Verb::Release | Verb::Reinstall | Verb::ModifyPassword => None,
     }
 }
 

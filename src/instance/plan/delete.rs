@@ -113,7 +113,7 @@ fn find_out(observed: &Observation, session: &SessionFacts) -> Plan {
                  nothing is released",
                 words::until(observed, since)
             );
-            let why = words::anew(observed, Why::progress(reason, message));
+            let why = Why::progress(reason, message).at_once_if(!bought_nothing);
             Plan::until_proven(Some(why), observed, since)
         }
     }

@@ -3,7 +3,7 @@
 //! The spec is compared with what the service last accepted ([`Applied`]) and never with the last observation, so that only a
 //! change of the spec or of a Secret erases or changes anything (rules 10 and 11).
 
-use crate::api::{Applied, Operation, PurchaseRecord, Reference, Verb};
+use crate::api::{Applied, Operation, PowerState, PurchaseRecord, Reference, Verb};
 use crate::instance::fact::Fact;
 use crate::instance::login::Credentials;
 use crate::instance::observation::{Observation, of_purchase};
@@ -27,6 +27,7 @@ pub(super) fn as_specified(observed: &Observation) -> Applied {
             .reinstall
             .as_ref()
             .map(|reinstall| reinstall.token.clone()),
+        power_state: None,
     }
 }
 
@@ -107,6 +108,11 @@ pub(super) fn is_in_flight(observed: &Observation, record: &PurchaseRecord) -> b
 pub(super) fn brought(observed: &Observation, operation: &Operation) -> Applied {
     let generates = observed.facts.spec.login.generate.is_some();
     let mut target = operation.target.clone();
+    match operation.verb {
+        Verb::Start | Verb::Restart => target.power_state = Some(PowerState::Running),
+        Verb::Stop => target.power_state = Some(PowerState::Stopped),
+        Verb::Create | Verb::Release | Verb::Reinstall | Verb::ModifyPassword => {}
+    }
     // The spec no longer names the Secret with the pending password, so no step would make that password the current one. The
     // password that the spec names now must be set.
     let is_stranded = operation.waiting_password && !generates;
@@ -156,6 +162,7 @@ pub(super) fn target(verb: Verb, applied: &Applied, specified: Applied) -> Appli
         Verb::Create | Verb::Reinstall => Applied {
             restart: specified.restart.or(applied.restart),
             reinstall: specified.reinstall.or(applied.reinstall),
+            power_state: applied.power_state,
             ..specified
         },
         Verb::ModifyPassword => Applied {

@@ -90,9 +90,14 @@ pub(super) fn taken_over(
             .or_else(|| applied.password_secret.clone()),
     };
     // Without a power state it is unknown whether the server could have been restarted.
-    let restart = match observation::text(detail, "ecsStatus") {
-        Some("STARTED" | "STOPPED") => specified.restart,
-        _ => None,
+    let shows_power = matches!(
+        observation::text(detail, "ecsStatus"),
+        Some("STARTED" | "STOPPED")
+    );
+    let restart = specified.restart.filter(|_| shows_power);
+    let power_state = match shows_power {
+        true => Some(observed.facts.spec.power_state),
+        false => applied.power_state,
     };
     let is_unknown = specified.image.is_empty();
     let (image, key) = match is_unknown {
@@ -109,6 +114,7 @@ pub(super) fn taken_over(
             .or_else(|| applied.reinstall.clone()),
         image,
         key,
+        power_state,
     }
 }
 

@@ -1,8 +1,9 @@
-//! The ends of operations, and the pauses before they are repeated.
+//! The ends of operations, and the pauses before they begin again.
 
 use crate::api::conditions::Reason;
-use crate::api::{Applied, EndReason, HistoryEntry, Operation, OperationEnd, Verb};
+use crate::api::{Applied, EndReason, HistoryEntry, Operation, OperationEnd, Retry, Verb};
 use crate::instance::observation::Observation;
+use crate::instance::plan::step::StatusChanges;
 use crate::instance::plan::why::Why;
 use crate::instance::plan::{diff, words};
 use crate::instance::times;
@@ -32,94 +33,147 @@ pub(in crate::instance) fn ended(
     }
 }
 
-/// The end of an operation, for status.
-pub(in crate::instance) fn end(
+/// The changes of status when an operation ends badly: its end, its entry in the history, and when it may begin again.
+pub(in crate::instance) fn badly(
     observed: &Observation,
+    operation: Operation,
     reason: EndReason,
-    words: &str,
-    times: u32,
-) -> OperationEnd {
-    OperationEnd {
+    message: &str,
+) -> StatusChanges {
+    let times = times(observed, operation.verb, reason) + 1;
+    let pause = match reason {
+        // Each try would be an outage.
+        EndReason::Refused if observed.memory.calls.stopped_for == Some(operation.attempt) => {
+            Some(times::RETRY_REFUSED_AFTER_STOP)
+        }
+        _ => times::pause_after(reason, times),
+    };
+    let message = Some(message.to_owned());
+    let waits = pause.is_some() || reason == EndReason::OutcomeUnknown;
+    let retry = waits.then(|| Retry {
+        verb: operation.verb,
+        generation: operation.generation,
+        target: operation.target.clone(),
         reason,
-        message: Some(words.to_owned()),
+        message: message.clone(),
+        times,
+        not_before: pause.map(|pause| Time(observed.wall_clock + pause)),
+    });
+    let entry = ended(observed, &operation, Some(reason), message.clone());
+    let end = OperationEnd {
+        reason,
+        message,
         times,
         finished_at: Time(observed.wall_clock),
-    }
-}
-
-/// The pause before the same operation after its n-th such end in a row; None if it is not repeated.
-pub(in crate::instance) fn pause_after(reason: EndReason, times: u32) -> Option<Duration> {
-    let nth = |pauses: &[Duration]| {
-        let last = usize::try_from(times.saturating_sub(1)).unwrap_or(usize::MAX);
-        pauses[last.min(pauses.len() - 1)]
     };
-    match reason {
-        EndReason::Failed | EndReason::AnswerLost => Some(nth(&times::RETRY_FAILED)),
-        EndReason::Refused => Some(nth(&times::RETRY_REFUSED)),
-        EndReason::Superseded | EndReason::ServerGone => None,
+    StatusChanges {
+        operation: Some(Operation {
+            end: Some(end),
+            ..operation
+        }),
+        ended: Some(entry),
+        retry,
+        ..StatusChanges::default()
     }
 }
 
-/// How often in a row an operation of this verb ended like this, from this process's memory or from the newest operation in
-/// status.
-pub(in crate::instance) fn times(observed: &Observation, verb: Verb, reason: EndReason) -> u32 {
-    let is_alike = |end: &OperationEnd| pause_after(end.reason, 1) == pause_after(reason, 1);
-    let end = last_end(observed, verb).filter(|end| is_alike(end));
-    end.map_or(0, |end| end.times)
+/// How often in a row an operation of this verb ended like this.
+fn times(observed: &Observation, verb: Verb, reason: EndReason) -> u32 {
+    let is_alike =
+        |retry: &&Retry| times::pause_after(retry.reason, 1) == times::pause_after(reason, 1);
+    let retry = retry(observed, verb).filter(is_alike);
+    retry.map_or(0, |retry| retry.times)
 }
 
-pub(super) fn last_end(observed: &Observation, verb: Verb) -> Option<&OperationEnd> {
-    let told = observed.facts.status.operation.as_ref();
-    let told = told.filter(|told| told.verb == verb);
-    let known = observed.memory.calls.pauses.get(&verb);
-    let known = known.and_then(|pause| pause.end.as_ref());
-    told.and_then(|told| told.end.as_ref()).or(known)
+fn retry(observed: &Observation, verb: Verb) -> Option<&Retry> {
+    let mut retries = observed.facts.status.retries.iter();
+    retries.find(|retry| retry.verb == verb)
 }
 
-/// The rest of the pause before the same operation, from this process's memory or from status, where a former process may have
-/// written the end.
-pub(super) fn pause(observed: &Observation, verb: Verb, applied: &Applied) -> Option<Duration> {
-    let wish = diff::target(verb, applied, diff::as_specified(observed));
-    let is_same = |generation: i64, target: &Applied| {
-        generation == observed.facts.generation && *target == wish
+/// The rest of the pause before this operation begins again, and why it waits.
+pub(super) fn pause(
+    observed: &Observation,
+    verb: Verb,
+    applied: &Applied,
+) -> Option<(Duration, Why)> {
+    let target = diff::target(verb, applied, diff::as_specified(observed));
+    let is_same =
+        |retry: &&Retry| retry.generation == observed.facts.generation && retry.target == target;
+    let retry = retry(observed, verb).filter(is_same);
+    let waits = retry.and_then(|retry| Some((left(observed, retry)?, why(retry))));
+    let flaps = || Some((flapping(observed, verb)?, words::restless(verb).into()));
+    waits.or_else(flaps)
+}
+
+/// The rest of the pause, by the clock of this process. A clock that was set back does not make it longer than any such pause.
+fn left(observed: &Observation, retry: &Retry) -> Option<Duration> {
+    let at = retry.not_before.as_ref()?.0.as_second();
+    let left = u64::try_from(at - observed.wall_clock.as_second()).ok()?;
+    let left = Duration::from_secs(left).min(times::longest_pause_after(retry.reason));
+    (!left.is_zero()).then_some(left)
+}
+
+/// The rest of the pause before another start or stop of a server that does not keep its power state: it was started or stopped
+/// several times lately, each time soon after the time before.
+fn flapping(observed: &Observation, verb: Verb) -> Option<Duration> {
+    let now = observed.wall_clock.as_second();
+    let within = i64::try_from(times::POWER_RESTLESS_WITHIN.as_secs()).ok()?;
+    let history = observed.facts.status.history.iter();
+    let done = history.filter(|entry| {
+        entry.verb == verb && entry.succeeded && entry.generation == Some(observed.facts.generation)
+    });
+    let mut ends = done.map(|entry| entry.finished_at.0.as_second()).peekable();
+    let newest = *ends.peek()?;
+    let mut later = now;
+    let lately = ends.take_while(|end| {
+        let is_soon = (0..within).contains(&(later - end));
+        later = *end;
+        is_soon
+    });
+    let is_power = matches!(verb, Verb::Start | Verb::Stop);
+    let pause = times::pause_of_power(lately.count()).filter(|_| is_power)?;
+    let left = pause.checked_sub(Duration::from_secs(u64::try_from(now - newest).ok()?))?;
+    (!left.is_zero()).then_some(left)
+}
+
+/// The reinstall whose outcome is unknown, as long as the spec requests nothing else: another image, key or token.
+pub(super) fn undecided<'a>(observed: &'a Observation, applied: &Applied) -> Option<&'a Retry> {
+    let retry = retry(observed, Verb::Reinstall)?;
+    let is_it = retry.reason == EndReason::OutcomeUnknown
+        && is_same_installation(observed, applied, &retry.target);
+    is_it.then_some(retry)
+}
+
+/// Whether the spec requests this installation: image, key and token of a reinstall.
+pub(super) fn is_same_installation(
+    observed: &Observation,
+    applied: &Applied,
+    target: &Applied,
+) -> bool {
+    let desired = diff::target(Verb::Reinstall, applied, diff::as_specified(observed));
+    let of = |applied: &Applied| {
+        let Applied {
+            image,
+            key,
+            reinstall,
+            ..
+        } = applied.clone();
+        (image, key, reinstall)
     };
-    let known = observed.memory.calls.pauses.get(&verb);
-    let known = known
-        .filter(|pause| is_same(pause.generation, &pause.target))
-        .map(|pause| pause.until.saturating_duration_since(observed.now));
-    let told = observed.facts.status.operation.as_ref();
-    let told = told.filter(|told| told.verb == verb && is_same(told.generation, &told.target));
-    let told = told.and_then(|told| left(observed, told.end.as_ref()?));
-    known.max(told).filter(|left| !left.is_zero())
+    of(&desired) == of(target)
 }
 
-/// The rest of the pause after this end.
-pub(super) fn left(observed: &Observation, end: &OperationEnd) -> Option<Duration> {
-    let whole = pause_after(end.reason, end.times)?;
-    let age = observed.wall_clock.as_second() - end.finished_at.0.as_second();
-    // An end in the future is ignored: with a clock that far ahead, the pause would never be over.
-    let age = Duration::from_secs(u64::try_from(age).ok()?);
-    Some(whole.saturating_sub(age))
-}
-
-/// Why an operation waits: how it ended the last time.
-pub(super) fn waiting(observed: &Observation, verb: Verb) -> Why {
-    match last_end(observed, verb) {
-        Some(end) => {
-            let words = end.message.as_deref().unwrap_or_default();
-            told(verb, end.reason, words, end.times)
-        }
-        None => words::restless(verb).into(),
-    }
-}
-
-pub(super) fn told(verb: Verb, reason: EndReason, words: &str, times: u32) -> Why {
-    let is_hopeless = usize::try_from(times).is_ok_and(|times| times >= times::RETRY_FAILED.len());
-    match reason {
+/// The reason of an operation that ended badly.
+pub(super) fn why(retry: &Retry) -> Why {
+    let words = retry.message.as_deref().unwrap_or_default();
+    let is_hopeless =
+        usize::try_from(retry.times).is_ok_and(|times| times >= times::RETRY_FAILED.len());
+    match retry.reason {
         EndReason::Refused => Why::refused(words, Reason::OperationRefused),
-        EndReason::AnswerLost => words::lost(verb, words).into(),
+        EndReason::AnswerLost => words::lost(retry.verb, words).into(),
+        EndReason::OutcomeUnknown => words::undecided(words).into(),
         EndReason::Failed | EndReason::Superseded | EndReason::ServerGone => {
-            words::failed(verb, words, is_hopeless).into()
+            words::failed(retry.verb, words, is_hopeless).into()
         }
     }
 }

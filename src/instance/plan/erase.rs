@@ -4,7 +4,7 @@ use crate::api::conditions::{Readiness, Reason};
 use crate::api::{Applied, ReinstallPolicy};
 use crate::instance::observation;
 use crate::instance::observation::Observation;
-use crate::instance::plan::{diff, policy};
+use crate::instance::plan::{diff, ended, policy, words};
 use serde_json::{Map, Value};
 
 /// The decision about a reinstall.
@@ -19,6 +19,8 @@ pub(super) enum Reinstall {
     OtherImage,
     /// It is requested and never begins.
     Forbidden,
+    /// It was requested before, and nothing shows whether it was carried out.
+    Undecided,
 }
 
 impl Reinstall {
@@ -26,7 +28,7 @@ impl Reinstall {
     pub(super) fn is_held(self) -> bool {
         matches!(
             self,
-            Self::Unacknowledged | Self::OtherImage | Self::Forbidden
+            Self::Unacknowledged | Self::OtherImage | Self::Forbidden | Self::Undecided
         )
     }
 }
@@ -41,6 +43,9 @@ pub(super) fn reinstall(
     if spec.image.is_empty() {
         // The selectors of the spec are unresolved.
         return Reinstall::No;
+    }
+    if ended::undecided(observed, applied).is_some() {
+        return Reinstall::Undecided;
     }
     let is_new = diff::is_new(spec.reinstall.as_ref(), applied.reinstall.as_ref());
     let differs = spec.key != applied.key || diff::is_other_image(observed, applied, &spec, detail);
@@ -93,6 +98,12 @@ pub(super) fn held(
     }
     match reinstall {
         Reinstall::No | Reinstall::Due => None,
+        Reinstall::Undecided => {
+            let retry = ended::undecided(observed, applied)?;
+            Some(words::undecided(
+                retry.message.as_deref().unwrap_or_default(),
+            ))
+        }
         Reinstall::Unacknowledged => Some(Readiness::stalled(
             Reason::ReinstallNeedsApproval,
             format!(

@@ -1,6 +1,6 @@
 //! Conclusions from observations of a server, and from its status.
 
-use crate::api::conditions::{Readiness, Reason, STALLED};
+use crate::api::conditions::{Readiness, Reason};
 use crate::cloud::ServerId;
 use crate::instance::observation::{Observation, SessionFacts};
 use crate::instance::plan::step::Plan;
@@ -52,25 +52,7 @@ pub(super) fn is_missing(observed: &Observation, session: &SessionFacts, id: &Se
 }
 
 /// Whether status reports, for the current spec, that this server is missing.
-pub(super) fn is_told_missing(observed: &Observation, id: &ServerId) -> bool {
-    observed.facts.status_names(id) && says(observed, Reason::ServerMissing)
-}
-
-/// Whether status also reports that human action is needed.
-pub(super) fn is_told_given_up(observed: &Observation, id: &ServerId) -> bool {
-    let mut told = observed.facts.status.conditions.iter();
-    is_told_missing(observed, id)
-        && told.any(|told| {
-            told.type_ == STALLED
-                && told.status == "True"
-                && told.reason == Reason::ServerMissing.as_str()
-        })
-}
-
-/// Whether status has a condition with this reason, for the current spec.
-pub(super) fn says(observed: &Observation, reason: Reason) -> bool {
-    let status = &observed.facts.status;
-    let reason = reason.as_str();
-    status.observed_generation == observed.facts.generation
-        && status.conditions.iter().any(|told| told.reason == reason)
+pub(super) fn is_reported_missing(observed: &Observation, id: &ServerId) -> bool {
+    let is_missing = observed.facts.status.missing_since.is_some();
+    is_missing && observed.facts.status_names(id) && is_told(observed)
 }

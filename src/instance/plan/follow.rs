@@ -38,7 +38,7 @@ pub(super) fn follow(
     let attempt = observed.memory.call(operation);
     let was_taken =
         attempt.is_some_and(|attempt| matches!(attempt.call_state, CallState::Accepted { .. }));
-    if evidence::is_told_missing(observed, id)
+    if evidence::is_reported_missing(observed, id)
         && !was_taken
         && !matches!(observed.detail, Fact::Known(_))
     {

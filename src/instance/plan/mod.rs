@@ -156,9 +156,7 @@ fn without_account(observed: &Observation) -> Plan {
     };
     let rests = !observed.facts.deleting && !observed.is_open();
     let was_seen = rests && !observed.facts.status.detail.is_empty();
-    let waits = evidence::says(observed, Reason::WaitingForService);
-    if was_seen && !waits && observed.facts.status.observed_generation == observed.facts.generation
-    {
+    if was_seen && is_told(observed) {
         return Plan::wait(times::IDLE_REQUEUE);
     }
     Plan::rest(Readiness::reconciling(reason, message), times::IDLE_REQUEUE)

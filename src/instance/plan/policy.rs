@@ -6,9 +6,7 @@ use crate::api::{Lasts, ManagementPolicy, PurchaseRecord};
 use crate::cloud::ServerId;
 use crate::instance::memory::kinds::CallState;
 use crate::instance::observation::{AccountFact, Observation};
-use crate::instance::plan::evidence::says;
 use crate::instance::plan::step::{Plan, SecretStep, StatusChanges, Step};
-use crate::instance::plan::words;
 use crate::instance::times;
 use std::time::Duration;
 
@@ -128,22 +126,8 @@ fn paused(observed: &Observation, plan: Plan, left: Option<Duration>) -> Plan {
         | Step::Finish
         | Step::LetGo { .. } => false,
     };
-    // If status was lost after a create that may have ended, status does not show the create as open.
-    let is_create = observed.facts.is_creating()
-        && matches!(
-            plan.reason(),
-            Some(Reason::Creating | Reason::Importing | Reason::OperationOverdue)
-        );
-    let is_followed = plan.changes.operation.is_some()
-        || is_create
-        || (plan.why.is_none() && observed.is_open())
-        || !matches!(plan.step, Step::Rest);
     let plan = match is_allowed {
-        true if is_followed && goes_on(&plan) && says(observed, Reason::Paused) => {
-            // The report that the pause holds things up stays until there is something else to report.
-            plan.because(None)
-        }
-        true if is_followed || is_protected => plan,
+        true if is_protected => plan,
         true => plan.because(Some(holds(observed).into())),
         false => instead(plan, holds(observed)),
     };
@@ -151,14 +135,6 @@ fn paused(observed: &Observation, plan: Plan, left: Option<Duration>) -> Plan {
         Some(left) => plan.within(left),
         None => plan,
     }
-}
-
-/// Whether the plan only reports that an operation goes on. Between two reads the observation is forgotten, and with it that a
-/// pause prevents what the observation calls for.
-fn goes_on(plan: &Plan) -> bool {
-    let running = plan.changes.operation.as_ref();
-    let running = running.map(|running| words::reason(running.verb));
-    plan.is_progress() || (running.is_some() && plan.reason() == running)
 }
 
 /// Whether this record only adds the service's answer to a call of this process.
@@ -173,7 +149,7 @@ fn holds(observed: &Observation) -> Readiness {
     let what = if observed.facts.deleting {
         "its deletion waits, and nothing is released"
     } else {
-        "nothing is begun, bought or changed"
+        "nothing new is begun, bought or changed"
     };
     let end = match until {
         Some(until) => format!("until {until}, or until spec.pause is taken out"),

@@ -34,13 +34,12 @@ pub(super) fn withdrawn(observed: &Observation, recreated: u32) -> Option<Plan> 
     Some(Plan::rest(readiness, times::IDLE_REQUEUE))
 }
 
-/// Whether status reports this for the current spec. A reconcile with less proof than the one that reported it adds nothing.
-pub(super) fn is_told_withdrawn(observed: &Observation) -> bool {
+/// Whether this holds for a spec that status refers to. A reconcile with less proof than the one that reported it adds nothing.
+pub(super) fn is_withdrawn(observed: &Observation) -> bool {
     let recorded = observed.facts.purchase().map(|record| record.recreated);
     let recreated = recorded.unwrap_or(0).max(observed.memory.origin.recreated);
     let recreated = recreated.max(told(observed));
-    called_off(observed, recreated)
-        .is_some_and(|readiness| evidence::says(observed, readiness.reason))
+    evidence::is_told(observed) && called_off(observed, recreated).is_some()
 }
 
 /// The number of replacements, including the next one, according to the dropped server's entry in status.

@@ -215,11 +215,12 @@ pub(super) fn gone(observed: &Observation, session: &SessionFacts, id: &ServerId
 /// Whether the task of the operation on the missing server may still report its end. A task that cannot be queried or never ends
 /// is given up after a while, permanently: a process that takes over does not wait again.
 fn is_ending(observed: &Observation, id: &ServerId) -> bool {
-    if evidence::is_told_given_up(observed, id) {
-        return false;
-    }
-    let missing_since = observed.look().absent_since();
-    let is_new = missing_since.is_none_or(|since| observed.now < since + times::ENDING_FOR);
+    let missing_since = observed.facts.status.missing_since.as_ref();
+    let missing_since = missing_since.filter(|_| observed.facts.status_names(id));
+    let is_new = missing_since.is_none_or(|since| {
+        let age = observed.wall_clock.as_second() - since.0.as_second();
+        u64::try_from(age).is_ok_and(|age| age < times::ENDING_FOR.as_secs())
+    });
     let may_tell = match &observed.task {
         Fact::Known(state) => !state.is_final(),
         Fact::NotAsked | Fact::Unknown(_) => true,

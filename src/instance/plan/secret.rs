@@ -142,6 +142,9 @@ pub(super) fn connect(observed: &Observation, mut plan: Plan) -> Plan {
     if let Some((_, rest)) = obstacle(observed) {
         return plan.within(rest);
     }
+    // Status reports the obstacle to the last write until this one is over.
+    let connection = observed.memory.secrets.connection.as_deref();
+    let is_retry = connection.is_some_and(|last| last.trouble.is_some());
     match (known(observed, &wanted), &observed.connection) {
         (Some(Connected { trouble: None, .. }), _) => plan,
         (_, ConnectionFact::NotAsked) => {
@@ -150,14 +153,11 @@ pub(super) fn connect(observed: &Observation, mut plan: Plan) -> Plan {
         }
         (_, ConnectionFact::Differs(_)) => {
             plan.step = Step::Secret(SecretStep::Connect);
-            if is_told_ready(observed) {
-                // The next reconcile reports the result.
-                plan.why = None;
-            }
+            plan.why = plan.why.filter(|_| !is_retry);
             plan
         }
         (_, ConnectionFact::Unread) => {
-            plan.why = plan.why.filter(|_| !is_told_ready(observed));
+            plan.why = plan.why.filter(|_| !is_retry);
             plan.within(times::UNREADABLE_RETRY)
         }
         (_, ConnectionFact::Same | ConnectionFact::NotOurs) => plan,
@@ -170,15 +170,6 @@ fn is_looked_at(observed: &Observation) -> bool {
         observed.connection,
         ConnectionFact::Same | ConnectionFact::NotOurs
     )
-}
-
-fn is_told_ready(observed: &Observation) -> bool {
-    let status = &observed.facts.status;
-    status.observed_generation == observed.facts.generation
-        && status
-            .conditions
-            .iter()
-            .any(|told| told.type_ == crate::api::conditions::READY && told.status == "True")
 }
 
 /// The obstacle to writing the connection Secret, and how long the next attempt waits.

@@ -7,7 +7,9 @@ use crate::instance::fact::Fact;
 use crate::instance::memory::look::RowDigest;
 use crate::instance::observation::{Observation, SessionFacts, is_idle, of_purchase, pending};
 use crate::instance::plan::ended::ended;
-use crate::instance::plan::evidence::{breaker_open, is_missing, is_our_account, is_told_missing};
+use crate::instance::plan::evidence::{
+    breaker_open, is_missing, is_our_account, is_reported_missing,
+};
 use crate::instance::plan::judge::judge;
 use crate::instance::plan::replace::gone;
 use crate::instance::plan::step::{Plan, Read, ReleaseReason, Step};
@@ -89,7 +91,9 @@ fn follow_create(
             gone(observed, session, id)
         }
         // A process that had observed more reported it missing; that report stays until the server shows up.
-        (_, Fact::Absent | Fact::NotAsked | Fact::Unknown(_)) if is_told_missing(observed, id) => {
+        (_, Fact::Absent | Fact::NotAsked | Fact::Unknown(_))
+            if is_reported_missing(observed, id) =>
+        {
             let plan = Plan::wait(times::PASS_RECHECK).in_flight();
             plan.with_id(Some(id.clone()))
         }
@@ -213,7 +217,7 @@ fn clean_up(
         return plan;
     }
     // The report that no other server is bought stays: a new process that has observed less adds nothing.
-    let is_called_off = recreate::is_told_withdrawn(observed);
+    let is_called_off = recreate::is_withdrawn(observed);
     let why = (!is_called_off).then(|| readiness.into());
     let Some((_, since)) = observed.memory.calls.gone.get(id) else {
         let plan = match &observed.detail {
@@ -390,7 +394,7 @@ fn watch(
             decide(observed, record, id, former)
         }
         (Fact::NotAsked, Some(Sighting::Present(_, at))) if !is_gone_since(at) => {
-            unread(observed, id)
+            unread(observed, record, id)
         }
         (Fact::Absent, _)
         | (Fact::NotAsked, Some(Sighting::Absent { .. } | Sighting::Present(..))) => {
@@ -398,12 +402,12 @@ fn watch(
                 .with_id(observed.facts.status_id())
                 .in_flight()
         }
-        (Fact::NotAsked | Fact::Unknown(_), _) => unread(observed, id),
+        (Fact::NotAsked | Fact::Unknown(_), _) => unread(observed, record, id),
     }
 }
 
 /// Nothing was learnt about the server in this reconcile: keeps the status, and reads again later.
-fn unread(observed: &Observation, id: &ServerId) -> Plan {
+fn unread(observed: &Observation, record: &PurchaseRecord, id: &ServerId) -> Plan {
     // Do not name a server that status has dropped before it shows up again: another one will replace it.
     let wait = |time| Plan::wait(time).with_id(observed.facts.status_id());
     let is_let_go = observed.facts.status_id().is_none();
@@ -419,7 +423,7 @@ fn unread(observed: &Observation, id: &ServerId) -> Plan {
         // Something changed, and the read failed: try again soon.
         Fact::Unknown(_) => wait(times::UNREADABLE_RETRY),
         // A user waits for an answer about this spec: if the listing cannot be read, read the server itself.
-        Fact::NotAsked if is_awaited(observed) => {
+        Fact::NotAsked if is_awaited(observed, record) => {
             let mut plan = wait(times::UNREADABLE_RETRY);
             if is_unlisted(observed) && observed.is_look_older_than(times::UNREADABLE_RETRY) {
                 plan.needs = Some(Read::Detail);
@@ -431,10 +435,13 @@ fn unread(observed: &Observation, id: &ServerId) -> Plan {
     }
 }
 
-/// Whether status does not refer to the current spec, or only reports a wait.
-fn is_awaited(observed: &Observation) -> bool {
-    let is_behind = observed.facts.status.observed_generation != observed.facts.generation;
-    is_behind || evidence::says(observed, Reason::WaitingForService)
+/// Whether a user waits for something: status does not refer to the current spec, or an operation is due.
+fn is_awaited(observed: &Observation, record: &PurchaseRecord) -> bool {
+    let detail = &observed.facts.status.detail;
+    let applied = diff::applied(observed, record);
+    !evidence::is_told(observed)
+        || detail.is_empty()
+        || !due::wanted(observed, &applied, detail).is_empty()
 }
 
 /// Whether the listing could not be read. Regular listings are a minute apart, even after a failure, which is too long for a

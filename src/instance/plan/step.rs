@@ -1,7 +1,7 @@
 //! A plan: one step, the reason for it, and the changes of status that go with it.
 
 use crate::api::conditions::{Readiness, Reason, State};
-use crate::api::{Applied, HistoryEntry, Operation, PurchaseRecord, Verb};
+use crate::api::{Applied, HistoryEntry, Operation, PurchaseRecord, Retry, Verb};
 use crate::cloud::{CreateRequest, PasswordRequest, ReinstallRequest, ServerId};
 use crate::instance::memory::kinds::Wants;
 use crate::instance::observation::Observation;
@@ -31,8 +31,6 @@ pub struct Plan {
     pub wants: Wants,
     /// The read without which no plan can be made.
     pub needs: Option<Read>,
-    /// An operation failed in this reconcile, and must not be repeated for this time.
-    pub pause: Option<Duration>,
 }
 
 /// One read. If a plan needs it, the plan is made again with the answer.
@@ -168,6 +166,8 @@ pub struct StatusChanges {
     pub reconciled: Option<String>,
     /// An operation that ended.
     pub ended: Option<HistoryEntry>,
+    /// When the operation that ended badly may begin again.
+    pub retry: Option<Retry>,
 }
 
 /// Other objects use up the request limit.
@@ -200,7 +200,6 @@ impl Plan {
             again,
             wants: Wants::default(),
             needs: None,
-            pause: None,
         }
     }
 

@@ -1,22 +1,21 @@
 //! Another server bears the marker of the recorded one. A surplus server is released after proof, one at a time (rule 9), or
 //! reported if the spec forbids its release.
 
-use crate::api::conditions::Reason;
 use crate::cloud::ServerId;
 use crate::instance::observation::{Observation, SessionFacts};
-use crate::instance::plan::evidence::{is_our_account, says};
+use crate::instance::plan::evidence::is_our_account;
 use crate::instance::plan::policy;
 use crate::instance::plan::step::{Plan, ReleaseReason, Step};
 use crate::instance::times;
 use crate::inventory::Sighting;
 
-/// The evidence for another server with our marker.
+/// Another server with our marker, by the evidence for it.
 enum Surplus {
     None,
     /// It is listed, but the listing proves nothing now.
-    Doubtful,
+    Doubtful(ServerId),
     /// It was listed once, or its release was accepted recently.
-    Look,
+    Look(ServerId),
     /// It is proven to be a surplus server.
     Proven(ServerId),
 }
@@ -28,14 +27,13 @@ pub(super) fn beside(
     id: &ServerId,
     plan: Plan,
 ) -> Plan {
-    let is_restricted = policy::restriction(observed).is_some();
     match find(observed, session, id) {
         Surplus::None => plan,
-        Surplus::Doubtful => told(observed, plan, None),
-        Surplus::Proven(other) if !is_restricted => release(id, other),
-        Surplus::Proven(other) => told(observed, plan, Some(&other)),
-        // It was listed once, or is being released: the listing is read again soon, and everything else continues.
-        Surplus::Look => told(observed, plan, None)
+        Surplus::Doubtful(other) => reported(observed, plan, &other),
+        Surplus::Proven(other) if policy::restriction(observed).is_none() => release(id, other),
+        Surplus::Proven(other) => reported(observed, plan, &other),
+        // The listing is read again soon, and everything else continues.
+        Surplus::Look(other) => reported(observed, plan, &other)
             .in_flight()
             .within(times::RELEASE_RETRY),
     }
@@ -54,18 +52,12 @@ pub(super) fn beside_what_stands_still(
     }
 }
 
-/// Reports a surplus server that the policy `Observe` keeps: the Instance is not Ready while there are two. If the server was
-/// listed only once, the status stays.
-fn told(observed: &Observation, mut plan: Plan, other: Option<&ServerId>) -> Plan {
-    if !policy::is_observed(observed) || !plan.is_ready() {
-        return plan;
+/// Reports a surplus server that the policy `Observe` keeps: the Instance is not Ready while there are two.
+fn reported(observed: &Observation, plan: Plan, other: &ServerId) -> Plan {
+    match policy::is_observed(observed) && plan.is_ready() {
+        true => plan.because(Some(policy::surplus(other).into())),
+        false => plan,
     }
-    match (other, &mut plan.why) {
-        (Some(other), Some(why)) => why.readiness = policy::surplus(other),
-        (None, why) if says(observed, Reason::ObservedOnly) => *why = None,
-        _ => {}
-    }
-    plan
 }
 
 fn release(id: &ServerId, other: ServerId) -> Plan {
@@ -79,14 +71,14 @@ fn find(observed: &Observation, session: &SessionFacts, id: &ServerId) -> Surplu
     };
     let bearing = listing.bearing(&observed.facts.marker);
     let others: Vec<&ServerId> = bearing.iter().filter(|other| *other != id).collect();
-    if others.is_empty() {
+    let Some(first) = others.first().map(|first| (*first).clone()) else {
         return Surplus::None;
-    }
+    };
     if listing.breaker_open() {
-        return Surplus::Doubtful;
+        return Surplus::Doubtful(first);
     }
     // The recorded server must be listed as well. Its detail is read again right before the release.
-    let beside =
+    let is_safe =
         matches!(listing.sighting(id), Sighting::Present(..)) && is_our_account(observed, session);
     let proven = others.into_iter().find(|other| {
         let call = observed.memory.calls.releases.get(*other);
@@ -94,9 +86,9 @@ fn find(observed: &Observation, session: &SessionFacts, id: &ServerId) -> Surplu
         let waits = waits.is_some_and(|at| observed.now < at);
         listing.shows_in_both(other) && !recently_released(observed, other) && !waits
     });
-    match proven.filter(|_| beside) {
+    match proven.filter(|_| is_safe) {
         Some(other) => Surplus::Proven(other.clone()),
-        None => Surplus::Look,
+        None => Surplus::Look(first),
     }
 }
 

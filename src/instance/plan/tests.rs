@@ -14,13 +14,12 @@ mod resolve;
 mod secret;
 mod steady;
 
-use super::ended::pause_after;
 use super::step::{Plan, Read, ReleaseReason, Request, SecretStep, StatusChanges, Step};
 use super::*;
 use crate::api::conditions::State;
 use crate::api::{
     Applied, Before, EndReason, HistoryEntry, Imports, Instance, InstanceStatus, Marker, Operation,
-    OperationEnd, Verb,
+    OperationEnd, Retry, Verb,
 };
 use crate::cloud::{Detail, Login, Place, ServerId, TaskId, TaskState};
 use crate::instance::fact::{ConnectionFact, Fact};
@@ -275,7 +274,10 @@ fn record() -> PurchaseRecord {
         started_at: Timestamp::UNIX_EPOCH,
         generation: 1,
         cause: None,
-        target: as_bought(),
+        target: Applied {
+            power_state: None,
+            ..as_bought()
+        },
         waiting_password: false,
         package: "p".into(),
         firewall: Some("fw-1".into()),
@@ -320,6 +322,27 @@ fn bad_end(reason: EndReason, times: u32) -> Option<OperationEnd> {
         times,
         finished_at: Time(Timestamp::UNIX_EPOCH),
     })
+}
+
+/// An operation with this target that ended badly, this many times in a row, and waits for this long.
+fn retry(verb: Verb, reason: EndReason, times: u32, wait: Duration) -> Retry {
+    Retry {
+        verb,
+        generation: 2,
+        target: as_bought(),
+        reason,
+        message: Some("no".into()),
+        times,
+        not_before: Some(Time(Timestamp::UNIX_EPOCH + wait)),
+    }
+}
+
+/// The pause that a plan puts before the next try.
+fn pause(plan: &Plan) -> Option<Duration> {
+    let at = plan.changes.retry.as_ref()?.not_before.as_ref()?;
+    u64::try_from(at.0.as_second())
+        .ok()
+        .map(Duration::from_secs)
 }
 
 fn here() -> Place {

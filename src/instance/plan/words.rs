@@ -6,8 +6,7 @@ use crate::cloud::{Detail, ServerId};
 use crate::instance::fact::Fact;
 use crate::instance::memory::kinds::Attempt;
 use crate::instance::observation::{Observation, is_idle};
-use crate::instance::plan::why::Why;
-use crate::instance::plan::{cause, evidence};
+use crate::instance::plan::cause;
 use crate::runtime::events::EventNote;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -147,18 +146,22 @@ pub(super) fn until(observed: &Observation, at: Instant) -> String {
     format!(" until {}", at.strftime("%H:%M:%S UTC"))
 }
 
-/// If status already reports such a wait, a different message is reported at once, because its cause or its end is another one.
-pub(super) fn anew(observed: &Observation, why: Why) -> Why {
-    let is_told = evidence::says(observed, why.readiness.reason);
-    why.at_once_if(is_told)
-}
-
 /// The answer to a call was lost, and the server does not show the effect.
 pub(super) fn lost(verb: Verb, words: &str) -> Readiness {
     let message = format!(
         "it is not known whether the {verb} was carried out: {words}; it is asked for again if the spec still wants it"
     );
     Readiness::reconciling(Reason::OperationFailed, message)
+}
+
+/// The answer to a reinstall was lost, and nothing at the service shows whether it was carried out.
+pub(super) fn undecided(words: &str) -> Readiness {
+    let message = format!(
+        "{words}, and nothing at the service tells whether the server was reinstalled; it is not repeated, since that could erase \
+         the disk twice: look at the server; a new spec.reinstall.token asks again, and taking back what asked for it (spec.image, \
+         spec.login or the token) asks for nothing"
+    );
+    Readiness::stalled(Reason::OutcomeUnknown, message)
 }
 
 /// A server does not keep the power state that the operator gives it.

@@ -1,10 +1,9 @@
 //! Ends an operation in status.
 
 use super::open::{End, Open};
-use crate::api::{Applied, EndReason, Operation, Verb};
+use crate::api::{Applied, EndReason, Verb};
 use crate::instance::fact::Fact;
 use crate::instance::observation::is_idle;
-use crate::instance::plan::ended::{end, pause_after, times, told};
 use crate::instance::plan::step::{Plan, Read, Request};
 use crate::instance::plan::{begin, diff, due, ended, judge, secret, words};
 use crate::instance::times;
@@ -39,7 +38,7 @@ impl Open<'_> {
                 };
                 self.done(&without_password, fields)
             }
-            End::Badly(reason, words) => self.ended_badly(reason, words, fields),
+            End::Badly(reason, words) => self.ended_badly(reason, &words, fields),
         };
         plan.changes.detail = detail.cloned();
         plan.with_id(Some(self.id.clone()))
@@ -58,31 +57,30 @@ impl Open<'_> {
         plan.with_event(event)
     }
 
-    fn ended_badly(&self, reason: EndReason, words: String, fields: &Map<String, Value>) -> Plan {
-        let (observed, verb) = (self.observed, self.verb());
-        let times = times(observed, verb, reason) + 1;
-        let why = match (reason, observed.facts.purchase()) {
-            (EndReason::Superseded | EndReason::ServerGone, Some(record)) => {
-                judge::judge(observed, &diff::applied(observed, record), fields).into()
-            }
-            _ => told(verb, reason, &words, times),
+    fn ended_badly(&self, reason: EndReason, words: &str, fields: &Map<String, Value>) -> Plan {
+        let observed = self.observed;
+        let changes = ended::badly(observed, self.operation.clone(), reason, words);
+        let applied = self.applied();
+        // The spec may request another reinstall than the one whose outcome is unknown.
+        let is_asked_anew = |target: &Applied| {
+            reason == EndReason::OutcomeUnknown
+                && !ended::is_same_installation(observed, &applied, target)
         };
-        let end = end(observed, reason, &words, times);
-        let mut plan = Plan::rest(why, times::AFTER_OWN_WRITE).with_operation(Some(Operation {
-            end: Some(end),
-            ..self.operation.clone()
-        }));
-        let entry = ended::ended(observed, self.operation, Some(reason), Some(words));
-        plan.changes.ended = Some(entry);
-        plan.pause = match reason {
-            EndReason::Refused
-                if observed.memory.calls.stopped_for == Some(self.operation.attempt) =>
-            {
-                Some(times::RETRY_REFUSED_AFTER_STOP)
-            }
-            _ => pause_after(reason, times),
+        let waits = changes.retry.as_ref();
+        let why = match waits.filter(|retry| !is_asked_anew(&retry.target)) {
+            Some(retry) => ended::why(retry),
+            None => judge::judge(observed, &applied, fields).into(),
         };
-        plan
+        let plan = Plan::rest(why, times::AFTER_OWN_WRITE);
+        Plan { changes, ..plan }
+    }
+
+    /// The state that the service last accepted before this operation.
+    fn applied(&self) -> Applied {
+        let record = self.observed.facts.purchase();
+        record.map_or_else(Applied::default, |record| {
+            diff::applied(self.observed, record)
+        })
     }
 
     /// A server that was stopped for a reinstall is started again if the reinstall fails.

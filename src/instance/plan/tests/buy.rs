@@ -49,12 +49,7 @@ fn a_server_on_the_record_of_another_cluster_is_reported_before_another_one_is_b
     let late = listed.with(|observed| observed.now += times::REPORTED_BEFORE_PURCHASE);
     assert!(rests(&late.plan()));
     let reported = late.with(|observed| {
-        let status = InstanceStatus {
-            conditions: told.to_conditions(&[], 1, observed.wall_clock),
-            ..InstanceStatus::default()
-        };
-        let now = observed.now;
-        observed.memory.origin.read_status(&status, now);
+        observed.memory.origin.elsewhere_since = Some(Box::new(observed.now));
     });
     let plan = reported.plan();
     assert!(rests(&plan));
@@ -62,12 +57,6 @@ fn a_server_on_the_record_of_another_cluster_is_reported_before_another_one_is_b
     assert_eq!(plan.why.unwrap().readiness.message, told.message);
     let later = reported.with(|observed| {
         observed.now += times::REPORTED_BEFORE_PURCHASE;
-        let now = observed.now;
-        let status = InstanceStatus {
-            conditions: told.to_conditions(&[], 1, observed.wall_clock),
-            ..InstanceStatus::default()
-        };
-        observed.memory.origin.read_status(&status, now);
     });
     assert!(announced(&later.plan()).is_some());
     // The purchase follows at once if the original server is gone.

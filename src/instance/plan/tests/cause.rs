@@ -2,7 +2,6 @@
 
 use super::diff::{server, with_spec};
 use super::*;
-use crate::api::conditions::Readiness;
 use crate::api::{Cause, PowerState, Restart};
 
 /// Verb and cause of the operation that a plan announces.
@@ -12,70 +11,47 @@ fn why(scene: &Scene) -> Option<(Verb, Cause)> {
     Some((operation.verb, operation.cause?))
 }
 
-/// Status has reported the server as Ready for the current spec.
-fn told_ready(scene: Scene) -> Scene {
-    scene.with(|observed| {
-        let (generation, readiness) = (
-            observed.facts.generation,
-            Readiness::ready(Reason::Available, "running as specified"),
-        );
-        let mut status = InstanceStatus::clone(&observed.facts.status);
-        status.observed_generation = generation;
-        status.conditions = readiness.to_conditions(&[], generation, Timestamp::UNIX_EPOCH);
-        observed.facts.status = status.into();
-    })
+/// What was bought, with the power state that the server last had as desired.
+fn kept(power_state: PowerState) -> Applied {
+    Applied {
+        power_state: Some(power_state),
+        ..as_bought()
+    }
 }
 
 const OFF: &[(&str, &str)] = &[("ecsStatus", "STOPPED")];
 
 #[test]
 fn a_power_state_that_somebody_else_changed_is_a_drift_and_an_edited_one_is_not() {
-    let drifted = told_ready(server(as_bought(), OFF));
+    let drifted = server(kept(PowerState::Running), OFF);
     assert_eq!(why(&drifted), Some((Verb::Start, Cause::Drift)));
     // An edit of another field, even a token for `spec.reconcile`, did not change the power state.
-    let reconciled = with_spec(told_ready(server(as_bought(), OFF)), |spec| {
+    let reconciled = with_spec(drifted, |spec| {
         let token = "now".to_owned();
         spec.reconcile = Some(crate::api::Reconcile { token });
     });
     assert_eq!(why(&reconciled), Some((Verb::Start, Cause::Drift)));
-    // The operator stopped the server, as the former spec asked.
-    let edited = with_spec(told_ready(stopped(Some(Cause::Spec))), |_| {});
+    let edited = server(kept(PowerState::Stopped), OFF);
     assert_eq!(why(&edited), Some((Verb::Start, Cause::Spec)));
-    let stop = with_spec(told_ready(server(as_bought(), &[])), |spec| {
+    let stop = with_spec(server(kept(PowerState::Running), &[]), |spec| {
         spec.power_state = PowerState::Stopped;
     });
     assert_eq!(why(&stop), Some((Verb::Stop, Cause::Spec)));
-}
-
-/// A server that is off because the operator stopped it last.
-fn stopped(cause: Option<Cause>) -> Scene {
-    server(as_bought(), OFF).with(|observed| {
-        let mut status = InstanceStatus::clone(&observed.facts.status);
-        let mut entry = status.history[0].clone();
-        (entry.verb, entry.cause) = (Verb::Stop, cause);
-        status.history.insert(0, entry);
-        observed.facts.status = status.into();
-    })
-}
-
-#[test]
-fn the_power_of_a_server_that_was_imported_is_told_by_status_of_this_generation() {
-    let imported = || {
-        told_ready(server(as_bought(), OFF).with(|observed| {
-            let mut status = InstanceStatus::clone(&observed.facts.status);
-            status.history[0].cause = Some(Cause::Import);
-            observed.facts.status = status.into();
-        }))
+    // A server that was imported while it was off.
+    let imported = Applied {
+        power_state: None,
+        ..as_bought()
     };
-    assert_eq!(why(&imported()), Some((Verb::Start, Cause::Drift)));
-    let edited = with_spec(imported(), |_| {});
-    assert_eq!(why(&edited), Some((Verb::Start, Cause::Spec)));
+    assert_eq!(
+        why(&server(imported, OFF)),
+        Some((Verb::Start, Cause::Spec))
+    );
 }
 
 #[test]
 fn a_token_is_a_wish_of_the_spec() {
     let token = "a".to_owned();
-    let scene = with_spec(told_ready(server(as_bought(), &[])), |spec| {
+    let scene = with_spec(server(as_bought(), &[]), |spec| {
         spec.restart = Some(Restart { token });
     });
     assert_eq!(why(&scene), Some((Verb::Restart, Cause::Spec)));
@@ -93,7 +69,7 @@ fn another_version_of_the_same_secret_is_told_apart_from_another_secret() {
             password_secret: now,
             ..applied.clone()
         };
-        let scene = told_ready(server(applied.clone(), &[]));
+        let scene = server(applied.clone(), &[]);
         super::super::cause::of(&scene.0, Verb::ModifyPassword, &applied, &target)
     };
     assert_eq!(password("a/key/u/1", "a/key/u/2"), Cause::Secret);
@@ -105,9 +81,9 @@ fn another_version_of_the_same_secret_is_told_apart_from_another_secret() {
 #[test]
 fn what_failed_is_tried_again_for_the_same_cause() {
     let failed = || {
-        stopped(Some(Cause::Spec)).status(|status| {
+        server(as_bought(), OFF).status(|status| {
             status.operation = Some(Operation {
-                cause: Some(Cause::Drift),
+                cause: Some(Cause::Spec),
                 end: bad_end(EndReason::Failed, 1),
                 ..operation(Verb::Start, as_bought())
             });
@@ -117,9 +93,8 @@ fn what_failed_is_tried_again_for_the_same_cause() {
         let applied = as_bought();
         super::super::cause::of(&scene.0, Verb::Start, &applied, &applied)
     };
-    assert_eq!(cause(&failed()), Cause::Drift);
-    // An edit is a request of its own.
-    assert_eq!(cause(&with_spec(failed(), |_| {})), Cause::Spec);
+    assert_eq!(cause(&failed()), Cause::Spec);
+    assert_eq!(cause(&with_spec(failed(), |_| {})), Cause::Drift);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::follow::{open_operation, with_task};
 use super::*;
 use crate::api::{InstanceSpec, PowerState, Restart};
-use crate::instance::memory::kinds::{Passwords, Pause};
+use crate::instance::memory::kinds::Passwords;
 
 /// A converged server with this applied state and this detail.
 pub(super) fn server(applied: Applied, shown: &[(&str, &str)]) -> Scene {
@@ -25,6 +25,7 @@ pub(super) fn as_bought() -> Applied {
         password_secret: Some("login/1".into()),
         restart: None,
         reinstall: None,
+        power_state: Some(PowerState::Running),
     }
 }
 
@@ -217,19 +218,6 @@ fn nothing_is_begun_on_a_server_that_is_busy_or_may_be_somebody_elses() {
     assert_eq!(begins(&scene), Some(Verb::Reinstall));
 }
 
-/// An operation that failed is not repeated during this time.
-fn paused(scene: Scene, verb: Verb, time: Duration) -> Scene {
-    scene.with(|observed| {
-        let pause = Pause {
-            until: observed.now + time,
-            generation: observed.facts.generation,
-            target: as_bought(),
-            end: None,
-        };
-        observed.memory.calls.pauses.insert(verb, pause);
-    })
-}
-
 fn to_stop(spec: &mut InstanceSpec) {
     spec.power_state = PowerState::Stopped;
 }
@@ -237,19 +225,6 @@ fn to_stop(spec: &mut InstanceSpec) {
 #[test]
 fn what_ended_badly_waits_until_its_time_or_until_something_else_is_asked_for() {
     let nine = Duration::from_secs(9);
-    let failed_stop = || {
-        paused(
-            with_spec(server(as_bought(), &[]), to_stop),
-            Verb::Stop,
-            nine,
-        )
-    };
-    let plan = failed_stop().plan();
-    assert!(rests(&plan));
-    assert_eq!(plan.again, nine);
-    // It succeeded several times in a row.
-    let restless = (State::Reconciling, Reason::PowerStateDiffers);
-    assert_eq!(reason(&plan), Some(restless));
     for (ended, told) in [
         (
             EndReason::Failed,
@@ -264,59 +239,64 @@ fn what_ended_badly_waits_until_its_time_or_until_something_else_is_asked_for() 
             (State::Stalled, Reason::OperationRefused),
         ),
     ] {
-        let known = failed_stop().memory(|memory| {
-            memory.calls.pauses.get_mut(&Verb::Stop).unwrap().end = bad_end(ended, 1);
-        });
-        assert_eq!(reason(&known.plan()), Some(told), "{ended:?}");
-        // A process that takes over from the one that saw the end reads it from status, and waits as long.
-        let asked = with_spec(server(as_bought(), &[]), to_stop).status(|status| {
-            status.operation = Some(Operation {
-                generation: 2,
-                end: bad_end(ended, 1),
-                ..operation(Verb::Stop, as_bought())
-            });
-        });
-        assert_eq!(reason(&asked.plan()), Some(told), "{ended:?}");
-        let again = pause_after(ended, 1).unwrap();
-        assert_eq!(asked.plan().again, again);
-        let passed = i64::try_from(again.as_secs()).unwrap();
-        let mut ahead = with_spec(server(as_bought(), &[]), to_stop);
-        ahead = ahead.status(|status| {
-            let mut end = bad_end(ended, 1).unwrap();
-            end.finished_at = Time(Timestamp::from_second(86_400).unwrap());
-            status.operation = Some(Operation {
-                generation: 2,
-                end: Some(end),
-                ..operation(Verb::Stop, as_bought())
-            });
-        });
-        assert_eq!(begins(&ahead), Some(Verb::Stop), "an end in the future");
-        let over =
-            asked.with(|observed| observed.wall_clock = Timestamp::from_second(passed).unwrap());
-        assert_eq!(begins(&over), Some(Verb::Stop), "{ended:?}");
+        let waits = |wait| {
+            with_spec(server(as_bought(), &[]), to_stop)
+                .status(|status| status.retries = vec![retry(Verb::Stop, ended, 1, wait)])
+        };
+        let plan = waits(nine).plan();
+        assert!(rests(&plan));
+        assert_eq!((plan.again, reason(&plan)), (nine, Some(told)), "{ended:?}");
+        let clock = |time: Duration| {
+            let now = Timestamp::UNIX_EPOCH + time;
+            waits(nine).with(|observed| observed.wall_clock = now)
+        };
+        assert_eq!(begins(&clock(nine)), Some(Verb::Stop), "{ended:?}");
+        // A clock that was set back delays it by the longest pause at most.
+        let ahead = waits(Duration::from_secs(900_000)).plan().again;
+        assert_eq!(ahead, times::longest_pause_after(ended), "{ended:?}");
+        let mut edited = waits(nine);
+        edited.0.facts.generation += 1;
+        assert_eq!(begins(&edited), Some(Verb::Stop), "an edit is a new wish");
     }
-    let mut edited = failed_stop();
+}
+
+#[test]
+fn a_server_that_does_not_keep_its_power_state_is_stopped_again_later() {
+    let stopped = |times: u32| {
+        with_spec(server(as_bought(), &[]), to_stop).status(|status| {
+            let mut entry = status.history[0].clone();
+            (entry.verb, entry.generation) = (Verb::Stop, Some(2));
+            status.history.clear();
+            for _ in 0..times {
+                status.history.push(entry.clone());
+            }
+        })
+    };
+    assert_eq!(begins(&stopped(2)), Some(Verb::Stop));
+    let plan = stopped(3).plan();
+    let restless = (State::Reconciling, Reason::PowerStateDiffers);
+    assert!(rests(&plan));
+    assert_eq!(
+        (plan.again, reason(&plan)),
+        (times::RETRY_FAILED[0], Some(restless))
+    );
+    let later = stopped(3).with(|observed| {
+        observed.wall_clock = Timestamp::UNIX_EPOCH + times::RETRY_FAILED[0];
+    });
+    assert_eq!(begins(&later), Some(Verb::Stop));
+    let mut edited = stopped(3);
     edited.0.facts.generation += 1;
     assert_eq!(begins(&edited), Some(Verb::Stop), "an edit is a new wish");
-    let over = failed_stop().with(|observed| observed.now += nine + Duration::from_secs(1));
-    assert_eq!(begins(&over), Some(Verb::Stop));
 }
 
 #[test]
 fn what_cannot_be_done_holds_up_nothing_else() {
     let refused = |scene: Scene| {
-        let mut scene = paused(scene, Verb::Reinstall, SETTLE);
-        let generation = scene.0.facts.generation;
-        let pause = scene
-            .0
-            .memory
-            .calls
-            .pauses
-            .get_mut(&Verb::Reinstall)
-            .unwrap();
-        pause.generation = generation;
-        pause.target.image = "img-2".into();
-        scene
+        scene.status(|status| {
+            let mut refused = retry(Verb::Reinstall, EndReason::Refused, 1, SETTLE);
+            refused.target.image = "img-2".into();
+            status.retries = vec![refused];
+        })
     };
     let both = |spec: &mut InstanceSpec| {
         other_image(spec);

@@ -1,7 +1,7 @@
 //! Tests of a call whose answer was lost, and of a lost record.
 
 use super::*;
-use crate::api::GeneratedLogin;
+use crate::api::{GeneratedLogin, PowerState};
 
 #[test]
 fn a_lost_answer_is_settled_by_what_the_server_shows() {
@@ -72,9 +72,14 @@ fn the_same_image_asked_for_again_is_never_repeated_by_itself() {
     let plan = later(lost(), SETTLE * 2).plan();
     let unknown = (State::Stalled, Reason::OutcomeUnknown);
     assert_eq!(reason(&plan), Some(unknown));
-    assert!(rests(&plan) && plan.changes.ended.is_none());
-    // The operation waits for human action, and keeps no second server meanwhile.
-    let both = later(lost(), SETTLE * 2)
+    assert!(rests(&plan));
+    // Its end is on record. The disk is erased again only if the spec asks anew, and nothing else waits for that.
+    let ended = || later(lost(), SETTLE * 2).written();
+    assert!(rests(&ended().plan()));
+    assert_eq!(reason(&ended().plan()), Some(unknown));
+    let stop = with_spec(ended(), |spec| spec.power_state = PowerState::Stopped);
+    assert_eq!(begins(&stop), Some(Verb::Stop));
+    let both = ended()
         .listed(Duration::ZERO, &[(ID, &ours()), ("ecs-2", &ours())])
         .plan();
     assert!(
@@ -137,12 +142,8 @@ fn a_reinstall_whose_status_was_lost_is_not_repeated_and_brings_no_password_that
         let plan = wiped.plan();
         let unknown = (State::Stalled, Reason::OutcomeUnknown);
         assert_eq!(reason(&plan), Some(unknown));
-        assert!(rests(&plan) && plan.changes.ended.is_none());
+        assert!(rests(&plan));
         assert_eq!(plan.changes.applied, None);
-        // The operation is in status again, with its complete target.
-        let told = wiped.written();
-        let operation = told.0.facts.operation();
-        assert_eq!(operation, told.0.memory.calls.followed.as_deref());
     }
 }
 
@@ -181,53 +182,20 @@ fn an_image_of_somebody_else_after_a_lost_reinstall_is_left_alone() {
     assert_eq!(end(&shown("img-1")), Some(false), "it was not carried out");
     let unknown = (State::Stalled, Reason::OutcomeUnknown);
     assert_eq!(reason(&shown("img-3").plan()), Some(unknown));
-    // The report stays until another read.
-    let told = json!({"type": "Ready", "status": "False", "reason": "OutcomeUnknown", "message": "",
-        "lastTransitionTime": "2026-01-01T00:00:00Z"});
-    let written = shown("img-3").with(|observed| {
-        let mut status = InstanceStatus::clone(&observed.facts.status);
-        status.observed_generation = observed.facts.generation;
-        status.conditions = vec![serde_json::from_value(told).unwrap()];
-        observed.facts.status = status.into();
-        observed.memory.observations.look.at = Some(observed.now);
-        observed.detail = Fact::NotAsked;
-    });
+    let written = shown("img-3").written();
     assert_eq!(reason(&written.plan()), Some(unknown));
 }
 
 #[test]
-fn an_unknown_outcome_is_said_without_another_look() {
-    let by_key = |spec: &mut crate::api::InstanceSpec| {
-        spec.login.password_secret_ref = None;
-        spec.login.ssh_key = Some(crate::api::SshKeyRef::of_id("key-1"));
-    };
-    let lost = || {
-        let scene = with_spec(
-            open_operation(Verb::Reinstall, to_key(), CallState::Unknown),
-            by_key,
-        );
-        let scene = later(scene, SETTLE * 2);
-        scene.look(|look, _, now| (look.at, look.answer) = (Some(now), idle(now)))
-    };
-    let plan = lost().plan();
-    let unknown = (State::Stalled, Reason::OutcomeUnknown);
-    assert_eq!(reason(&plan), Some(unknown));
-    assert_eq!(
-        (plan.again, plan.wants.attention),
-        (times::IDLE_REQUEUE, Attention::Quiet)
+fn an_end_that_could_not_be_written_is_found_again_by_another_read() {
+    let lost = later(
+        open_operation(Verb::Reinstall, to_key(), CallState::Unknown),
+        SETTLE * 2,
     );
-    // A new token requests another reinstall, after a read.
-    let asked = with_spec(lost(), |spec| {
-        by_key(spec);
-        spec.reinstall = Some(crate::api::Reinstall {
-            token: "a".into(),
-            image: None,
-        });
-    });
-    assert_eq!(asked.plan().needs, None, "it was just looked at");
-    let asked = later(asked, times::UNREADABLE_RETRY);
-    assert_eq!(asked.plan().needs, Some(Read::Detail));
-    assert_eq!(end(&shows(asked, &[])), Some(false));
+    let read = lost.look(|look, _, now| (look.at, look.answer) = (Some(now), idle(now)));
+    assert_eq!(read.plan().needs, None, "it was just looked at");
+    let late = later(read, times::UNREADABLE_RETRY);
+    assert_eq!(late.plan().needs, Some(Read::Detail));
 }
 
 #[test]

@@ -120,7 +120,7 @@ fn a_server_is_not_stopped_twice_for_a_reinstall_that_is_refused_then() {
         let scene = shows(refused(Verb::Reinstall, Reason::OperationRefused), &[]);
         scene.memory(|memory| memory.calls.stopped_for = stopped_for)
     };
-    assert_eq!(again(None).plan().pause, Some(Duration::from_secs(75)));
-    let waits = again(Some(2)).plan().pause.unwrap();
+    assert_eq!(pause(&again(None).plan()), Some(Duration::from_secs(75)));
+    let waits = pause(&again(Some(2)).plan()).unwrap();
     assert!(waits > Duration::from_secs(3600), "an outage each time");
 }
