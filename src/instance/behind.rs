@@ -1,9 +1,9 @@
 //! Checks whether the watch shows an older version of an object than this process already knows.
 //!
-//! A cache that lags behind our own write catches up within seconds. It is different if the watch showed the object in a newer
-//! version before. Either some component shows an old state of the cluster (an apiserver that lags, or a cache in front of it),
-//! and nothing may be done or written on that basis. Or the state itself went back in time (etcd was restored), and then it
-//! counts. A read from the apiserver, past every cache, shows which.
+//! A cache that lags behind our own write catches up within seconds. A longer lag has another cause. Either some component shows
+//! an old state of the cluster (an apiserver that lags, or a cache in front of it), and nothing may be done or written on that
+//! basis. Or the state itself went back in time (etcd was restored), and then it counts. A read from the apiserver, past every
+//! cache, shows which.
 
 use crate::api::Instance;
 use crate::instance::context::Context;
@@ -25,11 +25,9 @@ pub async fn wait(context: &Context, facts: &Facts, memory: &Mutex<Memory>) -> O
         memory.take_in(context.memories.doubts());
         memory.lag(&facts.resource_version, Instant::now())
     };
-    match lag {
-        Lag::None => None,
-        Lag::Soon => Some(times::AFTER_OWN_WRITE),
-        Lag::Known => Some(times::STALE_CACHE_RECHECK),
-        Lag::Unknown => Some(ask(context, facts, memory).await),
+    match lag? {
+        Lag::Wait(time) => Some(time),
+        Lag::Ask => Some(ask(context, facts, memory).await),
     }
 }
 

@@ -68,23 +68,19 @@ impl Memory {
     /// Our own write was answered with this resourceVersion.
     pub fn wrote(&mut self, version: Option<&str>, now: Instant) {
         if let Some(version) = version.and_then(|version| version.parse().ok()) {
-            self.status_writes.newest =
-                Some(Newest::with(self.status_writes.newest, version, false, now));
+            self.shown(version, now);
         }
     }
 
     /// A watch shows this version of the object.
     pub fn shown(&mut self, version: u64, now: Instant) {
-        self.status_writes.newest =
-            Some(Newest::with(self.status_writes.newest, version, true, now));
+        self.status_writes.newest = Some(Newest::with(self.status_writes.newest, version, now));
     }
 
-    /// How this resourceVersion compares with the newest known one.
-    pub fn lag(&mut self, version: &str, now: Instant) -> Lag {
-        match (&mut self.status_writes.newest, version.parse()) {
-            (Some(newest), Ok(version)) => newest.lag(version, now),
-            _ => Lag::None,
-        }
+    /// How to proceed with this resourceVersion if a newer one is known.
+    pub fn lag(&mut self, version: &str, now: Instant) -> Option<Lag> {
+        let newest = self.status_writes.newest.as_mut();
+        newest?.lag(version.parse().ok()?, now)
     }
 
     pub fn newest(&self) -> Option<u64> {

@@ -142,7 +142,7 @@ impl Ending<'_> {
         }
         // A read that is due may have to wait for the request limit.
         let read = reads::next_at(observed).map(|at| at.saturating_duration_since(now));
-        let read = read.map(|wait| wait.max(times::TASK_QUERY_APART));
+        let read = read.map(|wait| wait.max(times::OVERDUE_READ_RETRY));
         let waits = [Some(plan.again), synced::again(observed), read];
         waits.into_iter().flatten().min().unwrap_or(plan.again)
     }

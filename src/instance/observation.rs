@@ -95,7 +95,7 @@ pub struct Observation {
     /// Another Instance with the better right to the imported server, or to the one to import.
     pub conflicting_owner: ConflictingOwner,
     /// The record that another cluster wrote on this object, if no Instance here has the server in it.
-    pub elsewhere: Option<Box<PurchaseRecord>>,
+    pub recorded_by_other_cluster: Option<Box<PurchaseRecord>>,
     /// The memory of this process, including this observation.
     pub memory: Memory,
     /// Monotonic time of the observation.
@@ -154,7 +154,7 @@ impl Observation {
     /// Whether every read has shown an idle server for so long that it counts as done.
     pub fn has_been_idle(&self) -> bool {
         let since = self.look().idle_since();
-        since.is_some_and(|since| self.now >= since + times::AT_REST_COUNTS_AS_DONE)
+        since.is_some_and(|since| self.now >= since + times::IDLE_COUNTS_AS_DONE)
     }
 
     /// The temporary state of the server, as this process read it, or else as status shows it.
@@ -179,8 +179,8 @@ impl Observation {
     /// the service's answer to this process. If there is none, it is the create, from the record.
     pub fn open(&self) -> Option<Operation> {
         let record = self.facts.purchase().filter(|record| record.id.is_some())?;
-        let told = self.facts.operation();
-        let followed = told.or(self.memory.calls.followed.as_deref());
+        let reported = self.facts.operation();
+        let followed = reported.or(self.memory.calls.followed.as_deref());
         let mut open = match followed {
             Some(operation) => operation.clone(),
             None if self.facts.is_creating() => of_purchase(record),

@@ -66,8 +66,8 @@ pub async fn observe(
     if session.is_none() {
         unsubscribe(context, &mut observed);
     }
-    let confirmed = confirmed(&observed, session.as_deref(), context);
-    observed.memory.observations.confirmed = observed.memory.observations.confirmed.max(confirmed);
+    let former = observed.memory.observations.confirmed;
+    observed.memory.observations.confirmed = former.max(confirmed(&observed, context));
     open(memory).store(&observed.memory);
     (observed, session)
 }
@@ -189,7 +189,7 @@ fn without_reads(
         quota: QuotaState::Free,
         candidate: Fact::NotAsked,
         conflicting_owner: ConflictingOwner::None,
-        elsewhere: elsewhere(context, &facts),
+        recorded_by_other_cluster: recorded_by_other_cluster(context, &facts),
         memory,
         now,
         // Whole seconds, as in status: a fraction would look like a change in every reconcile.
@@ -201,26 +201,19 @@ fn without_reads(
 
 /// When the service last showed whether the recorded server exists. The listings of an account session that is not usable now
 /// count too.
-fn confirmed(
-    observed: &Observation,
-    session: Option<&AccountSession>,
-    context: &Context,
-) -> Option<Instant> {
+fn confirmed(observed: &Observation, context: &Context) -> Option<Instant> {
     if observed.look().was_answered_since(observed.now) {
         return Some(observed.now);
     }
-    let id = observed.facts.status_id()?;
-    let last = || {
-        context
-            .sessions
-            .last_account_session(&observed.account_key, false)
+    let (id, sessions) = (observed.facts.status_id()?, &context.sessions);
+    let sighting = match &observed.listing {
+        Some(listing) => listing.sighting(&id),
+        None => {
+            let last = sessions.last_account_session(&observed.account_key, false)?;
+            ZoneViews::of_places(&last.shared.inventory, &observed.facts.places).sighting(&id)
+        }
     };
-    let last = match session {
-        Some(_) => None,
-        None => last(),
-    };
-    let inventory = &session.or(last.as_deref())?.shared.inventory;
-    match ZoneViews::of_places(inventory, &observed.facts.places).sighting(&id) {
+    match sighting {
         Sighting::Present(_, at) | Sighting::Absent { began: at } => Some(at),
         Sighting::Unknown(_) => None,
     }
@@ -327,7 +320,7 @@ fn conflicting_owner(
 }
 
 /// The record that another cluster wrote, unless an Instance here has its server.
-fn elsewhere(context: &Context, facts: &Facts) -> Option<Box<PurchaseRecord>> {
+fn recorded_by_other_cluster(context: &Context, facts: &Facts) -> Option<Box<PurchaseRecord>> {
     let (annotation, cluster) = (facts.annotation.as_deref()?, &context.settings.cluster);
     if facts.purchase().is_some() || cluster.is_empty() {
         return None;

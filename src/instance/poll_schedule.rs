@@ -9,16 +9,16 @@ use tokio::time::Instant;
 
 /// A pause is the age divided by this. With the query and the read after it, an end is noticed within a quarter of the task's
 /// duration.
-const PART: u32 = 5;
+const AGE_DIVISOR: u32 = 5;
 /// The queries of all operations together take at most this part of the request limit.
-const SHARE: f64 = 0.8;
+const SHARE_OF_RATE: f64 = 0.8;
 /// If many operations share the request limit, a task is queried at these parts of the time that the last task of its verb
 /// took: the first query finds an end that came as soon, the second one that came as late. So the known time follows tasks
 /// that get shorter or longer.
 const AROUND_END: [f64; 2] = [0.95, 1.05];
 /// The operator waits for such a query only if it is at most this many shares away, since the task may end much sooner than the
 /// last one.
-const PATIENT: u32 = 2;
+const EARLY_BY_SHARES: u32 = 2;
 
 /// When to query the task of an operation. Times count from the instant at which the call was accepted.
 ///
@@ -36,7 +36,7 @@ impl Schedule {
     /// The schedule of a verb at the service of this account session, for the current number of operations.
     pub fn of(account_session: &AccountSession, verb: Verb) -> Self {
         let session = &account_session.shared;
-        let per_second = session.client.limiter().per_second() * SHARE;
+        let per_second = session.client.limiter().per_second() * SHARE_OF_RATE;
         let running = u32::try_from(session.inventory.followed()).unwrap_or(u32::MAX);
         let spread = Duration::try_from_secs_f64(f64::from(running) / per_second);
         Self {
@@ -49,7 +49,7 @@ impl Schedule {
 
     /// The pause between two queries of an operation of this age.
     pub fn pause(&self, age: Duration) -> Duration {
-        (age / PART)
+        (age / AGE_DIVISOR)
             .clamp(times::TASK_QUERY_MIN, times::TASK_QUERY_MAX)
             .max(self.spread)
     }
@@ -61,7 +61,7 @@ impl Schedule {
         let took = self.last_took.filter(|_| is_busy).into_iter();
         let mut around = took
             .flat_map(|took| AROUND_END.map(|part| took.mul_f64(part).max(times::TASK_QUERY_MIN)));
-        let latest = last + self.spread * PATIENT;
+        let latest = last + self.spread * EARLY_BY_SHARES;
         around
             .find(|at| *at > last)
             .filter(|at| *at <= latest)

@@ -75,7 +75,10 @@ impl Temporary {
     pub fn read_at(&self, last: Option<Instant>) -> Option<Instant> {
         let last = last.map_or(self.since, |at| at.max(self.since));
         let pause = (last - self.since) / 2;
-        let pause = pause.clamp(times::PASSING_RECHECK_MIN, times::PASSING_RECHECK_MAX);
+        let pause = pause.clamp(
+            times::TEMPORARY_STATE_RECHECK_MIN,
+            times::TEMPORARY_STATE_RECHECK_MAX,
+        );
         (last < self.until()).then(|| (last + pause).min(self.until()))
     }
 

@@ -101,7 +101,7 @@ pub const RELEASE_RETRY: Duration = Duration::from_secs(60);
 
 /// A server that has been idle for this long counts as created, regardless of its task: some tasks report RETRY forever, and an
 /// Account may give a wrong path for them.
-pub const AT_REST_COUNTS_AS_DONE: Duration = Duration::from_secs(30);
+pub const IDLE_COUNTS_AS_DONE: Duration = Duration::from_secs(30);
 
 /// Recheck of a server that the service is busy with for another reason.
 pub const SERVER_BUSY_RECHECK: Duration = Duration::from_secs(30);
@@ -142,9 +142,9 @@ pub const ADDRESS_SHOWN_WITHIN: Duration = Duration::from_secs(5 * 60);
 
 /// Shortest and longest pause between two reads of a server in a temporary state. In between, the pause is half of the time
 /// waited so far.
-pub const PASSING_RECHECK_MIN: Duration = Duration::from_secs(2);
-/// See [`PASSING_RECHECK_MIN`].
-pub const PASSING_RECHECK_MAX: Duration = Duration::from_secs(60);
+pub const TEMPORARY_STATE_RECHECK_MIN: Duration = Duration::from_secs(2);
+/// See [`TEMPORARY_STATE_RECHECK_MIN`].
+pub const TEMPORARY_STATE_RECHECK_MAX: Duration = Duration::from_secs(60);
 
 /// After this time a create is reported as overdue (clients of the service wait 10 to 30 minutes); slow queries continue.
 pub const CREATE_OVERDUE: Duration = Duration::from_secs(30 * 60);
@@ -228,7 +228,7 @@ pub const TASK_QUERY_MIN: Duration = Duration::from_millis(1200);
 pub const TASK_QUERY_MAX: Duration = Duration::from_secs(60);
 
 /// Shortest wait for a query, also if one is due that the request limit does not admit yet.
-pub const TASK_QUERY_APART: Duration = Duration::from_millis(200);
+pub const OVERDUE_READ_RETRY: Duration = Duration::from_millis(200);
 
 /// Longest pause after a failure of a dependency (the service or the apiserver is down), so that everything continues within 30 s
 /// after it is back.

@@ -1,19 +1,16 @@
 //! The newest version of an object that this process knows.
 
 use crate::instance::times;
+use std::time::Duration;
 use tokio::time::Instant;
 
-/// How a shown version compares with the newest known one.
+/// How to proceed with a version that is older than the newest known one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lag {
-    /// It is the newest.
-    None,
-    /// It is older than our own write, and will catch up soon.
-    Soon,
-    /// It has been older for longer than that, and the apiserver was read recently.
-    Known,
-    /// It is older, and only a read from the apiserver can show why.
-    Unknown,
+    /// The watch is expected to show the newest version, or the apiserver was read recently: wait.
+    Wait(Duration),
+    /// Only a read from the apiserver can show why the watch stays behind.
+    Ask,
 }
 
 /// The newest version that the watch showed or that answered our own write. Versions are integers that only grow, except in a
@@ -22,52 +19,41 @@ pub enum Lag {
 pub(super) struct Newest {
     version: u64,
     at: Instant,
-    /// The watch showed an older version after this one.
-    went_back: bool,
     asked: Option<Instant>,
 }
 
 impl Newest {
     /// The newest of the former version and another one.
-    pub(super) fn with(former: Option<Self>, version: u64, is_shown: bool, now: Instant) -> Self {
-        match former {
-            Some(former) if version < former.version => Self {
-                went_back: former.went_back || is_shown,
-                ..former
-            },
-            Some(former) if version == former.version => Self {
-                went_back: former.went_back && !is_shown,
-                ..former
-            },
-            _ => Self {
+    pub(super) fn with(former: Option<Self>, version: u64, now: Instant) -> Self {
+        former
+            .filter(|former| version <= former.version)
+            .unwrap_or(Self {
                 version,
                 at: now,
-                went_back: false,
                 asked: None,
-            },
-        }
+            })
     }
 
     pub(super) fn version(self) -> u64 {
         self.version
     }
 
-    /// Compares. If the result is [`Lag::Unknown`], notes that the apiserver is being read.
-    pub(super) fn lag(&mut self, shown: u64, now: Instant) -> Lag {
+    /// Compares; None if no newer version is known. If the result is [`Lag::Ask`], notes that the apiserver is being read.
+    pub(super) fn lag(&mut self, shown: u64, now: Instant) -> Option<Lag> {
         if shown >= self.version {
-            return Lag::None;
+            return None;
         }
-        if !self.went_back && now < self.at + times::CACHE_CATCHES_UP_WITHIN {
-            return Lag::Soon;
+        if now < self.at + times::CACHE_CATCHES_UP_WITHIN {
+            return Some(Lag::Wait(times::AFTER_OWN_WRITE));
         }
-        if self
+        let again = self
             .asked
-            .is_some_and(|asked| now < asked + times::STALE_CACHE_ASKED_AGAIN)
-        {
-            return Lag::Known;
+            .map(|asked| asked + times::STALE_CACHE_ASKED_AGAIN);
+        if again.is_some_and(|again| now < again) {
+            return Some(Lag::Wait(times::STALE_CACHE_RECHECK));
         }
         self.asked = Some(now);
-        Lag::Unknown
+        Some(Lag::Ask)
     }
 }
 
@@ -76,27 +62,20 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn an_older_sight_is_asked_about_at_once_after_a_newer_one_and_later_after_a_write_of_ours()
-     {
+    async fn the_apiserver_is_asked_about_an_older_version_that_lasts() {
         let now = Instant::now();
-        let mut newest = Newest::with(None, 5, true, now);
-        assert_eq!(newest.lag(5, now), Lag::None);
-        let mut written = Newest::with(Some(newest), 8, false, now);
-        assert_eq!(written.lag(5, now), Lag::Soon);
-        assert_eq!(
-            written.lag(5, now + times::CACHE_CATCHES_UP_WITHIN),
-            Lag::Unknown
-        );
-        assert_eq!(
-            written.lag(5, now + times::CACHE_CATCHES_UP_WITHIN),
-            Lag::Known
-        );
-        let again = now + times::CACHE_CATCHES_UP_WITHIN + times::STALE_CACHE_ASKED_AGAIN;
-        assert_eq!(written.lag(5, again), Lag::Unknown);
-        newest = Newest::with(Some(newest), 4, true, now);
-        assert_eq!(newest.lag(4, now), Lag::Unknown);
-        assert_eq!(newest.lag(4, now), Lag::Known);
-        newest = Newest::with(Some(newest), 5, true, now);
-        assert_eq!(newest.lag(5, now), Lag::None);
+        let mut newest = Newest::with(None, 5, now);
+        assert_eq!(newest.lag(5, now), None);
+        newest = Newest::with(Some(newest), 8, now);
+        newest = Newest::with(Some(newest), 4, now);
+        let soon = Some(Lag::Wait(times::AFTER_OWN_WRITE));
+        assert_eq!(newest.lag(4, now), soon);
+        let later = now + times::CACHE_CATCHES_UP_WITHIN;
+        assert_eq!(newest.lag(4, later), Some(Lag::Ask));
+        let known = Some(Lag::Wait(times::STALE_CACHE_RECHECK));
+        assert_eq!(newest.lag(4, later), known);
+        let again = later + times::STALE_CACHE_ASKED_AGAIN;
+        assert_eq!(newest.lag(4, again), Some(Lag::Ask));
+        assert_eq!(newest.lag(8, again), None);
     }
 }

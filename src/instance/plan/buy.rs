@@ -347,7 +347,7 @@ fn create(observed: &Observation, session: &SessionFacts, origin: &Origin<'_>) -
 /// needs its own server, or the fleet is being moved. Status reports this for a while before the purchase. The wait begins once
 /// status has the report, and begins again after a restart.
 fn bought_elsewhere(observed: &Observation) -> Option<Plan> {
-    let record = observed.elsewhere.as_ref()?;
+    let record = observed.recorded_by_other_cluster.as_ref()?;
     let origin = &observed.memory.origin;
     let reported = origin.elsewhere_since.as_deref();
     let left = reported

@@ -207,5 +207,5 @@ fn is_inconclusive(task: &Fact<TaskState>, observed: &Observation) -> bool {
     let poll = observed.memory.observations.poll.as_ref();
     let since = poll.and_then(|poll| poll.inconclusive_since);
     matches!(task, Fact::Absent)
-        || since.is_some_and(|since| observed.now >= since + times::AT_REST_COUNTS_AS_DONE)
+        || since.is_some_and(|since| observed.now >= since + times::IDLE_COUNTS_AS_DONE)
 }

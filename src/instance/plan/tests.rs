@@ -94,7 +94,7 @@ impl Scene {
             quota: QuotaState::Free,
             candidate: Fact::NotAsked,
             conflicting_owner: ConflictingOwner::None,
-            elsewhere: None,
+            recorded_by_other_cluster: None,
             memory,
             now,
             wall_clock: Timestamp::UNIX_EPOCH,

@@ -30,7 +30,7 @@ proptest! {
         let at = asked(Schedule { last_took, ..ALONE }, task);
         let late = *at.last().unwrap() - task;
         // The query itself and the read of the detail take the rest of max(1.5 s, a quarter).
-        prop_assert!(late <= times::TASK_QUERY_MIN.max(task / PART), "{late:?} late of {task:?}");
+        prop_assert!(late <= times::TASK_QUERY_MIN.max(task / AGE_DIVISOR), "{late:?} late of {task:?}");
         prop_assert_eq!(at, asked(ALONE, task));
     }
 

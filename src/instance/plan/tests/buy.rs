@@ -23,7 +23,7 @@ fn a_server_on_the_record_of_another_cluster_is_reported_before_another_one_is_b
             let record =
                 Scene::recorded(Some("ecs-7"), |record| record.cluster = "other".to_owned());
             let record = record.0.facts.purchase().unwrap().clone();
-            observed.elsewhere = Some(Box::new(record));
+            observed.recorded_by_other_cluster = Some(Box::new(record));
         })
     };
     // One listing shows whether the server exists.
