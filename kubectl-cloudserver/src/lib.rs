@@ -2,6 +2,7 @@
 
 mod catalog;
 mod completion;
+mod connection;
 mod import;
 mod instances;
 mod lists;

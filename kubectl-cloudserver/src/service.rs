@@ -1,5 +1,6 @@
 //! The service that a command calls: the service of an Account in the cluster, or the one that a flag names.
 
+use crate::connection::{ConnectError, ConnectionArgs};
 use crate::parsers;
 use clap::Args;
 use cloud_server_operator::api::conditions::Reason;
@@ -8,7 +9,6 @@ use cloud_server_operator::api::{Account, AccountSpec, names};
 use cloud_server_operator::cloud::{
     AllowedEndpoints, Budget, BuildError, Client, Http, Paths, RateLimiter,
 };
-use cloud_server_operator::program::connection::{ConnectError, ConnectionArgs};
 use cloud_server_operator::runtime::kubernetes::call;
 use cloud_server_operator::runtime::{KubeError, chain};
 use cloud_server_operator::session::{

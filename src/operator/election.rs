@@ -1,7 +1,6 @@
 //! The right to act: by the Lease of the shard, or without one for the life of the process.
 
 use crate::api::Instance;
-use crate::program::connection::ConnectionArgs;
 use crate::runtime::chain;
 use crate::runtime::lease::{Candidate, Lease, Lost, Settings, Won};
 use crate::runtime::{Heartbeats, Term, kubernetes};
@@ -108,8 +107,8 @@ pub(super) async fn stand_by(
     let heartbeat = heartbeats.expect("Lease", settings.silence());
     let task = own.spawn(async move {
         // A client of its own as well: it shares no connection, and its writes do not depend on the term.
-        let connected = ConnectionArgs::default().connect();
-        let (client, _) = connected.map_err(|error| chain(&error))?;
+        let client = kubernetes::inferred_client().await;
+        let client = client.map_err(|error| chain(&error))?;
         let (holder, lease) = (settings.identity.clone(), settings.lease());
         let mut candidate = Candidate::new(client, settings, heartbeat);
         let won = tokio::select! {

@@ -9,7 +9,6 @@ use super::wiring::Parts;
 use super::{keeping, memory};
 use crate::api::names::MANAGER;
 use crate::cloud::Http;
-use crate::program::connection::ConnectionArgs;
 use crate::program::failed;
 use crate::runtime::chain;
 use crate::runtime::{Metrics, Shard, Term, health, kubernetes};
@@ -73,8 +72,8 @@ async fn serve(args: RunArgs, metrics: Metrics, own: Handle) -> Result<(), Strin
         .as_ref()
         .map_or(Shard::WHOLE, |settings| settings.shard);
     let stop = stop_signal().map_err(|error| format!("signals cannot be received: {error}"))?;
-    let connected = ConnectionArgs::default().connect();
-    let (client, _) = connected.map_err(|error| chain(&error))?;
+    let client = kubernetes::inferred_client().await;
+    let client = client.map_err(|error| chain(&error))?;
     let port = args.metrics.port(&client)?;
     let allowed = args.allowed_endpoints.clone();
     let http = Http::guarded(allowed.into()).map_err(|error| chain(&error))?;

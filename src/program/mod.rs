@@ -1,6 +1,5 @@
-//! The parts that every program of the project needs: the connection to the cluster, output, and a memory that stays private.
+//! The parts that every program of the project needs: durations, output, and a memory that stays private.
 
-pub mod connection;
 mod duration;
 mod output;
 mod private;

@@ -205,6 +205,15 @@ fn result_of<T>(
     }
 }
 
+/// The client of the kubeconfig that the environment names, or else of the Pod's ServiceAccount.
+///
+/// # Errors
+/// There is neither, or it cannot be used.
+pub async fn inferred_client() -> kube::Result<Client> {
+    let config = Config::infer().await.map_err(kube::Error::InferConfig)?;
+    client(config)
+}
+
 /// The client of this configuration. It does not retry, since the operator itself decides whether to repeat a write. An exec
 /// plugin runs here.
 ///

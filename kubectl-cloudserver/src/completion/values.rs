@@ -4,11 +4,11 @@
 //! no error is shown.
 
 use crate::command;
+use crate::connection::ConnectionArgs;
 use crate::service::{Cluster, ClusterArgs, ServiceArgs};
 use clap::{ArgMatches, Command, FromArgMatches};
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use cloud_server_operator::api::{Account, Instance, PlaceInventory};
-use cloud_server_operator::program::connection::ConnectionArgs;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, ListParams};
 use kube::config::Kubeconfig;

@@ -1,8 +1,8 @@
 //! The reference of the command lines, made from their definitions.
 
+use crate::connection::HEADING;
 use clap::{Arg, ArgAction, Command};
 use cloud_server_operator::operator;
-use cloud_server_operator::program::connection::HEADING;
 
 /// The whole page.
 pub(super) fn page() -> String {

@@ -37,7 +37,7 @@ fn config(flags: &[&str]) -> Result<Config, String> {
     let line = [&["x", "--kubeconfig", &file][..], flags].concat();
     let line = Line::try_parse_from(line).map_err(|error| error.to_string())?;
     let config = line.connection.config();
-    config.map_err(|error| crate::runtime::chain(&error))
+    config.map_err(|error| cloud_server_operator::runtime::chain(&error))
 }
 
 fn token(config: &Config) -> Option<&str> {

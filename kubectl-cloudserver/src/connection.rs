@@ -1,4 +1,4 @@
-//! The connection to a cluster: which apiserver, as which user and through which proxy, decided as kubectl decides it.
+//! The connection to the cluster: the apiserver, the user and the proxy, chosen as kubectl chooses them.
 //!
 //! The client library reads kubeconfigs too, but it fails at a missing file of a list and compares `NO_PROXY` with the proxy
 //! instead of the apiserver. So its [`Config`] is made here.
@@ -12,8 +12,9 @@ mod tests;
 
 pub use error::ConnectError;
 
-use crate::runtime::{kubernetes, tls};
 use clap::Args;
+use cloud_server_operator::program::duration;
+use cloud_server_operator::runtime::{kubernetes, tls};
 use data_encoding::BASE64;
 use http::Uri;
 use kube::config::{AuthInfo, Cluster, Context, Kubeconfig};
@@ -131,7 +132,7 @@ const LONGEST_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 3600);
 fn timeout(text: &str) -> Result<Duration, String> {
     let given = match text.parse() {
         Ok(seconds) => Duration::from_secs(seconds),
-        Err(_) => super::duration(text)?,
+        Err(_) => duration(text)?,
     };
     Ok(match given {
         Duration::ZERO => LONGEST_TIMEOUT,
