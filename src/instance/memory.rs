@@ -242,14 +242,6 @@ impl Memory {
         attempt.filter(|attempt| attempt.nonce == nonce)
     }
 
-    /// The task that the service returned to this process for an operation.
-    pub fn told_task(&self, operation: &Operation) -> Option<&TaskId> {
-        match &self.call(operation)?.call_state {
-            CallState::Accepted { task, .. } => task.as_ref(),
-            CallState::NotSent | CallState::Refused { .. } | CallState::Unknown => None,
-        }
-    }
-
     /// A call is about to be made, so earlier observations of the server no longer apply.
     pub fn calls(&mut self, verb: Verb, digest: Option<[u8; 16]>) {
         self.calls.pending_seen = false;

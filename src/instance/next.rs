@@ -77,10 +77,13 @@ impl Ending<'_> {
     fn after(&self, outcome: &Outcome, memory: &mut Memory) -> Duration {
         match outcome {
             Outcome::Rested => self.rested(memory),
-            Outcome::Accepted { id, recorded, .. } => {
+            Outcome::Accepted { id, task, recorded } => {
                 memory.pace.progressed();
                 // The circuit breaker must not expect a server in a listing while it is being created.
-                memory.pace.wants.attention = Attention::InFlight;
+                memory.pace.wants.attention = match task {
+                    Some(_) => Attention::Followed,
+                    None => Attention::InFlight,
+                };
                 self.log_call(id);
                 match *recorded {
                     true => self.first_query(),

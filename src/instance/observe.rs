@@ -1,7 +1,7 @@
 //! Reads the service and the apiserver. Failures become `Unknown` facts.
 //!
-//! First everything is gathered that this process knows already, without a call. Then, as long as [`reads::due`] names a read, it
-//! is performed, and its answer may make another one due.
+//! First everything is gathered that this process knows already, without a call. Then, while [`reads::due`] names a read, it is
+//! performed, and its answer may make another one due.
 
 pub(super) mod login;
 mod perform;

@@ -19,7 +19,7 @@ pub fn subscribe(context: &Context, facts: &Facts, memory: &mut Memory, session:
         places: facts.places.clone(),
         id: facts.id(),
         marker: facts.marker.clone(),
-        attention: attention(facts, memory),
+        attention: wants.attention,
         pass_after: wants.pass_after,
         passes_wanted: wants.passes,
         releasing: facts.deleting,
@@ -37,26 +37,7 @@ pub fn subscribe(context: &Context, facts: &Facts, memory: &mut Memory, session:
     session.shared.inventory.subscribe(&subject, subscription);
 }
 
-/// An operation that is followed by queries needs no additional listing, unless the service does not know the server.
-fn attention(facts: &Facts, memory: &Memory) -> Attention {
-    let wants = memory.pace.wants;
-    let record = facts.purchase().filter(|_| facts.is_creating());
-    let has_task = match facts.operation() {
-        Some(open) => open.task_id.is_some() || memory.told_task(open).is_some(),
-        None => record.is_some_and(|record| record.id.is_some() && record.task.is_some()),
-    };
-    let is_followed = has_task
-        && wants.pass_after.is_none()
-        && !facts.deleting
-        && !memory.observations.look.is_absent();
-    match wants.attention {
-        Attention::InFlight if is_followed => Attention::Followed,
-        other => other,
-    }
-}
-
-/// Updates the subscription to the plan's needs, and copies the Account's token before a server needs it. An operation that has
-/// been running for long is not worth a listing every few seconds.
+/// Updates the subscription to the plan's needs, and copies the Account's token before a server needs it.
 pub async fn renew(
     context: &Context,
     observed: &Observation,
@@ -64,23 +45,33 @@ pub async fn renew(
     session: Option<&AccountSession>,
     memory: &Mutex<Memory>,
 ) {
-    want(context, observed, plan, session, &mut open(memory));
+    request(context, observed, plan, session, &mut open(memory));
     if let (true, Some(session)) = (plan.begins(), session) {
         context.sessions.copy(&observed.account_key, session).await;
     }
 }
 
-fn want(
+fn request(
     context: &Context,
     observed: &Observation,
     plan: &mut Plan,
     session: Option<&AccountSession>,
     memory: &mut Memory,
 ) {
-    if plan.wants.attention != Attention::Quiet {
+    let (wants, observations) = (&mut plan.wants, &observed.memory.observations);
+    // The queries for the task show the end of an operation sooner than a listing, unless the service does not know the server.
+    let is_followed = observations.poll.is_some()
+        && !observations.look.is_absent()
+        && !observed.facts.deleting
+        && wants.pass_after.is_none();
+    if wants.attention == Attention::InFlight && is_followed {
+        wants.attention = Attention::Followed;
+    }
+    if wants.attention != Attention::Quiet {
         let since = *memory.pace.busy_since.get_or_insert(observed.now);
         if observed.now >= since + times::FAST_LISTING_FOR {
-            plan.wants.attention = Attention::Quiet;
+            // A long operation is not worth a listing every few seconds.
+            wants.attention = Attention::Quiet;
             plan.again = plan.again.max(times::LONG_OPERATION_RECHECK);
         }
     } else if matches!(plan.step, Step::Rest) && !observed.facts.deleting {

@@ -23,6 +23,7 @@ use crate::instance::observation::{Observation, is_idle, pending};
 use crate::instance::plan::step::Read;
 use crate::instance::times;
 use crate::inventory::{Sighting, Why};
+use std::time::Duration;
 use tokio::time::Instant;
 
 /// The read that is due now. The task comes first, since its end makes a read of the detail due.
@@ -202,7 +203,7 @@ fn steady_at(observed: &Observation, id: &ServerId) -> Option<Instant> {
 }
 
 /// When to read a detail again that is read this often.
-fn again(observed: &Observation, id: &ServerId, pause: std::time::Duration) -> Instant {
+fn again(observed: &Observation, id: &ServerId, pause: Duration) -> Instant {
     let look = observed.look();
     let poll = observed.memory.observations.poll.as_ref();
     let is_inconclusive = poll.is_some_and(|poll| poll.inconclusive_since.is_some());
