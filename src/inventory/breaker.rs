@@ -22,8 +22,8 @@ const FEWEST: usize = 3;
 const SHARE: usize = 20;
 
 /// A server on record, as the breaker counts it.
-pub(super) struct Recorded<'a> {
-    pub id: &'a ServerId,
+pub(super) struct Recorded {
+    pub id: ServerId,
     /// No operation is in progress, so that a listing should show it even if no pass has done so yet.
     pub quiet: bool,
 }
@@ -52,17 +52,17 @@ impl Breaker {
     }
 
     /// Compares a pass with the servers on record. The caller leaves out those that are being released or confirmed gone.
-    pub(super) fn judge(&mut self, pass: &Pass, recorded: &[Recorded<'_>]) {
+    pub(super) fn judge(&mut self, pass: &Pass, recorded: &[Recorded]) {
         self.suspects.clear();
-        let expected = |server: &Recorded<'_>| {
-            self.shown.contains(server.id) || (server.quiet && !self.judged.contains(server.id))
+        let expected = |server: &Recorded| {
+            self.shown.contains(&server.id) || (server.quiet && !self.judged.contains(&server.id))
         };
         let known = recorded.iter().filter(|server| expected(server)).count();
         let vanished = recorded
             .iter()
-            .filter(|server| expected(server) && !pass.rows.contains_key(server.id));
+            .filter(|server| expected(server) && !pass.rows.contains_key(&server.id));
         let vanished: HashSet<ServerId> = vanished.map(|server| server.id.clone()).collect();
-        let on_record: HashSet<&ServerId> = recorded.iter().map(|server| server.id).collect();
+        let on_record: HashSet<&ServerId> = recorded.iter().map(|server| &server.id).collect();
 
         let was_open = !self.missing.is_empty();
         self.missing
@@ -141,7 +141,10 @@ mod tests {
     ) -> Option<(usize, usize)> {
         let recorded: Vec<_> = recorded
             .iter()
-            .map(|id| Recorded { id, quiet: true })
+            .map(|id| Recorded {
+                id: id.clone(),
+                quiet: true,
+            })
             .collect();
         breaker.judge(&pass(listed), &recorded);
         breaker
@@ -209,7 +212,13 @@ mod tests {
     #[test]
     fn a_server_in_the_making_is_not_expected_before_it_was_shown() {
         let all = ids(5);
-        let fresh: Vec<_> = all.iter().map(|id| Recorded { id, quiet: false }).collect();
+        let fresh: Vec<_> = all
+            .iter()
+            .map(|id| Recorded {
+                id: id.clone(),
+                quiet: false,
+            })
+            .collect();
         let mut breaker = Breaker::default();
         breaker.judge(&pass(&ids(1)), &fresh);
         assert_eq!(breaker.open(), None);

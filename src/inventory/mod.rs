@@ -116,7 +116,7 @@ impl Default for Settings {
     }
 }
 
-/// A listed server that no subscriber owns, by id or by marker.
+/// A listed server that no Instance owns, by id or by marker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unowned {
     pub id: ServerId,
@@ -132,32 +132,10 @@ pub struct Unowned {
 pub struct PlaceCounts {
     /// Servers in the newest pass.
     pub servers: usize,
-    /// Servers among them that no subscriber owns.
+    /// Servers among them that no Instance owns.
     pub unowned: usize,
     /// Subscribers that have something in flight there.
     pub in_flight: usize,
-    /// Passes completed since the place was first watched.
-    pub passes: u64,
-    /// Passes that failed since the place was first watched.
-    pub failures: u64,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// By place, for every watched place.
-    pub places: BTreeMap<Place, PlaceCounts>,
-}
-
-impl Counts {
-    /// Servers in the newest passes.
-    pub fn servers(&self) -> usize {
-        self.places.values().map(|place| place.servers).sum()
-    }
-
-    /// Servers among them that no subscriber owns.
-    pub fn unowned(&self) -> usize {
-        self.places.values().map(|place| place.unowned).sum()
-    }
 }
 
 /// Why the listings of a place fail.
@@ -293,9 +271,10 @@ impl Inventory {
         self.shared.lock().view(place)
     }
 
-    /// The service answered "no such instance" to an authenticated call, so the missing server does not count for the breaker.
-    pub fn confirmed_gone(&self, id: &ServerId) {
-        self.shared.lock().confirmed_gone(id);
+    /// The service answered "no such instance" to an authenticated call for the server of the Instance with this UID, so the
+    /// missing server does not count for the breaker.
+    pub fn confirmed_gone(&self, uid: &str, id: &ServerId) {
+        self.shared.lock().confirmed_gone(uid, id);
     }
 
     /// Remembers the marker of a finalized Instance: a server that shows up with it later has no owner.
@@ -306,8 +285,8 @@ impl Inventory {
         self.shared.changed.notify_one();
     }
 
-    /// Servers whose marker has a tombstone, shown by a pass that began after the tombstone was set. Leaves out markers that a
-    /// subscriber has.
+    /// Servers whose marker has a tombstone, shown by a pass that began after the tombstone was set. An Instance may own one all
+    /// the same: a restored Instance keeps its old marker.
     pub fn late_servers(&self) -> Vec<(Marker, ServerId, Place)> {
         self.shared.lock().late_servers(Instant::now())
     }
@@ -345,27 +324,24 @@ impl Inventory {
         self.shared.lock().followed
     }
 
-    pub fn counts(&self) -> Counts {
-        summary::counts(self.listed())
-    }
-
-    /// The state of every watched place, and at most `most` unowned servers. A server is unowned if neither a subscriber nor
-    /// `owns` owns it; `owns` also knows Instances that had no reconcile yet.
+    /// The state of every watched place, and at most `most` servers that no Instance owns.
     pub fn summary(
         &self,
         most: usize,
         owns: impl Fn(&ServerId, Option<&Marker>) -> bool,
     ) -> InventorySummary {
-        summary::summary(self.listed(), most, &owns)
+        summary::summary(self.listed(&owns), most)
     }
 
     /// Combined counts of all watched places; `owns` as above.
     pub fn listings(&self, owns: impl Fn(&ServerId, Option<&Marker>) -> bool) -> Listings {
-        summary::listings(self.listed(), Instant::now(), &owns)
+        summary::listings(&self.listed(&owns), Instant::now())
     }
 
-    fn listed(&self) -> Vec<summary::Listed> {
-        self.shared.lock().listed()
+    fn listed(&self, owns: &impl Fn(&ServerId, Option<&Marker>) -> bool) -> Vec<summary::Listed> {
+        let listed = self.shared.lock().listed();
+        let listed = listed.into_iter();
+        listed.map(|listed| listed.without(owns)).collect()
     }
 
     /// A counter that increases with every completed pass.

@@ -13,7 +13,6 @@ use super::tombstones::Tombstones;
 use super::view::View;
 use super::watched::{Watched, evidence, fingerprint, wanted};
 use super::{Attention, Settings, Sighting, Subject, Subscription, times};
-use crate::api::Marker;
 use crate::cloud::{CallPriority, Place, ServerId};
 use crate::runtime::chance;
 
@@ -22,13 +21,8 @@ pub(super) struct State {
     /// Boxed, since the table has spare room for half as many again.
     held: HashMap<Subject, Box<Held>>,
     pub places: BTreeMap<Place, Watched>,
-    /// How many subscriptions have an id on record, and how many have a marker.
-    pub ids: HashMap<ServerId, usize>,
-    pub markers: HashMap<Marker, usize>,
     /// How many subscriptions have an operation in progress on a server on record.
     pub followed: usize,
-    /// Servers on record that the service itself reported as gone.
-    gone: HashSet<ServerId>,
     pub tombstones: Tombstones,
     pub expired: Option<Instant>,
     /// The credentials under which servers in a pass were recorded, each with the regions of those passes.
@@ -40,6 +34,8 @@ struct Held {
     subscription: Subscription,
     /// The fingerprint of each place's newest pass, for one place or two.
     prints: LiteMap<Place, u64>,
+    /// The service itself reported the server on record as gone.
+    is_gone: bool,
 }
 
 /// The driver's next actions.
@@ -57,10 +53,7 @@ impl State {
             settings,
             held: HashMap::new(),
             places: BTreeMap::new(),
-            ids: HashMap::new(),
-            markers: HashMap::new(),
             followed: 0,
-            gone: HashSet::new(),
             tombstones: Tombstones::default(),
             expired: None,
             shown: HashMap::new(),
@@ -79,48 +72,44 @@ impl State {
     pub(super) fn subscribe(&mut self, subject: &Subject, mut subscription: Subscription) {
         subscription.places.sort_unstable();
         subscription.places.dedup();
-        let former = self.held.get(subject).map(|held| held.subscription.clone());
-        if former.as_ref() == Some(&subscription) {
+        let former = self.held.get(subject);
+        if former.is_some_and(|held| held.subscription == subscription) {
             return;
         }
-        // Add the new subscription before removing the former one, so that a place or an id in both is not forgotten in between.
-        *self.markers.entry(subscription.marker.clone()).or_default() += 1;
+        let (former, prints, was_gone) = match self.held.remove(subject) {
+            Some(held) => (Some(held.subscription), held.prints, held.is_gone),
+            None => (None, LiteMap::new(), false),
+        };
+        let former_id = former.as_ref().and_then(|former| former.id.as_ref());
+        let is_same_server = former_id == subscription.id.as_ref();
+        let held = Held {
+            subscription: subscription.clone(),
+            prints,
+            is_gone: was_gone && is_same_server,
+        };
+        self.held.insert(subject.clone(), Box::new(held));
         self.followed += usize::from(subscription.is_followed());
-        subscription
-            .id
-            .iter()
-            .for_each(|id| *self.ids.entry(id.clone()).or_default() += 1);
-        let prints = self
-            .held
-            .remove(subject)
-            .map(|held| held.prints)
-            .unwrap_or_default();
-        self.held.insert(
-            subject.clone(),
-            Box::new(Held {
-                subscription: subscription.clone(),
-                prints,
-            }),
-        );
         let entered = |place: &Place| {
             former
                 .as_ref()
                 .is_none_or(|former| !former.places.contains(place))
         };
-        let new_id = subscription
-            .id
-            .as_ref()
-            .filter(|id| former.as_ref().is_none_or(|f| f.id.as_ref() != Some(*id)));
+        let new_id = subscription.id.as_ref().filter(|_| !is_same_server);
         if let Some(former) = &former {
-            self.withdraw(subject, former, &subscription.places);
+            self.withdraw(subject, former, &subscription.places, !is_same_server);
         }
         for place in &subscription.places {
             self.join(subject, &subscription, place, entered(place), new_id);
         }
         if let Some(id) = subscription.id.as_ref().filter(|_| subscription.releasing) {
-            self.places
-                .values_mut()
-                .for_each(|watched| watched.settle(id));
+            self.settle(id);
+        }
+    }
+
+    /// The server is accounted for in every place.
+    fn settle(&mut self, id: &ServerId) {
+        for watched in self.places.values_mut() {
+            watched.settle(id);
         }
     }
 
@@ -171,9 +160,7 @@ impl State {
         let shown = evidence(subscription, &newest);
         note_shown(&mut self.shown, shown, &place.region);
         let quiet = subscription.attention == Attention::Quiet && !subscription.releasing;
-        if let Some(id) =
-            new_id.filter(|id| quiet && !newest.rows.contains_key(*id) && !self.gone.contains(*id))
-        {
+        if let Some(id) = new_id.filter(|id| quiet && !newest.rows.contains_key(*id)) {
             let on_record = watched.members.len();
             watched.suspect(id, on_record);
         }
@@ -181,22 +168,22 @@ impl State {
 
     pub(super) fn leave(&mut self, subject: &Subject) {
         if let Some(held) = self.held.remove(subject) {
-            self.withdraw(subject, &held.subscription, &[]);
+            self.withdraw(subject, &held.subscription, &[], true);
         }
     }
 
-    /// Removes a subscription from all counts and indexes, except for the places in `keep`.
-    fn withdraw(&mut self, subject: &Subject, former: &Subscription, keep: &[Place]) {
-        release(&mut self.markers, &former.marker);
+    /// Removes a subscription from all counts and indexes, except for the places in `keep`. `is_other`: its server is not that of
+    /// the next subscription.
+    fn withdraw(
+        &mut self,
+        subject: &Subject,
+        former: &Subscription,
+        keep: &[Place],
+        is_other: bool,
+    ) {
         self.followed -= usize::from(former.is_followed());
-        if let Some(id) = &former.id {
-            release(&mut self.ids, id);
-            if !self.ids.contains_key(id) {
-                self.gone.remove(id);
-                self.places
-                    .values_mut()
-                    .for_each(|watched| watched.settle(id));
-            }
+        if let Some(id) = former.id.as_ref().filter(|_| is_other) {
+            self.settle(id);
         }
         for place in &former.places {
             let Some(watched) = self.places.get_mut(place) else {
@@ -231,13 +218,11 @@ impl State {
         views.any(|view| matches!(view.sighting(id), Sighting::Present(..)))
     }
 
-    pub(super) fn confirmed_gone(&mut self, id: &ServerId) {
-        // The breaker ignores ids that no subscription has on record, and they would never be removed.
-        if self.ids.contains_key(id) {
-            self.gone.insert(id.clone());
-            self.places
-                .values_mut()
-                .for_each(|watched| watched.settle(id));
+    pub(super) fn confirmed_gone(&mut self, uid: &str, id: &ServerId) {
+        let held = self.held.get_mut(uid);
+        if let Some(held) = held.filter(|held| held.subscription.id.as_ref() == Some(id)) {
+            held.is_gone = true;
+            self.settle(id);
         }
     }
 
@@ -306,35 +291,29 @@ impl State {
         };
         watched.failures_in_a_row = 0;
         watched.failing = None;
-        watched.passes += 1;
         watched.listed = Some(chance::time_of_day());
         watched.view.error = None;
         watched.view.nowhere = [None; 2];
         watched.view.previous = watched.view.newest.replace(pass.clone());
-        // A server that the service reported as gone and that is listed again is not gone.
-        self.gone.retain(|id| !pass.rows.contains_key(id));
-        let subscriptions = watched
-            .members
-            .iter()
-            .filter_map(|subject| self.held.get(subject))
-            .map(|held| &held.subscription);
-        let shown: HashSet<Arc<str>> = subscriptions
-            .clone()
-            .filter_map(|subscription| evidence(subscription, &pass))
-            .collect();
-        let counted = subscriptions
-            .filter(|subscription| !subscription.releasing)
-            .filter_map(|subscription| {
-                let id = subscription
-                    .id
-                    .as_ref()
-                    .filter(|id| !self.gone.contains(*id))?;
-                Some(Recorded {
-                    id,
-                    quiet: subscription.attention == Attention::Quiet,
-                })
-            });
-        watched.breaker.judge(&pass, &counted.collect::<Vec<_>>());
+        let (mut shown, mut counted) = (HashSet::new(), Vec::new());
+        for subject in &watched.members {
+            let Some(held) = self.held.get_mut(subject) else {
+                continue;
+            };
+            let subscription = &held.subscription;
+            shown.extend(evidence(subscription, &pass));
+            let Some(id) = &subscription.id else {
+                continue;
+            };
+            // A server that the service reported as gone and that is listed again is not gone.
+            held.is_gone &= !pass.rows.contains_key(id);
+            if !held.is_gone && !subscription.releasing {
+                let quiet = subscription.attention == Attention::Quiet;
+                let id = id.clone();
+                counted.push(Recorded { id, quiet });
+            }
+        }
+        watched.breaker.judge(&pass, &counted);
         watched.view.breaker_open = watched.breaker.open();
         note_shown(&mut self.shown, shown, &place.region);
         self.wakes(place, &pass)
@@ -393,15 +372,6 @@ fn note_shown(
         let regions = shown.entry(credential).or_default();
         if !regions.contains(region) {
             regions.insert(region.to_owned());
-        }
-    }
-}
-
-fn release<K: std::hash::Hash + Eq>(counts: &mut HashMap<K, usize>, key: &K) {
-    if let Some(count) = counts.get_mut(key) {
-        *count -= 1;
-        if *count == 0 {
-            counts.remove(key);
         }
     }
 }

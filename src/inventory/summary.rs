@@ -8,18 +8,19 @@ use tokio::time::Instant;
 
 use super::state::State;
 use super::watched::Watched;
-use super::{Counts, Failing, InventorySummary, PlaceCounts, PlaceSummary, Row, Unowned};
+use super::{Failing, InventorySummary, PlaceCounts, PlaceSummary, Row, Unowned};
 use crate::api::Marker;
 use crate::cloud::{Place, ServerId};
 use crate::runtime::metrics::Listings;
 
-/// A copy of a place's listing, outside the state. `owns` callbacks run on it without holding the state's lock, since they may
-/// hold a lock of their own and read listings.
+/// A copy of a place's listing, outside the state. Owners are looked up in it without holding the state's lock, since that takes
+/// a lock of their own.
 pub(super) struct Listed {
     place: Place,
-    counts: PlaceCounts,
-    /// Servers that no subscriber owns.
-    strangers: Vec<Arc<Row>>,
+    servers: usize,
+    in_flight: usize,
+    /// All servers; after [`Listed::without`] those that no Instance owns.
+    unowned: Vec<Arc<Row>>,
     /// Whether there is a subscriber. Otherwise the place is listed only for late servers of deleted Instances, and no user is
     /// concerned if its listing fails.
     is_wanted: bool,
@@ -39,12 +40,7 @@ impl State {
     pub(super) fn late_servers(&mut self, now: Instant) -> Vec<(Marker, ServerId, Place)> {
         self.expire(now);
         let mut found = Vec::new();
-        // A restored Instance keeps its old marker, so a server that bears it has an owner.
-        for (marker, tombstone) in self
-            .tombstones
-            .iter()
-            .filter(|(marker, _)| !self.markers.contains_key(*marker))
-        {
+        for (marker, tombstone) in self.tombstones.iter() {
             for place in &tombstone.places {
                 let newest = self
                     .places
@@ -53,13 +49,8 @@ impl State {
                 let Some(pass) = newest.filter(|pass| pass.began > tombstone.since) else {
                     continue;
                 };
-                found.extend(
-                    pass.bearing(marker)
-                        .iter()
-                        // A subscriber has this server on record, regardless of the name.
-                        .filter(|id| !self.ids.contains_key(*id))
-                        .map(|id| (marker.clone(), id.clone(), place.clone())),
-                );
+                let ids = pass.bearing(marker).iter();
+                found.extend(ids.map(|id| (marker.clone(), id.clone(), place.clone())));
             }
         }
         found.sort_unstable();
@@ -111,25 +102,21 @@ impl State {
     pub(super) fn listed(&self) -> Vec<Listed> {
         let places = self.places.iter();
         places
-            .map(|(place, watched)| self.listed_in(place, watched))
+            .map(|(place, watched)| Listed::of(place, watched))
             .collect()
     }
+}
 
-    fn listed_in(&self, place: &Place, watched: &Watched) -> Listed {
+impl Listed {
+    fn of(place: &Place, watched: &Watched) -> Self {
         let newest = watched.view.newest.as_ref();
         let rows = newest.into_iter().flat_map(|pass| pass.rows.values());
-        let is_nobodys = |row: &&Arc<Row>| !self.owns(&row.id, row.marker.as_ref());
-        let strangers: Vec<_> = rows.filter(is_nobodys).cloned().collect();
-        Listed {
+        let unowned: Vec<_> = rows.cloned().collect();
+        Self {
             place: place.clone(),
-            counts: PlaceCounts {
-                servers: newest.map_or(0, |pass| pass.rows.len()),
-                unowned: strangers.len(),
-                in_flight: watched.in_flight + watched.followed,
-                passes: watched.passes,
-                failures: watched.failures,
-            },
-            strangers,
+            servers: unowned.len(),
+            in_flight: watched.in_flight + watched.followed,
+            unowned,
             is_wanted: !watched.members.is_empty(),
             ended: newest.map(|pass| pass.ended),
             listed_at: watched.listed,
@@ -137,16 +124,10 @@ impl State {
         }
     }
 
-    fn owns(&self, id: &ServerId, marker: Option<&Marker>) -> bool {
-        self.ids.contains_key(id) || marker.is_some_and(|marker| self.markers.contains_key(marker))
-    }
-}
-
-impl Listed {
-    fn judged(mut self, owns: &impl Fn(&ServerId, Option<&Marker>) -> bool) -> Self {
-        self.strangers
+    /// Leaves the servers that no Instance owns.
+    pub(super) fn without(mut self, owns: &impl Fn(&ServerId, Option<&Marker>) -> bool) -> Self {
+        self.unowned
             .retain(|row| !owns(&row.id, row.marker.as_ref()));
-        self.counts.unowned = self.strangers.len();
         self
     }
 
@@ -158,32 +139,24 @@ impl Listed {
             .or(self.failing.as_ref().map(|failing| failing.since));
         let since = since.filter(|_| self.is_wanted);
         Listings {
-            unowned: u32::try_from(self.counts.unowned).unwrap_or(u32::MAX),
+            unowned: u32::try_from(self.unowned.len()).unwrap_or(u32::MAX),
             oldest: since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since)),
         }
     }
 }
 
-/// Counts of each place. Only subscribers count as owners here.
-pub(super) fn counts(listed: Vec<Listed>) -> Counts {
-    let places = listed.into_iter();
-    let places = places.map(|listed| (listed.place, listed.counts)).collect();
-    Counts { places }
-}
-
 /// The state of each place, and at most `most` unowned servers.
-pub(super) fn summary(
-    listed: Vec<Listed>,
-    most: usize,
-    owns: &impl Fn(&ServerId, Option<&Marker>) -> bool,
-) -> InventorySummary {
-    let places = listed.into_iter();
-    let known = places.filter(|listed| listed.is_wanted || listed.ended.is_some());
-    let known: Vec<_> = known.map(|listed| listed.judged(owns)).collect();
-    let unowned = nobodys(&known, most);
-    let places = known.into_iter().map(|listed| {
+pub(super) fn summary(mut listed: Vec<Listed>, most: usize) -> InventorySummary {
+    listed.retain(|listed| listed.is_wanted || listed.ended.is_some());
+    let unowned = first_unowned(&listed, most);
+    let places = listed.into_iter().map(|listed| {
+        let counts = PlaceCounts {
+            servers: listed.servers,
+            unowned: listed.unowned.len(),
+            in_flight: listed.in_flight,
+        };
         let known = PlaceSummary {
-            listed: listed.ended.map(|_| listed.counts),
+            listed: listed.ended.map(|_| counts),
             listed_at: listed.listed_at,
             failing: listed.failing.filter(|_| listed.is_wanted),
         };
@@ -196,21 +169,16 @@ pub(super) fn summary(
 }
 
 /// Combined counts of all places.
-pub(super) fn listings(
-    listed: Vec<Listed>,
-    now: Instant,
-    owns: &impl Fn(&ServerId, Option<&Marker>) -> bool,
-) -> Listings {
-    let judged = listed.into_iter().map(|listed| listed.judged(owns));
-    let figures = judged.map(|listed| listed.figures(now));
+pub(super) fn listings(listed: &[Listed], now: Instant) -> Listings {
+    let figures = listed.iter().map(|listed| listed.figures(now));
     figures.fold(Listings::default(), Listings::and)
 }
 
 /// The first unowned servers; a listing may show a hundred thousand.
-pub(super) fn nobodys(listed: &[Listed], most: usize) -> Vec<Unowned> {
+fn first_unowned(listed: &[Listed], most: usize) -> Vec<Unowned> {
     let places = listed.iter();
     let mut unowned: Vec<_> = places
-        .flat_map(|listed| listed.strangers.iter().map(|row| (&listed.place, row)))
+        .flat_map(|listed| listed.unowned.iter().map(|row| (&listed.place, row)))
         .collect();
     unowned.sort_unstable_by(|(a, row), (b, other)| (a, &row.id).cmp(&(b, &other.id)));
     let first = unowned.into_iter().take(most);

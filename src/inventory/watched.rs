@@ -39,10 +39,8 @@ pub(super) struct Watched {
     pub failing: Option<Failing>,
     /// How many requested passes in a row were no evidence.
     pub in_vain: u32,
-    pub passes: u64,
     /// When the newest pass ended, for status.
     pub listed: Option<Timestamp>,
-    pub failures: u64,
 }
 
 impl Watched {
@@ -129,7 +127,6 @@ impl Watched {
     /// refusal.
     pub(super) fn fail(&mut self, error: PassError, now: Instant) {
         self.failures_in_a_row = self.failures_in_a_row.saturating_add(1);
-        self.failures += 1;
         let kind = error.kind();
         if error.is_no_such_place() {
             self.view.nowhere = [self.view.nowhere[1], self.began];

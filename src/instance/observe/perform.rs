@@ -189,7 +189,10 @@ async fn read_detail(
             let row = row.as_ref().map(|(row, _)| row.as_ref());
             expiry::add(detail, row, &observed.facts.status);
         }
-        Fact::Absent => session.shared.inventory.confirmed_gone(&id),
+        Fact::Absent => {
+            let uid = &observed.facts.uid;
+            session.shared.inventory.confirmed_gone(uid, &id);
+        }
         Fact::NotAsked | Fact::Unknown(_) => {}
     }
     observed.detail = detail;

@@ -7,6 +7,7 @@ use super::super::summary;
 use super::super::testing;
 use super::super::view::{Sighting, Why};
 use super::*;
+use crate::api::Marker;
 use crate::runtime::metrics::Listings;
 
 fn settings() -> Settings {
@@ -124,11 +125,7 @@ async fn without_interests_nothing_is_due() {
     bench.state.subscribe(&subject("a"), quiet("a", None));
     bench.state.leave(&subject("a"));
     assert_eq!(bench.due_in(), None);
-    assert!(
-        bench.state.places.is_empty()
-            && bench.state.ids.is_empty()
-            && bench.state.markers.is_empty()
-    );
+    assert!(bench.state.places.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -287,9 +284,7 @@ async fn a_failed_pass_wakes_nobody_changes_nothing_and_is_tried_again_with_a_gr
         bench.wait(pause);
     }
     assert_eq!(pauses, [5, 5, 5, 8, 16, 20, 20]);
-    let known = |bench: &Bench| {
-        summary::summary(bench.state.listed(), 0, &|_, _| false).places[&place()].clone()
-    };
+    let known = |bench: &Bench| summary::summary(bench.state.listed(), 0).places[&place()].clone();
     let failing = known(&bench).failing.unwrap();
     assert!(bench.now > failing.since + 60 * S, "it does not move");
     let view = bench.state.view(&place());
@@ -363,7 +358,7 @@ async fn in_flight_subjects_are_woken_by_every_pass() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_subject_that_is_calmed_is_woken_by_changes_alone_and_still_owns_its_server() {
+async fn a_subject_that_is_calmed_is_woken_by_changes_alone() {
     let mut bench = Bench::new();
     let busy = subscription("a", Some("ecs-a"), Attention::InFlight);
     bench.state.subscribe(&subject("a"), busy);
@@ -373,7 +368,6 @@ async fn a_subject_that_is_calmed_is_woken_by_changes_alone_and_still_owns_its_s
     bench.state.calm(&subject("stranger"));
     bench.wait(59 * S);
     assert_eq!(bench.pass(rows()), [""; 0]);
-    assert_eq!(summary::nobodys(&bench.state.listed(), usize::MAX), []);
     bench.wait(59 * S);
     assert_eq!(bench.pass(vec![row("ecs-a", "a", "STOPPED")]), ["a"]);
 }
@@ -413,7 +407,7 @@ async fn a_place_freezes_when_many_vanish_and_thaws_when_each_is_accounted_for()
         Sighting::Unknown(Why::BreakerOpen)
     );
 
-    bench.state.confirmed_gone(&"ecs-0".into());
+    bench.state.confirmed_gone("0", &"ecs-0".into());
     let releasing = Subscription {
         releasing: true,
         ..quiet("1", Some("ecs-1"))
@@ -486,14 +480,6 @@ async fn a_late_server_of_a_finalised_instance_is_found() {
     bench.pass(late());
     let found = vec![(Marker::of_uid("dead"), ServerId::from("ecs-7"), place())];
     assert_eq!(bench.state.late_servers(bench.now), found);
-    assert_eq!(summary::nobodys(&bench.state.listed(), usize::MAX).len(), 1);
-    // A restored Instance keeps its old marker.
-    bench
-        .state
-        .subscribe(&subject("again"), quiet("dead", None));
-    assert!(bench.state.late_servers(bench.now).is_empty());
-    assert!(summary::nobodys(&bench.state.listed(), usize::MAX).is_empty());
-    bench.state.leave(&subject("again"));
     bench.state.leave(&subject("a"));
     assert!(
         bench.due_in() > Some(200 * S),
@@ -516,13 +502,15 @@ async fn what_nobody_owns_is_counted() {
         row("ecs-2", "a", "S"),
         row("ecs-3", "y", "S"),
     ]);
-    let counts = summary::counts(bench.state.listed());
-    assert_eq!((counts.servers(), counts.unowned()), (3, 1));
-    assert_eq!(
-        summary::nobodys(&bench.state.listed(), usize::MAX)[0].id,
-        ServerId::from("ecs-3")
-    );
-    assert_eq!(counts.places[&place()].passes, 1);
+    let owns = |id: &ServerId, marker: Option<&Marker>| {
+        id.as_str() == "ecs-1" || marker == Some(&Marker::of_uid("a"))
+    };
+    let listed = bench.state.listed().into_iter();
+    let listed = listed.map(|listed| listed.without(&owns)).collect();
+    let summary = summary::summary(listed, usize::MAX);
+    let counts = summary.places[&place()].listed.unwrap();
+    assert_eq!((counts.servers, counts.unowned), (3, 1));
+    assert_eq!(summary.unowned[0].id, ServerId::from("ecs-3"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -540,9 +528,10 @@ async fn a_place_that_is_left_while_its_pass_runs_is_forgotten_after_it() {
 async fn the_age_of_the_listings_is_that_of_the_place_that_was_not_listed_for_longest() {
     let mut bench = Bench::new();
     let of = |bench: &Bench| {
-        summary::listings(bench.state.listed(), bench.now, &|id, _| {
-            id.as_str() == "ecs-2"
-        })
+        let owns = |id: &ServerId, _: Option<&Marker>| id.as_str() != "ecs-3";
+        let listed = bench.state.listed().into_iter();
+        let listed: Vec<_> = listed.map(|listed| listed.without(&owns)).collect();
+        summary::listings(&listed, bench.now)
     };
     assert_eq!(of(&bench), Listings::default());
     bench
