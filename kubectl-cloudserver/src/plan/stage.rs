@@ -178,18 +178,14 @@ impl Stage {
         let Taken { object, is_new, .. } = taken;
         let replay = replay::replay(&self.context, object, *is_new, &self.unreadable);
         let mut replay: Replay = Box::pin(replay).await;
-        let (account, place) = (replay.account.clone(), replay.place.clone());
-        if let Some(unread) = &mut replay.unread
-            && unread.reason != Reason::SecretReadFailed
-        {
-            self.add_remedy(&account, &mut unread.why);
+        let account = replay.observed.account_key.clone();
+        let place = replay.observed.facts.here.clone();
+        if let Some(why) = &mut replay.unread {
+            self.add_remedy(&account, why);
         }
         let (mut effects, mut notes) = replay.findings(!taken.changes.is_empty());
         for finding in &mut effects {
-            let is_of_service = finding
-                .reason
-                .is_some_and(|reason| reason != Reason::SecretReadFailed.as_str());
-            if finding.effect == Effect::Unknown && is_of_service {
+            if finding.effect == Effect::Unknown {
                 self.add_remedy(&account, &mut finding.why);
             }
         }

@@ -106,7 +106,7 @@ async fn a_server_that_somebody_else_released_is_bought_anew_only_where_that_is_
             (instance("web"), "waits", 4, "ServerMissing"),
             (other_image("web"), "waits", 4, "ServerMissing"),
             (recreate(1), "newServer", 3, "create"),
-            (recreate(0), "waits", 4, "ServerMissing"),
+            (recreate(0), "waits", 4, "RecreateLimitReached"),
         ],
     )
     .await;
