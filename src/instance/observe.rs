@@ -225,8 +225,10 @@ fn unsubscribe(context: &Context, observed: &mut Observation) {
         return;
     }
     let subject: Subject = shared(&observed.facts.uid);
-    if is_withdrawn(&observed.account) {
-        // The Secret withdrew its consent to the token, so no listing may be requested with it.
+    let is_withdrawn = matches!(&observed.account, AccountFact::Unusable(problem)
+        if matches!(problem.reason, Reason::SecretUseNotAllowed | Reason::SecretEndpointMismatch));
+    if is_withdrawn {
+        // The Secret no longer consents to the use of its token, so no listing may be requested with it.
         context.sessions.leave(&subject);
         observed.memory.pace.subscribed = None;
     } else {
@@ -259,39 +261,25 @@ fn account(
     facts: &Facts,
     key: &ObjectKey,
 ) -> (AccountFact, Option<Arc<AccountSession>>) {
-    let standing = context.sessions.state_of(key);
-    if let AccountState::Usable(session) = standing {
-        return (
-            AccountFact::AccountSession(session_facts(&session, facts)),
-            Some(session),
-        );
-    }
-    let refused = matches!(&standing, AccountState::Unusable(problem) if problem.reason == Reason::TokenRefused);
-    if facts.deleting
-        && let Some(session) = context.sessions.last_account_session(key, refused)
-    {
-        return (
-            AccountFact::AccountSession(session_facts(&session, facts)),
-            Some(session),
-        );
-    }
-    let fact = match standing {
-        AccountState::Unusable(problem) => AccountFact::Unusable(problem),
-        AccountState::NotFound => AccountFact::NotFound(key.name.clone()),
-        AccountState::Pending | AccountState::Usable(_) => AccountFact::Pending,
+    let state = context.sessions.state_of(key);
+    let session = match &state {
+        AccountState::Usable(session) => Some(session.clone()),
+        _ if !facts.deleting => None,
+        AccountState::Unusable(problem) => {
+            let is_refused = problem.reason == Reason::TokenRefused;
+            context.sessions.last_account_session(key, is_refused)
+        }
+        AccountState::NotFound | AccountState::Pending => {
+            context.sessions.last_account_session(key, false)
+        }
     };
-    (fact, None)
-}
-
-/// Whether the Secret no longer consents to the use of its token.
-fn is_withdrawn(account: &AccountFact) -> bool {
-    let AccountFact::Unusable(problem) = account else {
-        return false;
+    let fact = match (&session, state) {
+        (Some(session), _) => AccountFact::AccountSession(session_facts(session, facts)),
+        (None, AccountState::Unusable(problem)) => AccountFact::Unusable(problem),
+        (None, AccountState::NotFound) => AccountFact::NotFound(key.name.clone()),
+        (None, AccountState::Pending | AccountState::Usable(_)) => AccountFact::Pending,
     };
-    matches!(
-        problem.reason,
-        Reason::SecretUseNotAllowed | Reason::SecretEndpointMismatch
-    )
+    (fact, session)
 }
 
 fn secret_version(context: &Context, facts: &Facts) -> Option<String> {
