@@ -5,7 +5,7 @@ use super::context::{Context, Written};
 use super::observe::Observation;
 use super::{events, limits, times, zones};
 use crate::api::condition_list::ListedTypes;
-use crate::api::conditions::{INSECURE_ENDPOINT, Readiness, Reason, Warning};
+use crate::api::conditions::{AdditionalCondition, INSECURE_ENDPOINT, Readiness, Reason};
 use crate::api::{Account, AccountStatus};
 use crate::cloud::goes_in_the_clear;
 use crate::runtime::kubernetes::{call, json_patch, patch_params};
@@ -98,7 +98,7 @@ fn next(
 ) -> AccountStatus {
     let memory = context.memories.get(key);
     let warnings = context.rights.warning().into_iter();
-    let warnings: Vec<Warning> = warnings.chain(in_the_clear(account)).collect();
+    let warnings: Vec<AdditionalCondition> = warnings.chain(in_the_clear(account)).collect();
     let used = context.sessions.quota().usage(key);
     let limits = limits::limits(
         &used,
@@ -125,7 +125,7 @@ fn conditions(
     account: &Account,
     former: &AccountStatus,
     readiness: &Readiness,
-    warnings: &[Warning],
+    warnings: &[AdditionalCondition],
     wall_clock: Timestamp,
 ) -> Vec<Condition> {
     let generation = account.metadata.generation.unwrap_or_default();
@@ -138,9 +138,10 @@ fn conditions(
 }
 
 /// A warning for a plain http endpoint on another machine: anyone on the network path can read the traffic.
-fn in_the_clear(account: &Account) -> Option<Warning> {
-    goes_in_the_clear(&account.spec.endpoint, account.spec.proxy.is_some()).then(|| Warning {
+fn in_the_clear(account: &Account) -> Option<AdditionalCondition> {
+    goes_in_the_clear(&account.spec.endpoint, account.spec.proxy.is_some()).then(|| AdditionalCondition {
         type_: INSECURE_ENDPOINT,
+        is_true: true,
         reason: Reason::PlainHttp,
         message: "spec.endpoint is http: token and login passwords cross the network unencrypted: use https"
             .to_owned(),

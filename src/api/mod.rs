@@ -20,6 +20,7 @@ mod paths;
 mod policies;
 mod printable;
 mod purchase_record;
+mod reasons;
 pub mod references;
 mod secrets;
 mod transport;

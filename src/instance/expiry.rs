@@ -1,7 +1,7 @@
 //! The time at which the service deletes a prepaid server, and the condition that warns about it.
 
 use crate::api::InstanceStatus;
-use crate::api::conditions::{EXPIRING, Reason, Warning};
+use crate::api::conditions::{AdditionalCondition, EXPIRING, Reason};
 use crate::cloud::Detail;
 use crate::instance::observation::text;
 use crate::instance::times;
@@ -34,7 +34,7 @@ pub fn add(detail: &mut Detail, row: Option<&Row>, status: &InstanceStatus) {
 }
 
 /// The warning that belongs to a status now. Its message changes only with the expiry time.
-pub fn warning(status: &InstanceStatus, now: Timestamp) -> Option<Warning> {
+pub fn warning(status: &InstanceStatus, now: Timestamp) -> Option<AdditionalCondition> {
     let at = status.expire_time.as_ref()?.0;
     let left = at.duration_since(now);
     let (reason, message) = if left.is_positive() {
@@ -46,8 +46,9 @@ pub fn warning(status: &InstanceStatus, now: Timestamp) -> Option<Warning> {
         );
         (Reason::Expired, message)
     };
-    (left <= times::EXPIRES_WITHIN).then_some(Warning {
+    (left <= times::EXPIRES_WITHIN).then_some(AdditionalCondition {
         type_: EXPIRING,
+        is_true: true,
         reason,
         message,
     })

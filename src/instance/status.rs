@@ -3,7 +3,9 @@
 pub mod synced;
 pub mod write;
 
-use crate::api::conditions::{EXPIRING, READY, Readiness, Reason, STALLED, SYNCED, State, Synced};
+use crate::api::conditions::{
+    AdditionalCondition, EXPIRING, READY, Readiness, Reason, STALLED, SYNCED, State,
+};
 use crate::api::detail;
 use crate::api::{
     Addresses, EndReason, HistoryEntry, InstanceStatus, Operation, Reference, Resolved, Verb,
@@ -30,7 +32,7 @@ const STATES: [&str; 2] = ["ecsStatus", "ecsPendingStatus"];
 /// The values that every status shows, with any plan.
 pub struct Shown {
     /// Whether the server was confirmed recently, if known.
-    synced: Option<Synced>,
+    synced: Option<AdditionalCondition>,
     /// The service's time zone, if the Account is usable.
     utc_offset: Option<Offset>,
     /// The results of resolving the spec's selectors.

@@ -4,7 +4,7 @@
 
 use super::kubernetes::call;
 use super::{KubeError, Metrics, times};
-use crate::api::conditions::{EXCESSIVE_PERMISSIONS, Reason, Warning};
+use crate::api::conditions::{AdditionalCondition, EXCESSIVE_PERMISSIONS, Reason};
 use crate::api::names::{GROUP, MANAGED_BY, MANAGER, SECRET_ROLE};
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::PostParams;
@@ -105,9 +105,10 @@ impl Rights {
     }
 
     /// The condition for the excessive permissions.
-    pub fn warning(&self) -> Option<Warning> {
-        self.excess_words().map(|message| Warning {
+    pub fn warning(&self) -> Option<AdditionalCondition> {
+        self.excess_words().map(|message| AdditionalCondition {
             type_: EXCESSIVE_PERMISSIONS,
+            is_true: true,
             reason: Reason::DryRunAccepted,
             message,
         })
