@@ -106,6 +106,18 @@ fn the_plan_has_no_client() {
     }
 }
 
+/// Conditions are written for users. The planner reads typed fields of status instead, so that no text decides anything.
+#[test]
+fn the_plan_reads_no_condition() {
+    let plan = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/instance/plan");
+    let mut files = Vec::new();
+    sources(&plan, &mut files);
+    for file in files.iter().filter(|file| !is_test(file)) {
+        let text = fs::read_to_string(file).unwrap();
+        assert!(!text.contains(".conditions"), "{}", file.display());
+    }
+}
+
 /// Whether a line has this word, and not only as the beginning of a longer one.
 fn names(line: &str, word: &str) -> bool {
     let is_longer = |rest: &str| rest.starts_with(|c: char| c.is_alphanumeric());

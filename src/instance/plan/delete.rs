@@ -8,12 +8,11 @@ use crate::instance::fact::Fact;
 use crate::instance::facts::Record;
 use crate::instance::memory::kinds::{CallState, Gone, ReleaseCall};
 use crate::instance::observation::{Observation, SessionFacts, is_idle};
-use crate::instance::plan::evidence::{breaker_open, is_our_account};
+use crate::instance::plan::evidence::{Proof, breaker_open};
 use crate::instance::plan::step::{Plan, ReleaseReason, Step};
 use crate::instance::plan::why::Why;
-use crate::instance::plan::{policy, words};
+use crate::instance::plan::{evidence, policy, words};
 use crate::instance::times;
-use crate::inventory::Absence;
 use crate::runtime::events::EventNote;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -51,7 +50,7 @@ pub(super) fn without_the_service(observed: &Observation) -> Option<Plan> {
     {
         // This process knows the outcome of each call, so there is no server to look for and no place to look in.
         return Some(match is_kept(observed) {
-            true => let_go(observed, &[]),
+            true => retain(observed, &[]),
             false => Plan::act(Step::Finish),
         });
     }
@@ -60,13 +59,13 @@ pub(super) fn without_the_service(observed: &Observation) -> Option<Plan> {
     }
     let given = || observed.memory.given().map(|(_, id, _)| id.clone());
     // If there is a record without a server, the server in status is older than the attempt, and does not count.
-    let told = || {
+    let reported = || {
         let id = observed.facts.status.id.as_deref();
         id.map(ServerId::from)
             .filter(|_| observed.facts.purchase().is_none())
     };
-    let known = observed.facts.id().or_else(given).or_else(told)?;
-    Some(let_go(observed, &[known]))
+    let known = observed.facts.id().or_else(given).or_else(reported)?;
+    Some(retain(observed, &[known]))
 }
 
 /// The readiness for a deletion that releases nothing.
@@ -85,19 +84,18 @@ fn find_out(observed: &Observation, session: &SessionFacts) -> Plan {
         .flat_map(|listing| listing.bearing(&observed.facts.marker))
         .collect();
     if !found.is_empty() {
-        return let_go(observed, &found);
+        return retain(observed, &found);
     }
     let since = clock(observed, session);
     let bought_nothing = observed
         .facts
         .purchase()
         .is_some_and(PurchaseRecord::bought_nothing);
-    match listing.map(|listing| listing.proven_absent(&observed.facts.marker, None, since)) {
-        Some(Absence::Proven) if is_our_account(observed, session) || bought_nothing => {
-            let_go(observed, &[])
-        }
-        Some(Absence::Proven) => unconfirmed(),
-        Some(Absence::NotYet(_) | Absence::Present(_)) | None => {
+    match evidence::proof(observed, session, None, since) {
+        Proof::Absent => retain(observed, &[]),
+        Proof::OtherAccount if bought_nothing => retain(observed, &[]),
+        Proof::OtherAccount => unconfirmed(),
+        Proof::Open => {
             let (reason, why) = match bought_nothing {
                 true => (
                     Reason::CheckingForExistingServer,
@@ -120,7 +118,7 @@ fn find_out(observed: &Observation, session: &SessionFacts) -> Plan {
 }
 
 /// Removes the finalizer and keeps these servers.
-fn let_go(observed: &Observation, servers: &[ServerId]) -> Plan {
+fn retain(observed: &Observation, servers: &[ServerId]) -> Plan {
     let why = match observed.facts.spec.deletion_policy {
         DeletionPolicy::Retain => "spec.deletionPolicy is Retain",
         DeletionPolicy::Release => "spec.managementPolicy is Observe",
@@ -227,10 +225,6 @@ fn trouble(note: String) -> Why {
 fn prove(observed: &Observation, session: &SessionFacts) -> Plan {
     let id = observed.own_id();
     let since = clock(observed, session);
-    let absence = observed
-        .listing
-        .as_ref()
-        .map(|listing| listing.proven_absent(&observed.facts.marker, id.as_ref(), since));
     let how = id
         .as_ref()
         .and_then(|id| observed.memory.calls.gone.get(id))
@@ -239,16 +233,13 @@ fn prove(observed: &Observation, session: &SessionFacts) -> Plan {
         .facts
         .purchase()
         .is_some_and(PurchaseRecord::bought_nothing);
-    let told_by_task = how == Some(Gone::Released) && is_clean(observed);
-    match absence {
-        // Either the service confirmed our own release, or the listing belongs to the account that bought the server.
-        Some(Absence::Proven)
-            if told_by_task || bought_nothing || is_our_account(observed, session) =>
-        {
-            Plan::act(Step::Finish).with_id(id)
-        }
-        Some(Absence::Proven) => unconfirmed().with_id(id),
-        Some(Absence::NotYet(_) | Absence::Present(_)) | None => {
+    let is_released = how == Some(Gone::Released) && is_clean(observed);
+    match evidence::proof(observed, session, id.as_ref(), since) {
+        Proof::Absent => Plan::act(Step::Finish).with_id(id),
+        // The service confirmed our own release, or there was nothing to release.
+        Proof::OtherAccount if is_released || bought_nothing => Plan::act(Step::Finish).with_id(id),
+        Proof::OtherAccount => unconfirmed().with_id(id),
+        Proof::Open => {
             let trouble = words::unlisted(observed);
             let rest = since.saturating_duration_since(observed.now);
             // If this reconcile found the server gone, `since` is a moment after the reconcile's own time, which is no settling
@@ -285,11 +276,11 @@ fn unconfirmed() -> Plan {
 fn clock(observed: &Observation, session: &SessionFacts) -> Instant {
     let memory = &observed.memory;
     let gone = memory.calls.gone.values().map(|(_, since)| *since).max();
-    let is_told = observed
+    let is_shown = observed
         .facts
         .id()
         .is_some_and(|id| observed.facts.status_names(&id));
-    let never_seen = !is_told || observed.facts.status.detail.is_empty();
+    let never_seen = !is_shown || observed.facts.status.detail.is_empty();
     let unseen = never_seen
         && memory
             .calls

@@ -1,9 +1,9 @@
 //! Decides: a pure function of the observation. A plan has at most one step and always a reason; planning uses no client and no
 //! clock.
 //!
-//! [`step`] defines the plan. Each situation of an Instance has a file: [`buy`] while no server is recorded, [`adopt`] if one
-//! exists nevertheless, [`import`] if one should be imported instead, [`steady`] while one is recorded, [`surplus`] if there is a
-//! second one, [`replace`] if it is gone for good, [`begin`] if it must change, [`follow`] while an operation is open,
+//! [`step`] defines the plan. Each situation of an Instance has a file: [`buy`] while no server is recorded (with [`purchase`]), [`adopt`] if one
+//! exists nevertheless, [`import`] if one should be imported instead, [`steady`] while one is recorded, [`failed_create`] if its create failed, [`surplus`] if
+//! there is a second one, [`replace`] if it is gone for good, [`begin`] if it must change, [`follow`] while an operation is open,
 //! [`resolve`] if selectors have to be resolved, [`secret`] for the content of Secrets, and [`delete`] while the object is being
 //! deleted. [`policy`] removes from every plan what the spec forbids. They use [`diff`] (the applied state and the spec's),
 //! [`due`] (the operations that the difference requires), [`erase`] (whether the disk may be erased), [`attempt`] (number and
@@ -21,11 +21,13 @@ mod due;
 pub(super) mod ended;
 mod erase;
 mod evidence;
+mod failed_create;
 mod follow;
 mod import;
 mod judge;
 mod login;
 mod policy;
+mod purchase;
 mod recreate;
 mod replace;
 mod resolve;
@@ -40,8 +42,8 @@ use crate::api::PurchaseRecord;
 use crate::api::conditions::{Readiness, Reason};
 use crate::instance::facts::Record;
 use crate::instance::observation::{AccountFact, Observation, SessionFacts};
-use crate::instance::plan::evidence::is_told;
-use crate::instance::plan::step::{NoRoom, Plan, Step};
+use crate::instance::plan::evidence::is_current;
+use crate::instance::plan::step::{NoRoom, Plan, Step, either};
 use crate::instance::plan::why::Why;
 use crate::instance::times;
 use crate::session::ConflictingOwner;
@@ -128,8 +130,8 @@ fn decide(observed: &Observation) -> Plan {
         }
         Situation::Deleting(session) => delete::plan(observed, session),
         Situation::Recorded(session, record) => steady::plan(observed, session, record),
-        Situation::Attempted(session, record) => buy::go_on(observed, session, record),
-        Situation::New(session) => buy::begin(observed, session),
+        Situation::Attempted(session, record) => either(buy::go_on(observed, session, record)),
+        Situation::New(session) => either(buy::begin(observed, session)),
     }
 }
 
@@ -156,7 +158,7 @@ fn without_account(observed: &Observation) -> Plan {
     };
     let rests = !observed.facts.deleting && !observed.is_open();
     let was_seen = rests && !observed.facts.status.detail.is_empty();
-    if was_seen && is_told(observed) {
+    if was_seen && is_current(observed) {
         return Plan::wait(times::IDLE_REQUEUE);
     }
     Plan::rest(Readiness::reconciling(reason, message), times::IDLE_REQUEUE)
@@ -189,7 +191,7 @@ fn no_account(observed: &Observation, name: &str) -> String {
 
 /// An Account's service may not answer for half a minute, so a user who waits for a first status gets one.
 fn not_looked_at(observed: &Observation) -> Plan {
-    if is_told(observed) {
+    if is_current(observed) {
         return Plan::wait(times::IDLE_REQUEUE);
     }
     let message = format!(
@@ -210,7 +212,7 @@ pub(super) fn in_line(observed: &Observation, planned: &Plan, no_room: NoRoom) -
         NoRoom::InLine => times::QUEUED_RECHECK,
         NoRoom::Late => times::AFTER_OWN_WRITE,
     };
-    let plan = if is_told(observed) {
+    let plan = if is_current(observed) {
         Plan::wait(again)
     } else {
         let message = format!(

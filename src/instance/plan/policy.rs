@@ -6,7 +6,7 @@ use crate::api::{Lasts, ManagementPolicy, PurchaseRecord};
 use crate::cloud::ServerId;
 use crate::instance::memory::kinds::CallState;
 use crate::instance::observation::{AccountFact, Observation};
-use crate::instance::plan::step::{Plan, SecretStep, StatusChanges, Step};
+use crate::instance::plan::step::{OrPlan, Plan, SecretStep, StatusChanges, Step};
 use crate::instance::times;
 use std::time::Duration;
 
@@ -37,10 +37,12 @@ pub(super) fn is_observed(observed: &Observation) -> bool {
     observed.facts.spec.management_policy == ManagementPolicy::Observe
 }
 
-/// The plan in place of a purchase, made before the login is read.
-pub(super) fn instead_of_a_purchase(observed: &Observation) -> Option<Plan> {
-    restriction(observed)?;
-    Some(Plan::rest(not_bought(), times::IDLE_REQUEUE))
+/// Whether the spec lets the operator buy; checked before the login is read.
+pub(super) fn allows_a_purchase(observed: &Observation) -> OrPlan<()> {
+    match restriction(observed) {
+        Some(_) => Err(Box::new(Plan::rest(not_bought(), times::IDLE_REQUEUE))),
+        None => Ok(()),
+    }
 }
 
 /// The readiness of an observed server that differs from the spec.

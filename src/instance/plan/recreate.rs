@@ -4,7 +4,7 @@ use crate::api::conditions::{Readiness, Reason};
 use crate::api::{EndReason, OnExternalDeletion, PurchaseRecord};
 use crate::instance::memory::kinds::CallState;
 use crate::instance::observation::Observation;
-use crate::instance::plan::step::Plan;
+use crate::instance::plan::step::{OrPlan, Plan};
 use crate::instance::plan::{evidence, words};
 use crate::instance::times;
 
@@ -27,25 +27,26 @@ pub(super) fn needs_proof_again(observed: &Observation, record: &PurchaseRecord)
         })
 }
 
-/// The plan instead of a replacement that was announced, if the spec no longer wants one. `recreated`: the number of
-/// replacements, including this one.
-pub(super) fn withdrawn(observed: &Observation, recreated: u32) -> Option<Plan> {
-    let readiness = called_off(observed, recreated)?;
-    Some(Plan::rest(readiness, times::IDLE_REQUEUE))
+/// Whether the spec still wants a replacement that was announced. `recreated`: the number of replacements, including this one.
+pub(super) fn allows(observed: &Observation, recreated: u32) -> OrPlan<()> {
+    match called_off(observed, recreated) {
+        Some(readiness) => Err(Box::new(Plan::rest(readiness, times::IDLE_REQUEUE))),
+        None => Ok(()),
+    }
 }
 
 /// Whether this holds for a spec that status refers to. A reconcile with less proof than the one that reported it adds nothing.
 pub(super) fn is_withdrawn(observed: &Observation) -> bool {
     let recorded = observed.facts.purchase().map(|record| record.recreated);
     let recreated = recorded.unwrap_or(0).max(observed.memory.origin.recreated);
-    let recreated = recreated.max(told(observed));
-    evidence::is_told(observed) && called_off(observed, recreated).is_some()
+    let recreated = recreated.max(reported(observed));
+    evidence::is_current(observed) && called_off(observed, recreated).is_some()
 }
 
 /// The number of replacements, including the next one, according to the dropped server's entry in status.
-pub(super) fn told(observed: &Observation) -> u32 {
-    let told = observed.facts.status.operation.as_ref();
-    let end = told.and_then(|told| told.end.as_ref());
+pub(super) fn reported(observed: &Observation) -> u32 {
+    let newest = observed.facts.status.operation.as_ref();
+    let end = newest.and_then(|newest| newest.end.as_ref());
     let end = end.filter(|end| end.reason == EndReason::ServerGone);
     end.map_or(0, |end| end.times)
 }

@@ -17,9 +17,10 @@ use crate::cloud::{ServerId, TaskState};
 use crate::instance::fact::Fact;
 use crate::instance::observation::{Observation, SessionFacts, of_purchase};
 use crate::instance::plan::evidence::{breaker_open, is_our_account};
-use crate::instance::plan::step::{Plan, Read};
+use crate::instance::plan::purchase::Former;
+use crate::instance::plan::step::{Plan, Read, either};
 use crate::instance::plan::why::Why;
-use crate::instance::plan::{adopt, buy, ended, evidence, policy, words};
+use crate::instance::plan::{adopt, ended, evidence, policy, purchase, words};
 use crate::instance::times;
 use crate::inventory::Absence;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -93,7 +94,13 @@ pub(super) fn plan(observed: &Observation, session: &SessionFacts, id: &ServerId
         }
         (Some(Absence::Proven), Fact::Absent) => {
             let adopted = adopt::adopt(observed, session, None).filter(|_| has_sibling);
-            let mut plan = adopted.unwrap_or_else(|| buy::after_loss(observed, session, record));
+            let mut plan = adopted.unwrap_or_else(|| {
+                either(purchase::create(
+                    observed,
+                    session,
+                    Former::Released(record),
+                ))
+            });
             plan.changes.forget_server = true;
             Some(plan)
         }
@@ -165,7 +172,7 @@ pub(super) fn proving(observed: &Observation, id: &ServerId, settled: Instant) -
 /// Whether status has dropped the server and refers to the current spec. A reconcile with less proof adds nothing then: status
 /// must not alternate with each listing while another server is not available.
 pub(super) fn is_told(observed: &Observation) -> bool {
-    observed.facts.is_let_go() && evidence::is_told(observed)
+    observed.facts.is_let_go() && evidence::is_current(observed)
 }
 
 /// Detail and listing agree that the recorded server does not exist. A missing server is not proven gone: without that proof it

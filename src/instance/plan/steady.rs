@@ -1,30 +1,26 @@
 //! A server is recorded: follows its create to the end, compares it with the spec, and releases surplus servers.
 
 use crate::api::conditions::{Readiness, Reason};
-use crate::api::{Cause, EndReason, Operation, OperationEnd, PurchaseRecord, Verb};
+use crate::api::{Cause, PurchaseRecord, Verb};
 use crate::cloud::{Detail, Place, ServerId, TaskState};
 use crate::instance::fact::Fact;
 use crate::instance::memory::look::RowDigest;
 use crate::instance::observation::{Observation, SessionFacts, is_idle, of_purchase, pending};
 use crate::instance::plan::ended::ended;
-use crate::instance::plan::evidence::{
-    breaker_open, is_missing, is_our_account, is_reported_missing,
-};
+use crate::instance::plan::evidence::{is_missing, is_reported_missing};
 use crate::instance::plan::judge::judge;
 use crate::instance::plan::replace::gone;
-use crate::instance::plan::step::{Plan, Read, ReleaseReason, Step};
+use crate::instance::plan::step::{Plan, Read, Step};
 use crate::instance::plan::why::Why;
 use crate::instance::plan::{
-    adopt, begin, buy, cause, diff, due, evidence, follow, import, policy, recreate, resolve,
-    secret, surplus, words,
+    adopt, begin, cause, diff, due, evidence, failed_create, follow, import, resolve, secret,
+    surplus, words,
 };
 use crate::instance::times;
-use crate::inventory::{Absence, Sighting};
+use crate::inventory::Sighting;
 use crate::runtime::events::EventNote;
 use crate::session::ConflictingOwner;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Map, Value};
-use tokio::time::Instant;
 
 pub(super) fn plan(
     observed: &Observation,
@@ -41,7 +37,7 @@ pub(super) fn plan(
         return import::conflict(owner, &id);
     }
     if let Some(reason) = observed.create_failed() {
-        return clean_up(observed, session, record, &id, &reason);
+        return failed_create::plan(observed, session, record, &id, &reason);
     }
     match observed.open() {
         Some(open) if open.verb == Verb::Create => follow_create(observed, session, record, &id),
@@ -194,130 +190,6 @@ fn done(observed: &Observation, record: &PurchaseRecord, id: &ServerId, detail: 
     }
 }
 
-/// The create's task failed: release the leftover, see it gone, and try again after a pause.
-fn clean_up(
-    observed: &Observation,
-    session: &SessionFacts,
-    record: &PurchaseRecord,
-    id: &ServerId,
-    reason: &str,
-) -> Plan {
-    let words = if reason.is_empty() {
-        "the service gave no reason"
-    } else {
-        reason
-    };
-    let readiness = create_failed(record, id, words);
-    if observed.facts.is_creating() {
-        // Report the failure in status first, since the next steps are planned from there.
-        let plan = Plan::rest(readiness, times::AFTER_OWN_WRITE).in_flight();
-        return tell_of_failure(observed, record, words, plan.with_id(Some(id.clone())));
-    }
-    if let Some(plan) = breaker_open(observed) {
-        return plan;
-    }
-    // The report that no other server is bought stays: a new process that has observed less adds nothing.
-    let is_called_off = recreate::is_withdrawn(observed);
-    let why = (!is_called_off).then(|| readiness.into());
-    let Some((_, since)) = observed.memory.calls.gone.get(id) else {
-        let plan = match &observed.detail {
-            // The leftover is a broken server that is ours, recorded and useless.
-            Fact::Known(_) if !surplus::recently_released(observed, id) => {
-                let (id, why) = (id.clone(), ReleaseReason::Failed);
-                Plan::act(Step::Release { id, why })
-            }
-            // If a policy forbids the release, report that after each read and nothing in between.
-            Fact::NotAsked if policy::restriction(observed).is_some() => {
-                return Plan::wait(times::PASS_RECHECK).in_flight();
-            }
-            _ => Plan::wait(times::PASS_RECHECK).in_flight(),
-        };
-        let shown = (!is_called_off).then(|| id.clone());
-        return plan.because(why).with_id(shown);
-    };
-    // A doubled request made another server, which replaces the failed one.
-    if let Some(plan) = adopt::adopt(observed, session, None) {
-        return plan;
-    }
-    // The leftover is gone: from now on a user can edit fields that are immutable while a server exists.
-    once_more(observed, session, record, id, *since, why)
-}
-
-fn create_failed(record: &PurchaseRecord, id: &ServerId, words: &str) -> Readiness {
-    let message = format!(
-        "the service failed to create server {id}: {words}; what is left of it is released, then it is tried again"
-    );
-    if failures(record) >= times::RETRY_FAILED.len() - 1 {
-        Readiness::stalled(Reason::CreateFailed, message)
-    } else {
-        Readiness::reconciling(Reason::CreateFailed, message)
-    }
-}
-
-fn failures(record: &PurchaseRecord) -> usize {
-    usize::try_from(record.failed).unwrap_or(usize::MAX)
-}
-
-fn tell_of_failure(
-    observed: &Observation,
-    record: &PurchaseRecord,
-    words: &str,
-    mut plan: Plan,
-) -> Plan {
-    let create = of_purchase(record);
-    let words = Some(words.to_owned());
-    plan.changes.ended = Some(ended(
-        observed,
-        &create,
-        Some(EndReason::Failed),
-        words.clone(),
-    ));
-    plan.with_operation(Some(Operation {
-        end: Some(OperationEnd {
-            reason: EndReason::Failed,
-            message: words,
-            times: record.failed.saturating_add(1),
-            finished_at: Time(observed.wall_clock),
-        }),
-        ..create
-    }))
-}
-
-/// The leftover of the failed create is gone: another server is bought after a pause, once nothing of the old one exists.
-fn once_more(
-    observed: &Observation,
-    session: &SessionFacts,
-    record: &PurchaseRecord,
-    id: &ServerId,
-    since: Instant,
-    why: Option<Why>,
-) -> Plan {
-    let doubt = observed.memory.in_doubt_since(record);
-    let settled = doubt.map_or(since, |doubt| (doubt + session.settle).max(since));
-    let absence = observed
-        .listing
-        .as_ref()
-        .map(|listing| listing.proven_absent(&observed.facts.marker, Some(id), settled));
-    let pause = times::RETRY_FAILED[failures(record).min(times::RETRY_FAILED.len() - 1)];
-    let left = (since + pause).saturating_duration_since(observed.now);
-    let mut plan = match absence {
-        Some(Absence::Proven) if left.is_zero() && is_our_account(observed, session) => {
-            buy::after_failure(observed, session, record)
-        }
-        Some(Absence::Proven) if !is_our_account(observed, session) => {
-            let message = "a create failed, and the token was changed since: nothing shows that it belongs to the same \
-                           account, so nothing is bought; put the former token back until this is settled, or delete \
-                           the Instance";
-            let readiness = Readiness::reconciling(Reason::CreateUnconfirmed, message);
-            return Plan::rest(readiness, times::IDLE_REQUEUE);
-        }
-        Some(Absence::Proven) => Plan::wait(left.max(times::AFTER_OWN_WRITE)).because(why),
-        _ => Plan::until_proven(why, observed, settled),
-    };
-    plan.changes.forget_server = true;
-    plan
-}
-
 /// Like [`watch`]. After an operation of ours the listing is read once, so that an external change after it shows as a change.
 fn watch_again(
     observed: &Observation,
@@ -439,7 +311,7 @@ fn unread(observed: &Observation, record: &PurchaseRecord, id: &ServerId) -> Pla
 fn is_awaited(observed: &Observation, record: &PurchaseRecord) -> bool {
     let detail = &observed.facts.status.detail;
     let applied = diff::applied(observed, record);
-    !evidence::is_told(observed)
+    !evidence::is_current(observed)
         || detail.is_empty()
         || !due::wanted(observed, &applied, detail).is_empty()
 }

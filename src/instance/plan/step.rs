@@ -33,6 +33,14 @@ pub struct Plan {
     pub needs: Option<Read>,
 }
 
+/// A value, or the plan that takes its place: `?` returns that plan.
+pub(in crate::instance) type OrPlan<T> = Result<T, Box<Plan>>;
+
+/// Either plan.
+pub(in crate::instance) fn either(plan: OrPlan<Plan>) -> Plan {
+    plan.unwrap_or_else(|instead| *instead)
+}
+
 /// One read. If a plan needs it, the plan is made again with the answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Read {

@@ -1,0 +1,246 @@
+//! A purchase: its record and its call, with what the attempts before it leave to it.
+
+use crate::api::conditions::{Readiness, Reason};
+use crate::api::{Import, PurchaseRecord, counted, names};
+use crate::cloud::{CreateRequest, FirewallId, ImageId, Login, PackageCode, ServerId};
+use crate::instance::observation::{Observation, SessionFacts};
+use crate::instance::plan::attempt::{blank, creating};
+use crate::instance::plan::evidence::look;
+use crate::instance::plan::login::login;
+use crate::instance::plan::step::{OrPlan, Plan, Step};
+use crate::instance::plan::why::Why;
+use crate::instance::plan::{cause, diff, import, policy, recreate, resolve};
+use crate::instance::times;
+use crate::session::{Limit, QuotaState};
+
+/// The attempt before, and what became of it.
+#[derive(Clone, Copy)]
+pub(super) enum Former<'a> {
+    /// There was none.
+    None,
+    /// It bought nothing.
+    Refused(&'a PurchaseRecord),
+    /// It got no answer, and its server does not exist.
+    Lost(&'a PurchaseRecord),
+    /// Its task failed.
+    Failed(&'a PurchaseRecord),
+    /// Its server was released externally.
+    Released(&'a PurchaseRecord),
+}
+
+impl Former<'_> {
+    fn record(&self) -> Option<&PurchaseRecord> {
+        match self {
+            Self::None => None,
+            Self::Refused(record)
+            | Self::Lost(record)
+            | Self::Failed(record)
+            | Self::Released(record) => Some(record),
+        }
+    }
+}
+
+/// Announces an attempt and makes its call, or reports why the spec allows none.
+pub(super) fn create(
+    observed: &Observation,
+    session: &SessionFacts,
+    former: Former<'_>,
+) -> OrPlan<Plan> {
+    let account = &observed.account_key.name;
+    let wanted = &observed.facts.spec.account_ref.name;
+    if account != wanted {
+        return Ok(of_another_account(account, wanted));
+    }
+    if let Some(wanted) = &observed.facts.spec.import {
+        return imported(observed, session, wanted);
+    }
+    let record = record(observed, session, former);
+    policy::allows_a_purchase(observed)?;
+    // For a server that is proven gone, this was checked before.
+    if !matches!(former, Former::Released(_)) {
+        recreate::allows(observed, record.recreated)?;
+    }
+    if let (Former::None, Some(plan)) = (former, bought_elsewhere(observed)) {
+        return Ok(plan);
+    }
+    resolve::purchase(observed)?;
+    send(observed, record, true)
+}
+
+/// Repeats the call of a recorded attempt, with the current spec, since a user may have fixed it. If the spec has changed, this
+/// is a new attempt.
+pub(super) fn repeat(
+    observed: &Observation,
+    session: &SessionFacts,
+    record: &PurchaseRecord,
+) -> OrPlan<Plan> {
+    let changed = record.generation != observed.facts.generation;
+    // The spec may no longer ask for a purchase; check that before resolving its values. A record that shows a refusal allows no
+    // further call either.
+    let is_closed = record.refused.is_some();
+    let wants_none =
+        policy::restriction(observed).is_some() || observed.facts.spec.import.is_some();
+    if changed || is_closed || wants_none {
+        return create(observed, session, Former::Refused(record));
+    }
+    resolve::purchase(observed)?;
+    login(observed)?;
+    // Send only what the intent recorded; a selector may have another meaning by now.
+    if resolve::is_other(&blank(observed, session), record) {
+        return create(observed, session, Former::Refused(record));
+    }
+    send(observed, record.clone(), false)
+}
+
+/// Imports a server, once the values to compare it with are resolved.
+pub(super) fn imported(
+    observed: &Observation,
+    session: &SessionFacts,
+    wanted: &Import,
+) -> OrPlan<Plan> {
+    if let Some(plan) = import::denied(observed, session, wanted, None) {
+        return Ok(plan);
+    }
+    resolve::purchase(observed)?;
+    Ok(import::plan(observed, session, wanted))
+}
+
+/// Makes the call of an attempt with the login of the spec.
+fn send(observed: &Observation, mut record: PurchaseRecord, announce: bool) -> OrPlan<Plan> {
+    let login = login(observed)?;
+    quota(observed)?;
+    record.target = diff::as_read(observed, &login);
+    record.waiting_password = login.is_waiting();
+    let request = Box::new(request(observed, &record, login.login));
+    let step = Step::Buy {
+        record: Box::new(record),
+        announce,
+        request,
+    };
+    let why = Why::progress(Reason::Creating, creating(observed));
+    Ok(Plan::act(step).because(Some(why)))
+}
+
+/// The record of a new attempt. It counts lost answers, failures in a row, and replacements: at least those that this process
+/// remembers, even if the cluster's state went back since.
+fn record(observed: &Observation, session: &SessionFacts, former: Former<'_>) -> PurchaseRecord {
+    let mut record = blank(observed, session);
+    let is_released = matches!(former, Former::Released(_));
+    record.cause = Some(cause::of_purchase(former.record(), is_released));
+    let Some(before) = former.record() else {
+        record.recreated = record.recreated.max(recreate::reported(observed));
+        return record;
+    };
+    record.lost = before.lost;
+    record.failed = before.failed;
+    record.recreated = record.recreated.max(before.recreated);
+    match former {
+        Former::None | Former::Refused(_) => {}
+        Former::Lost(_) => record.lost = before.lost.saturating_add(1),
+        Former::Failed(_) => record.failed = before.failed.saturating_add(1),
+        // The replacement starts over, so failures before the lost server do not count.
+        Former::Released(_) => {
+            record.failed = 0;
+            record.recreated = record.recreated.saturating_add(1);
+        }
+    }
+    goes_on_from(observed, before, &mut record);
+    record
+}
+
+/// The record comes from another cluster and names a listed server that no Instance here has. Either the manifest is a copy that
+/// needs its own server, or the fleet is being moved. Status reports this for a while before the purchase. The wait begins once
+/// status has the report, and begins again after a restart.
+fn bought_elsewhere(observed: &Observation) -> Option<Plan> {
+    let record = observed.recorded_by_other_cluster.as_ref()?;
+    let origin = &observed.memory.origin;
+    let reported = origin.elsewhere_since.as_deref();
+    let left = reported
+        .map(|at| (*at + times::REPORTED_BEFORE_PURCHASE).saturating_duration_since(observed.now));
+    if left.is_some_and(|left| left.is_zero()) {
+        return None;
+    }
+    let since = origin.first_seen;
+    let listing = observed.listing.as_ref();
+    let Some(listing) = listing.filter(|listing| listing.is_whole(since)) else {
+        return Some(look(observed, since, 1));
+    };
+    let id = ServerId::from(record.id.as_deref()?);
+    listing.row(&id)?;
+    let message = format!(
+        "the record on this Instance is from another cluster, and no Instance here has its server {id}: nothing is bought for {} \
+         minutes after this report, and another server after that; to keep {id}, set spec.import.id to it, or stop the operator \
+         of that cluster and run this one with --cluster-id {}; to buy at once, remove the annotation {}",
+        times::REPORTED_BEFORE_PURCHASE.as_secs() / 60,
+        record.cluster,
+        names::BINDING
+    );
+    let readiness = Readiness::reconciling(Reason::RecordedByOtherCluster, message);
+    Some(Plan::rest(readiness, left.unwrap_or(times::PASS_RECHECK)))
+}
+
+/// A server of an earlier attempt may still show up in the account of that attempt, and the spec now names another Account.
+fn of_another_account(account: &str, wanted: &str) -> Plan {
+    let message = format!(
+        "an attempt was made with Account {account}, the spec names {wanted}: set spec.accountRef back; for a server of {wanted}, \
+         add an Instance with another name"
+    );
+    let readiness = Readiness::drifted(Reason::SpecChangedAfterPurchase, message);
+    Plan::rest(readiness, times::IDLE_REQUEUE)
+}
+
+/// The attempt follows another one, so the places where that may have left a server are searched, too.
+fn goes_on_from(observed: &Observation, former: &PurchaseRecord, record: &mut PurchaseRecord) {
+    // A restored object keeps the marker of the original one.
+    record.uid.clone_from(&former.uid);
+    // The newest place comes last. If every call was refused, no server can be in the former places, unless a limited token hides
+    // it there.
+    let was_refused = (observed.memory.nothing_bought(former) || former.bought_nothing())
+        && !recreate::needs_proof_again(observed, former);
+    let here = std::mem::take(&mut record.places);
+    record.places = former
+        .places
+        .iter()
+        .filter(|place| !was_refused && !here.contains(place))
+        .cloned()
+        .chain(here.clone())
+        .collect();
+}
+
+fn request(observed: &Observation, record: &PurchaseRecord, login: Login) -> CreateRequest {
+    CreateRequest {
+        package: PackageCode::from(record.package.as_str()),
+        place: observed.facts.place(),
+        name: names::server_name(&observed.facts.key.name, &observed.facts.marker),
+        image: ImageId::from(record.target.image.as_str()),
+        firewall: record.firewall.as_deref().map(FirewallId::from),
+        login,
+    }
+}
+
+/// Checks that the Account's limits allow one more server; otherwise returns the plan that waits. Called last, so that an
+/// Instance that waits for something else takes no place.
+fn quota(observed: &Observation) -> OrPlan<()> {
+    let account = &observed.account_key.name;
+    let plan = match observed.quota {
+        QuotaState::Free => return Ok(()),
+        QuotaState::Reached(Limit::Instances, allowed, again) => {
+            let message = format!(
+                "Account {account} may have {} with a server (spec.maxInstances), and no fewer have one or are about to have \
+                 one: delete one that is not needed, or raise the limit",
+                counted(allowed, "Instance")
+            );
+            let readiness = Readiness::reconciling(Reason::AccountLimitReached, message);
+            Plan::rest(readiness, again)
+        }
+        QuotaState::Reached(Limit::Creates, allowed, again) => {
+            let message = format!(
+                "Account {account} may buy {} a minute (spec.createRate.perMinute), and as many creates were sent: it goes on \
+                 by itself",
+                counted(allowed, "server")
+            );
+            Plan::rest(Why::progress(Reason::CreateRateReached, message), again)
+        }
+    };
+    Err(Box::new(plan))
+}
