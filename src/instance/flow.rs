@@ -25,12 +25,12 @@ pub fn flow(instance: &Instance) -> (Flow, Priority) {
 }
 
 /// How many reconciles per Account may run in addition to those that hold a slot for calls; they end soon.
-const BESIDE: usize = 16;
+const EXTRA_RECONCILES: usize = 16;
 
 /// How many reconciles of a flow may run concurrently: as many as may call the service, and some that make no call.
 pub fn bound(sessions: &Sessions, flow: &Flow) -> usize {
     let account = ObjectKey::new(&flow.namespace, &flow.account);
-    BESIDE.saturating_add(sessions.slots(&account))
+    EXTRA_RECONCILES.saturating_add(sessions.slots(&account))
 }
 
 fn priority(instance: &Instance, record: Option<&PurchaseRecord>) -> Priority {

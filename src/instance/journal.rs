@@ -5,7 +5,6 @@ use crate::api::{EndReason, HistoryEntry, Operation, Verb};
 use crate::cloud::ServerId;
 use crate::instance::context::Context;
 use crate::instance::facts::Facts;
-use crate::instance::outcome::Outcome;
 use crate::instance::plan::step::{Plan, ReleaseReason, Step};
 use crate::runtime::events::EventNote;
 use crate::runtime::traces;
@@ -66,7 +65,8 @@ pub(super) fn releases(facts: &Facts, id: &ServerId, why: ReleaseReason) {
     line!(info, facts, id.as_str(), verb = %Verb::Release, cause = ?why, "the service took the call");
 }
 
-/// An operation ended, and status shows it: one log line, and its duration in the metrics. The service's message stays in status, since it may contain a refused password.
+/// An operation ended, and status shows it: one log line, and its duration in the metrics. The service's message stays in status,
+/// since it may contain a refused password.
 pub(super) fn ended(context: &Context, facts: &Facts, server: Option<&str>, entry: &HistoryEntry) {
     // Both are wall-clock times, so the clock may have been set back between them.
     let took = entry.finished_at.0.duration_since(entry.started_at.0);
@@ -141,7 +141,7 @@ pub(super) fn not_done(facts: &Facts, why: &str, what: &'static str) {
 }
 
 /// One line per reconcile, at debug level.
-pub(super) fn reconciled(facts: &Facts, plan: &Plan, outcome: &Outcome, again: Duration) {
+pub(super) fn reconciled(facts: &Facts, plan: &Plan, again: Duration) {
     let step = match &plan.step {
         Step::Rest => "nothing",
         Step::Buy { announce: true, .. } | Step::Operate { announce: true, .. } => "call",
@@ -153,17 +153,6 @@ pub(super) fn reconciled(facts: &Facts, plan: &Plan, outcome: &Outcome, again: D
         Step::Finish => "finish",
         Step::LetGo { .. } => "remove the finalizer and keep the server",
     };
-    let outcome = match outcome {
-        Outcome::Rested => "nothing done",
-        Outcome::Accepted { .. } => "accepted",
-        Outcome::Refused { .. } => "refused",
-        Outcome::Unknown(_) => "unknown",
-        Outcome::Written => "written",
-        Outcome::Repeatable { .. } => "repeatable call made",
-        Outcome::Finished => "finished",
-        Outcome::Stale => "stale",
-        Outcome::NotDone(..) => "not done",
-    };
     let reason = plan.reason().map(Reason::as_str);
     let (server, version) = (facts.status_id(), &facts.resource_version);
     line!(
@@ -172,7 +161,6 @@ pub(super) fn reconciled(facts: &Facts, plan: &Plan, outcome: &Outcome, again: D
         server.as_ref().map(ServerId::as_str),
         version,
         step,
-        outcome,
         reason,
         needs = ?plan.needs,
         again_in_ms = u64::try_from(again.as_millis()).unwrap_or(u64::MAX),

@@ -56,7 +56,7 @@ pub fn next(
     if ending.is_lost(outcome, is_withheld) {
         memory.forget_server();
     }
-    journal::reconciled(&observed.facts, plan, outcome, again);
+    journal::reconciled(&observed.facts, plan, again);
     match reported {
         Ok(wait) => wait.map_or(again, |wait| again.min(wait)),
         Err(NotWritten(wait)) => wait,

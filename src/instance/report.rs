@@ -69,8 +69,8 @@ async fn report_status(
         return Ok(None); // the object is gone, so there are no Events about it either
     }
     let server = changes.id.as_ref().map(ServerId::as_str);
-    let changed = change_of_ready(&facts.status.conditions, &status.conditions)
-        .filter(|event| is_written && !audit::tells(event, observed, &changes, outcome));
+    let changed =
+        change_of_ready(&facts.status.conditions, &status.conditions).filter(|_| is_written);
     // Publish the plan's Events with the status that shows them, or once the record is written.
     let planned = match is_written || matches!(outcome, Outcome::Written) {
         true => plan.events.as_slice(),

@@ -2,10 +2,9 @@
 
 use crate::api::{Operation, Verb};
 use crate::cloud::ServerId;
-use crate::instance::memory::kinds::CallState;
 use crate::instance::observation::{Observation, of_purchase};
 use crate::instance::outcome::Outcome;
-use crate::instance::plan::step::{Plan, ReleaseReason, Request, StatusChanges, Step};
+use crate::instance::plan::step::{Plan, ReleaseReason, Request, Step};
 use crate::instance::plan::{cause, words};
 use crate::runtime::events::EventNote;
 
@@ -128,49 +127,6 @@ fn released(observed: &Observation, id: &ServerId, why: ReleaseReason) -> EventN
             format!("releasing server {id}, which its failed create left behind"),
         ),
     }
-}
-
-/// Whether a change of Ready repeats the Event of a call: of the accepted one or of the next one.
-pub(super) fn tells(
-    event: &EventNote,
-    observed: &Observation,
-    changes: &StatusChanges,
-    outcome: &Outcome,
-) -> bool {
-    let verbs = [
-        Verb::Create,
-        Verb::Reinstall,
-        Verb::ModifyPassword,
-        Verb::Start,
-        Verb::Stop,
-        Verb::Restart,
-    ];
-    let verb = verbs
-        .into_iter()
-        .find(|verb| words::reason(*verb).as_str() == event.reason);
-    if event.reason == words::reason(Verb::Release).as_str() {
-        let is_told = matches!(
-            outcome,
-            Outcome::Repeatable {
-                is_new: true,
-                trouble: None,
-            }
-        );
-        return is_told && !event.warning;
-    }
-    let Some(verb) = verb.filter(|_| !event.warning) else {
-        return false;
-    };
-    let attempt = match observed.open() {
-        Some(open) => observed.memory.call(&open),
-        None => None,
-    };
-    let is_taken = matches!(outcome, Outcome::Accepted { .. });
-    let was_taken = is_taken
-        || attempt.is_some_and(|attempt| {
-            attempt.verb == verb && matches!(attempt.call_state, CallState::Accepted { .. })
-        });
-    changes.operation.is_none() || was_taken
 }
 
 #[cfg(test)]
