@@ -247,14 +247,6 @@ fn by_name(id: Option<&String>, name: Option<&String>) -> Option<String> {
 }
 
 impl PackageRef {
-    /// A package by its code.
-    pub fn of_code(code: impl Into<String>) -> Self {
-        Self {
-            code: Some(code.into()),
-            ..Self::default()
-        }
-    }
-
     /// The filter as text; none if the code is given.
     pub fn selector(&self) -> Option<String> {
         let number = |value: Option<i32>| value.map(|value| value.to_string());

@@ -41,8 +41,6 @@ pub struct Route {
 struct Network {
     egress: Egress,
     lookup: Lookup,
-    /// Whether the proxies of the environment apply if an Account names none.
-    uses_environment: bool,
     /// Trusts the system's authorities. Read once, since there are many.
     system: Arc<Trust>,
     /// A pair exists while at least one session uses it, so there are never more pairs than sessions.
@@ -82,7 +80,6 @@ impl Http {
         let network = Network {
             egress,
             lookup: system(),
-            uses_environment: egress == Egress::Anywhere,
             system: Arc::new(trusted),
             pairs: Mutex::default(),
         };
@@ -201,7 +198,7 @@ impl Network {
                 .dns_resolver(resolver.clone());
             if let Some(proxy) = &key.proxy {
                 builder = builder.proxy(reqwest::Proxy::all(proxy.clone())?);
-            } else if !self.uses_environment {
+            } else if self.egress == Egress::Guarded {
                 builder = builder.no_proxy();
             }
             Ok(builder)

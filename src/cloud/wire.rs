@@ -243,16 +243,6 @@ impl Detail {
         self.text("imageResourceUUID").map(ImageId::from)
     }
 
-    /// `publicIpAddress`.
-    pub fn public_address(&self) -> Option<&str> {
-        self.text("publicIpAddress")
-    }
-
-    /// `internalIpAddress`.
-    pub fn internal_address(&self) -> Option<&str> {
-        self.text("internalIpAddress")
-    }
-
     /// `regionCode`.
     pub fn region(&self) -> Option<&str> {
         self.text("regionCode")

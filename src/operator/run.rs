@@ -115,7 +115,11 @@ async fn serve(args: RunArgs, metrics: Metrics, own: Handle) -> Result<(), Strin
         stop.clone(),
     )
     .await?;
-    log_addresses(&served);
+    tracing::info!(
+        address = %served.probes,
+        metrics = %served.metrics.unwrap_or(served.probes),
+        "serving /livez, /readyz and /metrics"
+    );
     let election = match elect {
         None => Election::for_life(term),
         Some(settings) => {
@@ -149,16 +153,6 @@ async fn elected(
                 election.leave().await;
             }
             Err(BROKEN.to_owned())
-        }
-    }
-}
-
-fn log_addresses(served: &health::Addresses) {
-    let address = served.probes;
-    match served.metrics {
-        None => tracing::info!(%address, "serving /livez, /readyz and /metrics"),
-        Some(metrics) => {
-            tracing::info!(%address, %metrics, "serving /livez and /readyz, and /metrics elsewhere");
         }
     }
 }

@@ -196,7 +196,6 @@ impl Http {
         let network = Network {
             egress: network.egress,
             lookup,
-            uses_environment: network.uses_environment,
             system: network.system.clone(),
             pairs: Mutex::default(),
         };

@@ -115,11 +115,11 @@ fn a_detail_keeps_no_secret() {
 #[test]
 fn a_detail_keeps_every_field_and_each_look_at_it_fails_alone() {
     let mut body = object(&json!({"instance": {
-        "ecsResourceUUID": "ecs-1", "ecsStatus": 7, "ecsPendingStatus": "NONE", "publicIpAddress": "", "new": {"a": 1},
+        "ecsResourceUUID": "ecs-1", "ecsStatus": 7, "ecsPendingStatus": "NONE", "zoneCode": "", "new": {"a": 1},
     }}));
     let detail = Detail::read(&mut body).unwrap();
     assert_eq!(
-        (detail.status(), detail.pending(), detail.public_address()),
+        (detail.status(), detail.pending(), detail.zone()),
         (None, Some("NONE"), None)
     );
     assert_eq!(detail.pending(), Some("NONE"));
