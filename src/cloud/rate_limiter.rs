@@ -8,7 +8,7 @@
 //! The limiter has no task of its own: the first waiter in line keeps the time and wakes the next. It uses tokio's clock, so
 //! that a test with paused time is exact.
 
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -151,13 +151,12 @@ struct State {
     in_flight: usize,
     next_ticket: u64,
     passed: u32,
-    queues: [VecDeque<Ticket>; CallPriority::ALL.len()],
+    /// The waiting requests by rank and arrival.
+    waiting: BTreeMap<Ticket, Arc<Notify>>,
 }
 
-struct Ticket {
-    number: u64,
-    woken: Arc<Notify>,
-}
+/// The rank of a waiting request, then a number that grows with arrival.
+type Ticket = (u8, u64);
 
 /// The result of checking a ticket.
 enum Turn {
@@ -201,7 +200,7 @@ impl RateLimiter {
             in_flight: 0,
             next_ticket: 0,
             passed: 0,
-            queues: Default::default(),
+            waiting: BTreeMap::new(),
         };
         Self {
             state: Arc::new(Mutex::new(state)),
@@ -235,7 +234,7 @@ impl RateLimiter {
     async fn wait(&self, priority: CallPriority) -> Passage {
         let waiting = self.line_up(priority);
         loop {
-            let turn = self.lock().turn_of(priority, waiting.number);
+            let turn = self.lock().turn_of(waiting.ticket);
             match turn {
                 Turn::Pass => return self.passage(),
                 Turn::Later => waiting.woken.notified().await,
@@ -328,17 +327,13 @@ impl RateLimiter {
     fn line_up(&self, priority: CallPriority) -> Waiting<'_> {
         let woken = Arc::new(Notify::new());
         let mut state = self.lock();
-        let number = state.next_ticket;
+        let ticket = (priority.rank(), state.next_ticket);
         state.next_ticket += 1;
-        state.queues[priority as usize].push_back(Ticket {
-            number,
-            woken: woken.clone(),
-        });
+        state.waiting.insert(ticket, woken.clone());
         drop(state);
         Waiting {
             limiter: self,
-            priority,
-            number,
+            ticket,
             woken,
         }
     }
@@ -350,8 +345,8 @@ impl RateLimiter {
 
 impl State {
     /// Whether this ticket may pass. If so, removes it from the queue.
-    fn turn_of(&mut self, priority: CallPriority, number: u64) -> Turn {
-        let first = self.first().is_some_and(|ticket| ticket.number == number);
+    fn turn_of(&mut self, ticket: Ticket) -> Turn {
+        let first = self.first().is_some_and(|(first, _)| *first == ticket);
         if !first || self.in_flight >= self.limits.concurrent.max(1) {
             return Turn::Later;
         }
@@ -363,7 +358,7 @@ impl State {
         if let Err(earliest) = self.limiter.take(now) {
             return Turn::At(earliest);
         }
-        self.queues[priority as usize].pop_front();
+        self.waiting.remove(&ticket);
         self.in_flight += 1;
         self.passed = self.passed.wrapping_add(1);
         self.wake_first();
@@ -380,17 +375,11 @@ impl State {
     }
 
     /// The next ticket: the first of the highest rank or, once in a while, the one that has waited longest.
-    fn first(&self) -> Option<&Ticket> {
-        let heads = CallPriority::ALL.into_iter().filter_map(|priority| {
-            let ticket = self.queues[priority as usize].front()?;
-            Some((priority.rank(), ticket))
-        });
-        let is_for_the_oldest = self.passed % OLDEST == OLDEST - 1;
-        let next = heads.min_by_key(|(rank, ticket)| {
-            let rank = if is_for_the_oldest { 0 } else { *rank };
-            (rank, ticket.number)
-        });
-        next.map(|(_, ticket)| ticket)
+    fn first(&self) -> Option<(&Ticket, &Arc<Notify>)> {
+        match self.passed % OLDEST == OLDEST - 1 {
+            true => self.waiting.iter().min_by_key(|((_, number), _)| *number),
+            false => self.waiting.first_key_value(),
+        }
     }
 
     /// Lowers the rate after a refusal.
@@ -447,8 +436,8 @@ impl State {
     }
 
     fn wake_first(&self) {
-        if let Some(ticket) = self.first() {
-            ticket.woken.notify_one();
+        if let Some((_, woken)) = self.first() {
+            woken.notify_one();
         }
     }
 }
@@ -464,18 +453,14 @@ impl Drop for Passage {
 /// A place in the queue, given up when the waiter is dropped.
 struct Waiting<'a> {
     limiter: &'a RateLimiter,
-    priority: CallPriority,
-    number: u64,
+    ticket: Ticket,
     woken: Arc<Notify>,
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         let mut state = self.limiter.lock();
-        let line = &mut state.queues[self.priority as usize];
-        let before = line.len();
-        line.retain(|ticket| ticket.number != self.number);
-        if line.len() < before {
+        if state.waiting.remove(&self.ticket).is_some() {
             state.wake_first();
         }
     }

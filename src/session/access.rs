@@ -12,15 +12,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub struct Access {
     account_session: Arc<AccountSession>,
     subject: Subject,
-    leave: Mutex<Leave>,
+    slot: Mutex<Requested>,
 }
 
 #[derive(Debug)]
-enum Leave {
+enum Requested {
     /// The reconcile has not requested a slot yet.
-    NotAsked,
+    Not,
     /// The reconcile holds a slot and may call.
-    Given { _slot: Slot },
+    Held { _slot: Slot },
     /// No slot of this priority was free. The line wakes the object when one becomes free.
     InLine(CallPriority),
 }
@@ -31,18 +31,18 @@ impl Access {
         Self {
             account_session,
             subject,
-            leave: Mutex::new(Leave::NotAsked),
+            slot: Mutex::new(Requested::Not),
         }
     }
 
     /// Whether this reconcile may call the service. Check it before remembering anything about the call: if the answer is no, the
     /// reconcile must behave as if the call were not due yet.
     pub fn may_call(&self, priority: CallPriority) -> bool {
-        let mut leave = self.leave();
-        let is_new = match *leave {
-            Leave::NotAsked => true,
-            Leave::InLine(former) => priority < former,
-            Leave::Given { .. } => false,
+        let mut requested = self.requested();
+        let is_new = match *requested {
+            Requested::Not => true,
+            Requested::InLine(former) => priority < former,
+            Requested::Held { .. } => false,
         };
         if is_new {
             let slot = self
@@ -50,18 +50,20 @@ impl Access {
                 .shared
                 .line
                 .ask(&self.subject, priority);
-            *leave = slot.map_or(Leave::InLine(priority), |slot| Leave::Given { _slot: slot });
+            *requested = slot.map_or(Requested::InLine(priority), |slot| Requested::Held {
+                _slot: slot,
+            });
         }
-        matches!(*leave, Leave::Given { .. })
+        matches!(*requested, Requested::Held { .. })
     }
 
     /// Whether this reconcile wanted to call the service and got no slot.
     pub fn is_in_line(&self) -> bool {
-        matches!(*self.leave(), Leave::InLine(_))
+        matches!(*self.requested(), Requested::InLine(_))
     }
 
-    fn leave(&self) -> MutexGuard<'_, Leave> {
-        self.leave.lock().unwrap_or_else(PoisonError::into_inner)
+    fn requested(&self) -> MutexGuard<'_, Requested> {
+        self.slot.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -76,7 +78,7 @@ impl Deref for Access {
 impl Drop for Access {
     fn drop(&mut self) {
         // The reconcile needed no call, so it gives up the position in line that an earlier reconcile may have left.
-        if matches!(*self.leave(), Leave::NotAsked) {
+        if matches!(*self.requested(), Requested::Not) {
             self.account_session.shared.line.leave(&self.subject);
         }
     }

@@ -8,7 +8,7 @@
 
 use crate::cloud::{CallPriority, Limits};
 use crate::inventory::Subject;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -18,7 +18,8 @@ use tokio::time::Instant;
 const SPARE: usize = 8;
 /// One slot in this many goes to the object that has waited longest, regardless of priority.
 const OLDEST: u32 = 4;
-/// How long an offered slot stays reserved. An object that has not reconciled by then may never do so.
+/// How long an offered slot stays reserved. An object that has not reconciled by then may never do so; if it does, it joins the
+/// end of the line.
 const OFFER: Duration = Duration::from_secs(10);
 const PRIORITIES: usize = CallPriority::ALL.len();
 
@@ -41,19 +42,15 @@ struct State {
     slots: usize,
     /// By priority: the slots that are taken or offered.
     held: [usize; PRIORITIES],
-    /// The offered slots: when, and at which position.
-    offers: HashMap<Subject, (Instant, Stands)>,
-    /// Positions of objects whose offer expired. They get the same position when they ask again.
-    lapsed: HashMap<Subject, u64>,
-    queues: [VecDeque<(u64, Subject)>; PRIORITIES],
-    /// The position of each waiting object.
-    waiting: HashMap<Subject, Stands>,
-    numbers: u64,
-    given: u32,
+    /// The offered slots: since when, and of which priority.
+    offers: HashMap<Subject, (Instant, CallPriority)>,
+    /// By priority: the waiting objects, by arrival. After each change, none of them can use a free slot.
+    queues: [BTreeMap<u64, Subject>; PRIORITIES],
+    /// The priority and arrival of each waiting object.
+    waiting: HashMap<Subject, (CallPriority, u64)>,
+    arrivals: u64,
+    granted: u32,
 }
-
-/// A position in line: the priority, then a number that grows with arrival.
-type Stands = (CallPriority, u64);
 
 /// Permission to call the service. Dropping it passes the slot to the next in line.
 #[must_use = "a slot is given up when it is dropped"]
@@ -71,11 +68,10 @@ impl Line {
                 slots: slots(limits),
                 held: Default::default(),
                 offers: HashMap::new(),
-                lapsed: HashMap::new(),
                 queues: Default::default(),
                 waiting: HashMap::new(),
-                numbers: 0,
-                given: 0,
+                arrivals: 0,
+                granted: 0,
             }),
         }))
     }
@@ -85,8 +81,8 @@ impl Line {
         self.change(|state| state.slots = slots(limits));
     }
 
-    /// Takes the slot that is offered to this subject, or a free one unless a subject of the same or a higher priority waits that
-    /// could use it. Otherwise the subject joins the line; it keeps its position unless its priority has risen.
+    /// Takes the slot that is offered to this subject, or a free one. Otherwise the subject joins the line; it keeps its position
+    /// unless its priority has risen.
     pub fn ask(&self, subject: &Subject, priority: CallPriority) -> Option<Slot> {
         let held = self.change(|state| state.ask(subject, priority));
         held.map(|priority| Slot {
@@ -112,14 +108,14 @@ impl Line {
             (result, state.offer(Instant::now()))
         };
         for subject in offered {
-            self.take_back_later(&subject);
+            self.withdraw_later(&subject);
             (self.0.wake)(subject);
         }
         result
     }
 
     /// Withdraws the offer after its time, so that the next in line gets the slot.
-    fn take_back_later(&self, subject: &Subject) {
+    fn withdraw_later(&self, subject: &Subject) {
         let (inner, subject) = (Arc::downgrade(&self.0), subject.clone());
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
             return; // the process is shutting down
@@ -127,7 +123,7 @@ impl Line {
         runtime.spawn(async move {
             tokio::time::sleep(OFFER).await;
             if let Some(inner) = inner.upgrade() {
-                Self(inner).change(|state| state.lapse(&subject, Instant::now()));
+                Self(inner).change(|state| state.withdraw(&subject, Instant::now()));
             }
         });
     }
@@ -140,56 +136,44 @@ impl Line {
 impl State {
     /// The priority of the slot that the subject gets, if any.
     fn ask(&mut self, subject: &Subject, priority: CallPriority) -> Option<CallPriority> {
-        if let Some((_, (offered, _))) = self.offers.remove(subject) {
+        if let Some((_, offered)) = self.offers.remove(subject) {
             return Some(offered);
         }
-        let stood = self.lapsed.remove(subject);
-        // Waiting subjects of a higher priority go first, unless their own priority has no free slot.
-        let is_first = CallPriority::ALL[..=priority as usize].iter().all(|ahead| {
-            let waiting = &self.queues[*ahead as usize];
-            !self.has_room(*ahead) || waiting.iter().all(|(_, other)| other == subject)
-        });
-        if is_first && self.has_room(priority) {
+        let former = self.waiting.get(subject).map(|(priority, _)| *priority);
+        // No waiting subject of this priority could use a free slot, or it would have been offered one.
+        if self.has_room(priority) {
             self.forget(subject);
             self.held[priority as usize] += 1;
             return Some(priority);
         }
-        let stands = self.waiting.get(subject).map(|(priority, _)| *priority);
-        if stands.is_none_or(|stands| priority < stands) {
+        if former.is_none_or(|former| priority < former) {
             self.forget(subject);
-            let number = stood.unwrap_or(self.numbers);
-            self.numbers += 1;
-            let waiting = &mut self.queues[priority as usize];
-            let at = waiting.partition_point(|(other, _)| *other < number);
-            waiting.insert(at, (number, subject.clone()));
-            self.waiting.insert(subject.clone(), (priority, number));
+            let arrival = self.arrivals;
+            self.arrivals += 1;
+            self.queues[priority as usize].insert(arrival, subject.clone());
+            self.waiting.insert(subject.clone(), (priority, arrival));
         }
         None
     }
 
     fn leave(&mut self, subject: &Subject) {
         self.forget(subject);
-        self.lapsed.remove(subject);
-        if let Some((_, (priority, _))) = self.offers.remove(subject) {
+        if let Some((_, priority)) = self.offers.remove(subject) {
             self.held[priority as usize] -= 1;
         }
     }
 
-    fn lapse(&mut self, subject: &Subject, now: Instant) {
-        let offer = self.offers.get(subject).copied();
-        if let Some((_, (_, number))) = offer.filter(|(since, _)| now >= *since + OFFER) {
+    /// Withdraws an offer whose time is over.
+    fn withdraw(&mut self, subject: &Subject, now: Instant) {
+        let offer = self.offers.get(subject);
+        if offer.is_some_and(|(since, _)| now >= *since + OFFER) {
             self.leave(subject);
-            self.lapsed.insert(subject.clone(), number);
         }
     }
 
     fn forget(&mut self, subject: &Subject) {
-        if let Some((priority, number)) = self.waiting.remove(subject) {
-            let waiting = &mut self.queues[priority as usize];
-            // The queue is sorted by number.
-            if let Ok(at) = waiting.binary_search_by_key(&number, |(number, _)| *number) {
-                waiting.remove(at);
-            }
+        if let Some((priority, arrival)) = self.waiting.remove(subject) {
+            self.queues[priority as usize].remove(&arrival);
         }
     }
 
@@ -197,14 +181,13 @@ impl State {
     fn offer(&mut self, now: Instant) -> Vec<Subject> {
         let mut offered = Vec::new();
         while let Some(priority) = self.next() {
-            let Some((number, subject)) = self.queues[priority as usize].pop_front() else {
+            let Some((_, subject)) = self.queues[priority as usize].pop_first() else {
                 break;
             };
             self.waiting.remove(&subject);
             self.held[priority as usize] += 1;
-            self.given = self.given.wrapping_add(1);
-            self.offers
-                .insert(subject.clone(), (now, (priority, number)));
+            self.granted = self.granted.wrapping_add(1);
+            self.offers.insert(subject.clone(), (now, priority));
             offered.push(subject);
         }
         offered
@@ -213,11 +196,11 @@ impl State {
     /// The priority whose first subject gets the next slot, if one is free for it.
     fn next(&self) -> Option<CallPriority> {
         let heads = CallPriority::ALL.into_iter().filter_map(|priority| {
-            let (number, _) = self.queues[priority as usize].front()?;
-            self.has_room(priority).then_some((priority, *number))
+            let (arrival, _) = self.queues[priority as usize].first_key_value()?;
+            self.has_room(priority).then_some((priority, *arrival))
         });
-        let next = if self.given % OLDEST == OLDEST - 1 {
-            heads.min_by_key(|(_, number)| *number)
+        let next = if self.granted % OLDEST == OLDEST - 1 {
+            heads.min_by_key(|(_, arrival)| *arrival)
         } else {
             heads.min()
         };

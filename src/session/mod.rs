@@ -17,7 +17,7 @@ mod secrets;
 mod tls;
 
 use crate::api::{AccountSpec, Marker};
-use crate::cloud::{Http, Place, ServerId};
+use crate::cloud::{Doubt, Http, Place, ServerId};
 use crate::inventory::{Settings, Subject};
 use crate::runtime::metrics::Listings;
 use crate::runtime::queue::Priority;
@@ -90,7 +90,7 @@ struct Inner {
     /// Every claim to a server counts.
     trusts_records: AtomicBool,
     copies: OnceLock<Copies>,
-    doubted: OnceLock<Box<opening::Doubted>>,
+    on_doubt: Box<opening::OnDoubt>,
     /// For records of an earlier version.
     former_key: OnceLock<FormerKey>,
     cancel: CancellationToken,
@@ -100,13 +100,15 @@ struct Inner {
 
 impl Sessions {
     /// No sessions yet, for the Accounts of this shard. `cluster` salts the credentials of records. `wake` is called with the
-    /// UID of an Instance whose server changed in a listing, that may get a reservation, or that has a slot for calls.
+    /// UID of an Instance whose server changed in a listing, for which the quota has a place, or that has a slot for calls.
+    /// `on_doubt` is called with each Account that should be reconciled because its calls failed in a way that may make it unusable.
     pub fn new(
         (cluster, shard): (String, Shard),
         http: Http,
         settings: Settings,
         metrics: Metrics,
         wake: impl Fn(Subject, Option<Priority>) + Send + Sync + 'static,
+        on_doubt: impl Fn(&ObjectKey, Doubt) + Send + Sync + 'static,
         cancel: CancellationToken,
     ) -> Self {
         let wake: Arc<Wake> = Arc::new(wake);
@@ -120,7 +122,7 @@ impl Sessions {
             began: Mutex::new(Instant::now()),
             trusts_records: AtomicBool::new(false),
             copies: OnceLock::new(),
-            doubted: OnceLock::new(),
+            on_doubt: Box::new(on_doubt),
             former_key: OnceLock::new(),
             cluster,
             http,

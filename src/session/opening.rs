@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 /// Called with an Account that should be reconciled, and why.
-pub(super) type Doubted = dyn Fn(&ObjectKey, Doubt) + Send + Sync;
+pub(super) type OnDoubt = dyn Fn(&ObjectKey, Doubt) + Send + Sync;
 
 impl Sessions {
     /// Makes a new account session for an Account, without installing it. Accounts with the same endpoint, token and paths share
@@ -90,18 +90,8 @@ impl Sessions {
         let _ = self.inner.former_key.set(key);
     }
 
-    /// From here on the callback receives each Account that should be reconciled because its calls failed in a way that may make
-    /// it unusable.
-    pub fn on_doubt(&self, told: impl Fn(&ObjectKey, Doubt) + Send + Sync + 'static) {
-        // Set once, before the first session is opened.
-        let _ = self.inner.doubted.set(Box::new(told));
-    }
-
     /// Calls of this session failed, so its usable Accounts may have become unusable. The other Accounts retry anyway.
     fn doubted(&self, number: u64, doubt: Doubt) {
-        let Some(told) = self.inner.doubted.get() else {
-            return;
-        };
         let doubted: Vec<ObjectKey> = {
             let account_sessions = self.account_sessions();
             let used = account_sessions.iter().filter(
@@ -109,7 +99,9 @@ impl Sessions {
             );
             used.map(|(account, _)| account.clone()).collect()
         };
-        doubted.iter().for_each(|account| told(account, doubt));
+        doubted
+            .iter()
+            .for_each(|account| (self.inner.on_doubt)(account, doubt));
     }
 
     /// A rate limiter whose waits are counted in the metrics.

@@ -22,6 +22,7 @@ fn sessions_of(shard: Shard) -> Sessions {
         Settings::default(),
         Metrics::default(),
         |_, _| {},
+        |_, _| {},
         CancellationToken::new(),
     )
 }

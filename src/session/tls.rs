@@ -12,7 +12,7 @@ use crate::runtime::watch::ObjectKey;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client, ResourceExt};
 use rustls::pki_types::UnixTime;
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::ExposeSecret;
 
 /// Keys in the Secret of a client certificate, as in `kubernetes.io/tls`.
 const CERTIFICATE: &str = "tls.crt";
@@ -46,7 +46,7 @@ pub async fn read_tls(
         let used_as = Use::ClientCertificate;
         let content = read_for(client, namespace, name, used_as, destination).await;
         let mut content = content.map_err(|problem| match problem {
-            UseProblem::Secret(problem) => no_certificate(&problem, namespace),
+            UseProblem::Secret(problem) => CLIENT.problem(&problem, namespace),
             UseProblem::Refused(refusal) => Problem {
                 reason: refusal.reason(),
                 message: refusal.to_string(),
@@ -54,7 +54,7 @@ pub async fn read_tls(
         })?;
         let mut take = |key| {
             let taken = content.take(name, key);
-            taken.map_err(|problem| no_certificate(&problem, namespace))
+            taken.map_err(|problem| CLIENT.problem(&problem, namespace))
         };
         let chain = take(CERTIFICATE)?.expose_secret().to_owned();
         pem.client = Some((chain, take(KEY)?));
@@ -133,9 +133,10 @@ async fn read_bundle(
             secret_key_ref: Some(SecretKeyRef { name, key }),
             ..
         } => {
-            let told = |problem: SecretProblem| no_bundle(&problem, namespace, name, key);
-            let mut content = read(client, namespace, name).await.map_err(told)?;
-            let text: SecretString = content.take(name, key).map_err(told)?;
+            let content = read(client, namespace, name).await;
+            let mut content = content.map_err(|problem| BUNDLE.problem(&problem, namespace))?;
+            let text = content.take(name, key);
+            let text = text.map_err(|_| no_bundle_under(name, key))?;
             Ok((text.expose_secret().to_owned(), content.version()))
         }
         // The CRD's schema rejects a bundle without a source.
@@ -160,7 +161,7 @@ async fn read_config_map(
         message,
     };
     valid::object_name(name)
-        .map_err(|no_name| missing(format!("{no_name}: mend spec.tls.caBundle")))?;
+        .map_err(|no_name| missing(format!("{no_name}: fix spec.tls.caBundle")))?;
     let api: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
     let mut found = match call("read ConfigMap", api.get(name)).await {
         Ok(found) => found,
@@ -190,57 +191,61 @@ async fn read_config_map(
     Ok((text, version))
 }
 
-fn no_bundle(problem: &SecretProblem, namespace: &str, name: &str, key: &str) -> Problem {
-    let (reason, message) = match problem {
-        SecretProblem::NoSecret(_) => (
-            Reason::CaBundleNotFound,
-            format!("{problem} in namespace {namespace}: create it with the CA bundle"),
-        ),
-        SecretProblem::Unread { .. } => (Reason::SecretReadFailed, problem.to_string()),
-        SecretProblem::NoName(_) => (
-            Reason::CaBundleNotFound,
-            format!("{problem}: mend spec.tls.caBundle"),
-        ),
-        SecretProblem::NoKey { .. }
-        | SecretProblem::Empty { .. }
-        | SecretProblem::NotText { .. } => return no_bundle_there(name, key),
-    };
-    Problem { reason, message }
+/// A part of `spec.tls`, as its problems describe it.
+struct Part {
+    field: &'static str,
+    content: &'static str,
+    not_found: Reason,
+    invalid: Reason,
+}
+
+const BUNDLE: Part = Part {
+    field: "spec.tls.caBundle",
+    content: "the CA bundle",
+    not_found: Reason::CaBundleNotFound,
+    invalid: Reason::CaBundleInvalid,
+};
+const CLIENT: Part = Part {
+    field: "spec.tls.clientCertificateSecretRef",
+    content: "the client certificate under tls.crt and its key under tls.key",
+    not_found: Reason::ClientCertificateNotFound,
+    invalid: Reason::ClientCertificateInvalid,
+};
+
+impl Part {
+    /// The Secret that should hold this part yields no value.
+    fn problem(&self, problem: &SecretProblem, namespace: &str) -> Problem {
+        let Self { field, content, .. } = self;
+        let (reason, remedy) = match problem {
+            SecretProblem::NoSecret(_) => (
+                self.not_found,
+                format!(" in namespace {namespace}: create it with {content}"),
+            ),
+            SecretProblem::NoName(_) => (self.not_found, format!(": fix {field}")),
+            SecretProblem::NoKey { .. } | SecretProblem::Empty { .. } => {
+                (self.not_found, format!(": put {content} there"))
+            }
+            SecretProblem::NotText { .. } => {
+                (self.invalid, format!(": put {content} there, in PEM"))
+            }
+            SecretProblem::Unread { .. } => (Reason::SecretReadFailed, String::new()),
+        };
+        Problem {
+            reason,
+            message: format!("{problem}{remedy}"),
+        }
+    }
 }
 
 /// A Secret need not consent to be used as a CA bundle. To not reveal which keys such a Secret has, a missing key and a value
 /// that is not a certificate get the same message.
-fn no_bundle_there(name: &str, key: &str) -> Problem {
+fn no_bundle_under(name: &str, key: &str) -> Problem {
     Problem {
         reason: Reason::CaBundleInvalid,
         message: format!(
             "Secret {name} holds no CA bundle under key {key}: put certificates of authorities in PEM there, at most 256 KiB"
         ),
     }
-}
-
-fn no_certificate(problem: &SecretProblem, namespace: &str) -> Problem {
-    let what = "the client certificate under tls.crt and its key under tls.key";
-    let (reason, message) = match problem {
-        SecretProblem::NoSecret(_) => (
-            Reason::ClientCertificateNotFound,
-            format!("{problem} in namespace {namespace}: create it with {what}"),
-        ),
-        SecretProblem::NoName(_) => (
-            Reason::ClientCertificateNotFound,
-            format!("{problem}: mend spec.tls.clientCertificateSecretRef"),
-        ),
-        SecretProblem::NoKey { .. } | SecretProblem::Empty { .. } => (
-            Reason::ClientCertificateNotFound,
-            format!("{problem}: put {what} there"),
-        ),
-        SecretProblem::NotText { .. } => (
-            Reason::ClientCertificateInvalid,
-            format!("{problem}: put {what} there, in PEM"),
-        ),
-        SecretProblem::Unread { .. } => (Reason::SecretReadFailed, problem.to_string()),
-    };
-    Problem { reason, message }
 }
 
 /// The problem to report for content that is not usable.
@@ -252,16 +257,16 @@ fn not_usable(error: TlsError, spec: &AccountSpec) -> Problem {
         && !error.is_of_client()
         && error != TlsError::AuthorityExpired
     {
-        return no_bundle_there(name, key);
+        return no_bundle_under(name, key);
     }
     match client.filter(|_| error.is_of_client()) {
         Some(client) => Problem {
             reason: Reason::ClientCertificateInvalid,
-            message: format!("{error}: mend Secret {}", client.name),
+            message: format!("{error}: fix Secret {}", client.name),
         },
         None => Problem {
             reason: Reason::CaBundleInvalid,
-            message: format!("{error}: mend what spec.tls.caBundle names"),
+            message: format!("{error}: fix what spec.tls.caBundle names"),
         },
     }
 }

@@ -95,6 +95,7 @@ async fn the_place_of_an_account_shows_no_token() {
         Settings::default(),
         Metrics::default(),
         |_, _| {},
+        |_, _| {},
         CancellationToken::new(),
     );
     let spec = json!({

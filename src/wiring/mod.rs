@@ -62,25 +62,25 @@ impl Contexts {
             pod,
         } = process;
         let memories = Memories::default();
-        let sessions = Sessions::new(
-            (cluster.clone(), shard),
-            http,
-            ListingSettings::default(),
-            metrics.clone(),
-            wake(objects, &memories),
-            stop.child_token(),
-        );
-        let events = Events::new(client.clone(), pod);
         let account_memories = account::Memories::default();
-        let look_at_account = {
+        let on_doubt = {
             let (objects, memories) = (objects.clone(), account_memories.clone());
             move |key: &ObjectKey, doubt| {
                 memories.doubt(key, doubt);
                 objects.wake_account(key, None);
             }
         };
-        sessions.on_doubt(look_at_account.clone());
-        let doubt_account = move |key: &ObjectKey| look_at_account(key, Doubt::Credentials);
+        let sessions = Sessions::new(
+            (cluster.clone(), shard),
+            http,
+            ListingSettings::default(),
+            metrics.clone(),
+            wake(objects, &memories),
+            on_doubt.clone(),
+            stop.child_token(),
+        );
+        let events = Events::new(client.clone(), pod);
+        let doubt_account = move |key: &ObjectKey| on_doubt(key, Doubt::Credentials);
         let references = References::default();
         let wake_instances = {
             let (objects, instances) = (objects.clone(), references.instances_by_account.clone());

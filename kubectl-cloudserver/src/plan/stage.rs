@@ -81,7 +81,15 @@ pub(super) fn context(
     let metrics = Metrics::default();
     let identity = (cluster.clone(), Shard::WHOLE);
     let listings = ListingSettings::default();
-    let sessions = Sessions::new(identity, http, listings, metrics.clone(), |_, _| {}, stop);
+    let sessions = Sessions::new(
+        identity,
+        http,
+        listings,
+        metrics.clone(),
+        |_, _| {},
+        |_, _| {},
+        stop,
+    );
     sessions.owners().set_listed_all();
     sessions.trust_records();
     // A term that never begins: no write is sent.

@@ -108,25 +108,18 @@ fn find(observed: &Observation, wanted: &Import) -> Result<ServerId, Box<Plan>> 
         ));
     };
     let rows: Vec<&Row> = listing.rows().into_values().collect();
-    let is_possible = |row: &&Row| is_meant(row, wanted) != Some(false);
+    // The row may lack fields; the detail shows them.
+    let is_possible = |row: &&Row| !answers(row, wanted).contains(&Some(false));
     let possible: Vec<&Row> = rows.iter().copied().filter(is_possible).collect();
     let what = wanted.words();
     match possible.as_slice() {
-        // The detail shows the fields that the row lacks.
         [one] => Ok(one.id.clone()),
         [] => Err(not_found(observed, wanted, rows)),
-        several if several.iter().all(|row| is_meant(row, wanted).is_some()) => {
-            let several = candidates(several.iter().copied());
-            let message = format!(
-                "more than one {what} is in {here}: narrow spec.import, or name one of them in spec.import.id ({several})"
-            );
-            Err(wrong(Reason::ImportAmbiguous, message))
-        }
         several => {
             let several = candidates(several.iter().copied());
             let message = format!(
-                "the service's listing of {here} does not tell name or address of each server, so that it may be any of \
-                 {several}: name the {what} in spec.import.id"
+                "more than one {what} is in {here}, as far as the service's listing shows name and address: narrow spec.import, or \
+                 name one of them in spec.import.id ({several})"
             );
             Err(wrong(Reason::ImportAmbiguous, message))
         }
@@ -149,14 +142,6 @@ fn not_found(observed: &Observation, wanted: &Import, rows: Vec<&Row>) -> Box<Pl
         observed.account_key.name
     );
     wrong(Reason::ImportNotFound, message)
-}
-
-/// Whether the spec names this listed server; None if the row lacks fields and shows no contradiction.
-fn is_meant(row: &Row, wanted: &Import) -> Option<bool> {
-    let answers = answers(row, wanted);
-    let is_told = answers.iter().all(Option::is_some);
-    let is_other = answers.contains(&Some(false));
-    (is_told || is_other).then_some(!is_other)
 }
 
 /// The row's match with each field of `spec.import` that is set; None if the row lacks the field.
@@ -212,7 +197,9 @@ fn fits(
         let others = observed.listing.iter().flat_map(|listing| listing.rows());
         let (this, others): (Vec<_>, Vec<_>) =
             others.map(|(_, row)| row).partition(|row| row.id == *id);
-        let is_told = this.iter().any(|row| is_meant(row, wanted).is_some());
+        let is_told = this
+            .iter()
+            .any(|row| answers(row, wanted).iter().all(Option::is_some));
         return Err(match is_told {
             true => Box::new(looking(format!(
                 "server {id} is listed with another name or address than it has"

@@ -163,11 +163,13 @@ async fn a_slot_is_not_held_for_ever_for_who_does_not_come() {
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(told.try_recv(), Ok(name(2)));
     let of_two = line.ask(&name(2), CallPriority::Urgent);
-    // A late subject keeps its position.
+    // A late subject joins the end of the line.
     assert!(line.ask(&name(3), CallPriority::Urgent).is_none());
     assert!(line.ask(&name(1), CallPriority::Urgent).is_none());
     assert!(told.try_recv().is_err());
     drop(of_two);
+    assert_eq!(told.try_recv(), Ok(name(3)));
+    drop(line.ask(&name(3), CallPriority::Urgent));
     assert_eq!(told.try_recv(), Ok(name(1)));
     assert!(line.ask(&name(1), CallPriority::Urgent).is_some());
 }
@@ -230,7 +232,7 @@ proptest! {
             let state = line.lock();
             let taken: usize = state.held.iter().sum();
             prop_assert_eq!(taken, held.len() + state.offers.len());
-            prop_assert_eq!(state.waiting.len(), state.queues.iter().map(VecDeque::len).sum::<usize>());
+            prop_assert_eq!(state.waiting.len(), state.queues.iter().map(BTreeMap::len).sum::<usize>());
             // No slot is free while a subject that may use it waits.
             prop_assert_eq!(state.next(), None);
         }
