@@ -75,7 +75,7 @@ pub(super) async fn read(
         })?;
         if !listed.readable {
             progress.note(&format!(
-                "the list of {place} has rows that make no sense: they are left out"
+                "the list of {place} has malformed rows, which are omitted"
             ));
         }
         rows.extend(listed.rows);

@@ -1,7 +1,7 @@
 //! The meaning of the references in a spec: what is written, and the one offer of the service that it stands for.
 
 use super::pages::{Listing, Unread};
-use super::select::{self, Candidates, Choice};
+use super::select::{self, Choice};
 use super::{Catalog, Looked};
 use crate::api::conditions::{Readiness, Reason};
 use crate::api::references::is_code;
@@ -102,7 +102,8 @@ impl Query<'_> {
     pub async fn resolve(&self, catalog: &Catalog) -> Result<String, Unresolved> {
         let Self { spec, place, .. } = self;
         let Some(written) = written(spec, self.reference, place) else {
-            return Err(self.unread("the spec does not name one", false));
+            let field = self.reference.field();
+            return Err(self.unread(field, "the spec leaves it out", false));
         };
         let current: Vec<&str> = self.current.iter().map(String::as_str).collect();
         let name = |name: Option<&String>| name.cloned().unwrap_or_default();
@@ -164,104 +165,92 @@ impl Query<'_> {
                 chosen(catalog.keys(self.serves(pick)).await, pick)
             }
         };
-        let chosen = chosen.map_err(|unread| self.unread(&unread.why, unread.unauthorized))?;
+        let unread =
+            |unread: Unread| self.unread(&self.shown(&written), &unread.why, unread.unauthorized);
+        let chosen = chosen.map_err(unread)?;
         self.judge(&written, chosen)
     }
 
     fn judge(&self, written: &Written<'_>, chosen: Chosen) -> Result<String, Unresolved> {
+        let (shown, what) = (self.shown(written), self.what());
+        let (field, exact) = (self.reference.field(), self.reference.exact_field());
         let is_exact = matches!(written, Written::Id(_));
-        match chosen.choice {
-            Choice::One(id) if is_exact || chosen.is_steady => Ok(id),
-            _ if !chosen.is_steady => Err(self.unread("the list changed while it was read", false)),
-            Choice::One(id) => Ok(id),
-            Choice::Many(several) => Err(stalled(
-                Reason::ReferenceAmbiguous,
-                self.ambiguous(&self.shown(), &several),
-            )),
+        let (reason, message) = match chosen.choice {
+            Choice::One(id) if is_exact || chosen.is_steady => return Ok(id),
+            _ if !chosen.is_steady => {
+                return Err(self.unread(&shown, "it changed while it was read", false));
+            }
             // The missing thing may be in a row that could not be parsed.
             Choice::None(_) if !chosen.is_readable => {
-                Err(self.unread("it has rows that make no sense", false))
+                return Err(self.unread(&shown, "it has rows that make no sense", false));
             }
-            Choice::None(near) => Err(stalled(
-                Reason::ReferenceNotFound,
-                self.missing(&self.shown(), is_exact, &near),
-            )),
-        }
+            Choice::Many(several) => {
+                let remedy = match field == exact {
+                    true => format!("set {field} to the code of one of them"),
+                    false => format!("narrow {field}, or set {exact} to one of them"),
+                };
+                let message = format!("{shown}: several match: {several}: {remedy}");
+                (Reason::ReferenceAmbiguous, message)
+            }
+            Choice::One(_) | Choice::None(_) => {
+                let remedy = match field == exact {
+                    _ if is_exact => format!("fix {exact}"),
+                    true => format!("fix {field}, or set it to a code"),
+                    false => format!("fix {field}, or set {exact}"),
+                };
+                let there = match chosen.choice {
+                    Choice::None(near) if !near.is_empty() => near.to_string(),
+                    _ => "none".to_owned(),
+                };
+                let hint = match self.reference {
+                    Reference::Region => " (one that is sold out may be missing)",
+                    _ => "",
+                };
+                let message = format!(
+                    "{shown}: the service lists no such {what}{hint}; it lists {there}: {remedy}"
+                );
+                (Reason::ReferenceNotFound, message)
+            }
+        };
+        Err(Unresolved {
+            readiness: Readiness::stalled(reason, message),
+            unauthorized: false,
+        })
     }
 
     /// Field and value of the reference.
-    fn shown(&self) -> String {
-        let Self {
-            spec,
-            reference,
-            place,
-            ..
-        } = self;
-        match written(spec, *reference, place) {
-            Some(Written::Selector(selector)) => format!("{} ({selector})", reference.field()),
-            Some(Written::Id(id)) => {
-                format!(
-                    "{} ({id}{})",
-                    reference.exact_field(),
-                    within(*reference, place)
-                )
+    fn shown(&self, written: &Written<'_>) -> String {
+        let reference = self.reference;
+        match written {
+            Written::Selector(selector) => format!("{} ({selector})", reference.field()),
+            Written::Id(id) => {
+                let within = within(reference, self.place);
+                format!("{} ({id}{within})", reference.exact_field())
             }
-            None => reference.field().to_owned(),
         }
     }
 
-    fn unread(&self, why: &str, unauthorized: bool) -> Unresolved {
-        let list = match self.reference {
-            Reference::Region => "regions",
-            Reference::Zone => "zones",
-            Reference::Package => "packages",
-            Reference::Firewall => "security groups",
-            Reference::Image => "images",
-            Reference::SshKey => "key pairs",
-        };
-        let message = format!("{}: the {list} could not be read: {why}", self.shown());
-        Unresolved {
-            readiness: Readiness::reconciling(Reason::ReferenceLookupFailed, message),
-            unauthorized,
-        }
-    }
-
-    fn ambiguous(&self, shown: &str, several: &Candidates) -> String {
-        let (field, exact) = (self.reference.field(), self.reference.exact_field());
-        let remedy = match field == exact {
-            true => format!("set {field} to the code of one of them"),
-            false => format!("narrow {field}, or set {exact} to one of them"),
-        };
-        format!("{shown}: several match: {several}: {remedy}")
-    }
-
-    fn missing(&self, shown: &str, is_exact: bool, near: &Candidates) -> String {
-        let what = match self.reference {
-            Reference::Region => "region (one that is sold out may be missing)",
+    /// The kind of thing, in words.
+    fn what(&self) -> &'static str {
+        match self.reference {
+            Reference::Region => "region",
             Reference::Zone => "zone",
             Reference::Package => "package",
             Reference::Firewall => "security group",
             Reference::Image => "image",
             Reference::SshKey => "key pair",
-        };
-        let there = match near.is_empty() {
-            true => "it lists none".to_owned(),
-            false => format!("it lists {near}"),
-        };
-        let (field, exact) = (self.reference.field(), self.reference.exact_field());
-        let remedy = match field == exact {
-            _ if is_exact => format!("fix {exact}"),
-            true => format!("fix {field}, or set it to a code"),
-            false => format!("fix {field}, or set {exact}"),
-        };
-        format!("{shown}: the service lists no such {what}; {there}: {remedy}")
+        }
     }
-}
 
-fn stalled(reason: Reason, message: String) -> Unresolved {
-    Unresolved {
-        readiness: Readiness::stalled(reason, message),
-        unauthorized: false,
+    fn unread(&self, shown: &str, why: &str, unauthorized: bool) -> Unresolved {
+        let message = format!(
+            "{shown}: the list of {}s could not be read: {why}",
+            self.what()
+        );
+        Unresolved {
+            readiness: Readiness::reconciling(Reason::ReferenceLookupFailed, message),
+            unauthorized,
+        }
     }
 }
 
@@ -284,6 +273,7 @@ fn chosen<T>(listed: Looked<T>, pick: impl Fn(&[T]) -> Choice) -> Result<Chosen,
 
 #[cfg(test)]
 mod tests {
+    use super::super::Candidates;
     use super::*;
 
     #[test]

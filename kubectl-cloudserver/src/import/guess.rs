@@ -207,7 +207,7 @@ fn named(
         (Choice::One(id), _) => Ok(id),
         (Choice::Many(_) | Choice::None(_), Some(why)) => {
             doubts.push(format!(
-                "{flag} {id}: whether the service has it could not be found out: {why}"
+                "{flag} {id}: it is unknown whether the service has it: {why}"
             ));
             Ok(id.to_owned())
         }

@@ -32,7 +32,7 @@ pub(super) fn describe(instance: &Instance, durations: &Durations, now: Timestam
         status.observed_generation,
         &status.conditions,
     );
-    lines.push(format!("How it stands: {readiness}"));
+    lines.push(format!("State: {readiness}"));
     let is_current = is_current(&instance.metadata, status.observed_generation);
     if !is_current && !status.conditions.is_empty() {
         lines.push("  These conditions are of the spec before the newest edit.".to_owned());
@@ -45,11 +45,11 @@ pub(super) fn describe(instance: &Instance, durations: &Durations, now: Timestam
         ));
     }
     lines.push(String::new());
-    lines.push("What comes next".to_owned());
+    lines.push("Next step".to_owned());
     lines.push(format!("  {}", next(instance, status, durations, now)));
     if !status.history.is_empty() {
         lines.push(String::new());
-        lines.push("What was done, the newest first".to_owned());
+        lines.push("History, the newest first".to_owned());
         lines.extend(
             status
                 .history
@@ -75,11 +75,11 @@ fn server(status: &InstanceStatus) -> String {
     ];
     let told = told.into_iter().flatten();
     let is_missing = |told: &Condition| told.reason == Reason::ServerMissing.as_str();
-    let stands = match status.conditions.iter().any(is_missing) {
+    let verb = match status.conditions.iter().any(is_missing) {
         true => "was",
         false => "is",
     };
-    let words: Vec<String> = std::iter::once(format!("Its server {stands} {id}"))
+    let words: Vec<String> = std::iter::once(format!("Its server {verb} {id}"))
         .chain(told)
         .collect();
     words.join(", ") + "."

@@ -16,7 +16,7 @@ const EDIT_NOT_OBSERVED: &str = "The operator has not observed the newest edit y
 /// The text for a reason of a newer operator.
 const READ_THE_MESSAGE: &str = "Read the message of the condition Ready.";
 /// A user must not delete an Instance before it is certain that its server is gone.
-const STILL_LOOKED_FOR: &str = "Wait; the operator is still finding out what became of the server.";
+const STILL_LOOKED_FOR: &str = "Wait: the operator does not know yet whether the server exists.";
 
 /// The description of the next step.
 pub(super) fn next(
@@ -63,9 +63,9 @@ fn at_rest(status: &InstanceStatus) -> String {
 /// The known facts of an open operation.
 fn follows(open: &Operation, durations: &Durations, now: Timestamp) -> String {
     let call = match (open.accepted, &open.task_id) {
-        (_, Some(task)) => format!("the service took it as task {task}"),
-        (true, None) => "the service took it and named no task".to_owned(),
-        (false, None) => "the service has not taken it yet, or its answer was lost".to_owned(),
+        (_, Some(task)) => format!("the service accepted it as task {task}"),
+        (true, None) => "the service accepted it and named no task".to_owned(),
+        (false, None) => "the service has not accepted it yet, or its answer was lost".to_owned(),
     };
     let cause = open.cause.map(|cause| format!(", {cause}"));
     format!(

@@ -133,9 +133,9 @@ fn what_runs_is_described_with_its_task_and_what_was_done_with_its_time() {
     for words in [
         "Instance team-a/db, 2 d old, of Account default\n",
         "Its server is ecs-2.",
-        "How it stands: Reconciling (Reinstalling)",
+        "State: Reconciling (Reinstalling)",
         "Ready is False since 3 min (Reinstalling): its disk is erased",
-        "The reinstall (number 2, as the spec asks) is followed to its end; the service took it as task task-7. [#####-----] 50 %",
+        "The reinstall (number 2, as the spec asks) is followed to its end; the service accepted it as task task-7. [#####-----] 50 %",
         "2 h ago: create 1: done in 30 s, as the spec asks",
     ] {
         assert!(told.contains(words), "{words:?} is not in\n{told}");
@@ -147,10 +147,7 @@ fn what_needs_a_person_is_described_with_its_remedy_and_cannot_steer_the_termina
     let told = describe::describe(&refused(), &Durations::default(), now());
     let remedy = Reason::CreateRefused.remedy();
     assert!(told.contains("It has no server."), "{told}");
-    assert!(
-        told.contains(&format!("What comes next\n  {remedy}\n")),
-        "{told}"
-    );
+    assert!(told.contains(&format!("Next step\n  {remedy}\n")), "{told}");
     assert!(!told.contains('\u{1b}'), "{told}");
     let told = describe::describe(&ready(), &Durations::default(), now());
     assert!(told.contains("Its server is ecs-1, called web-abc, STARTED, at 198.18.0.1, with image Debian, package p."), "{told}");
@@ -217,7 +214,7 @@ fn what_is_wrong_with_an_account_is_told_also_of_instances_that_are_ready() {
     assert!(tree.contains(line), "{tree}");
     let told = describe::describe(&instance, &Durations::default(), now());
     let remedy = Reason::TokenRefused.remedy();
-    let next = format!("What comes next\n  Nothing, and no change either: {remedy}\n");
+    let next = format!("Next step\n  Nothing, and no change either: {remedy}\n");
     assert!(told.contains(&next), "{told}");
 }
 
@@ -249,8 +246,8 @@ fn what_status_says_of_a_former_spec_is_not_told_of_this_one() {
     deleted.metadata.deletion_timestamp = serde_json::from_value(json!(NOW)).unwrap();
     let told = describe::describe(&edited, &Durations::default(), now());
     for words in [
-        "How it stands: edited, not observed yet\n  These conditions are of the spec before the newest edit.\n",
-        "What comes next\n  The operator has not observed the newest edit yet.",
+        "State: edited, not observed yet\n  These conditions are of the spec before the newest edit.\n",
+        "Next step\n  The operator has not observed the newest edit yet.",
     ] {
         assert!(told.contains(words), "{words:?} is not in\n{told}");
     }
@@ -303,7 +300,7 @@ fn whoever_has_to_do_something_is_not_told_that_it_goes_on_by_itself() {
     assert_eq!(missing("Stalled"), Reason::ServerMissing.remedy());
     assert_eq!(
         missing("Reconciling"),
-        "Wait; the operator is still finding out what became of the server."
+        "Wait: the operator does not know yet whether the server exists."
     );
     let newer = json!({"observedGeneration": 2, "conditions": [condition("Ready", "False", "OfTomorrow", "m")]});
     assert_eq!(

@@ -127,7 +127,7 @@ async fn answers(
 ) -> Result<(Vec<Answer>, Vec<String>), String> {
     if let (Some(asked), Some(manifest)) = (&args.cluster.namespace, elsewhere(args, files)) {
         return Err(format!(
-            "{} names namespace {} for Instance {}, and -n names {asked}: leave out one of them",
+            "{} names namespace {} for Instance {}, and -n names {asked}: remove one of them",
             manifest.file,
             manifest.namespace().unwrap_or_default(),
             manifest.name().unwrap_or_default()

@@ -33,7 +33,7 @@ pub(super) fn as_applied(
                 applied.insert(key, secret);
             }
             Err(why) => notes.push(format!(
-                "Secret {}/{name} in {} {why}, so it is taken as the cluster has it",
+                "Secret {}/{name} in {} {why}, so the Secret in the cluster counts",
                 key.namespace,
                 manifest.place()
             )),

@@ -128,7 +128,7 @@ impl Stage {
         let id = id.or_else(|| named.cloned());
         if id.is_none() {
             notes.push(
-                "namespace kube-system may not be read: an Instance that was restored from a backup is taken for a new one"
+                "you may not read namespace kube-system, so an Instance that was restored from a backup counts as new"
                     .to_owned(),
             );
         }

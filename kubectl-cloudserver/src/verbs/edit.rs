@@ -194,17 +194,15 @@ fn set(live: &Instance, field: &str, value: &Value, aim: Aim) -> Edit {
 }
 
 fn set_back(declared: &Declared, field: &str) -> String {
-    format!(
-        "spec.{field} stands in what {declared} applies, which will set it back: change it there too"
-    )
+    format!("{declared} also applies spec.{field} and will revert this change: change it there too")
 }
 
 /// Sets a field each change of which causes one action. If a manifest reverted it, the action would happen twice.
 fn request(live: &Instance, field: &str, value: &Value, aim: Aim) -> Edit {
     if let Some(declared) = declared(live, field) {
         return Edit::Refused(format!(
-            "spec.{field} stands in what {declared} applies: set back by it, the token would ask for another {field}; put a new \
-             token there instead, or take spec.{field} out of it"
+            "{declared} applies spec.{field}: when it reverts the token, the operator would carry out another {field}; put a new \
+             token there instead, or remove spec.{field} from it"
         ));
     }
     Edit::Write(Write {

@@ -57,9 +57,9 @@ async fn who_looks_sees_what_is_ready_what_runs_and_what_waits_for_a_person() {
         &format!("Instance {}/web, ", world.namespace),
         &format!("Its server is {}, ", web.id),
         &format!(", at {address}, "),
-        "How it stands: Ready\n",
+        "State: Ready\n",
         "create 1: done in ",
-        "The create (number 1, as the spec asks) is followed to its end; the service took it as task ",
+        "The create (number 1, as the spec asks) is followed to its end; the service accepted it as task ",
     ] {
         assert!(
             told.out.contains(words),

@@ -113,6 +113,13 @@ impl Case {
         self.with(|case| {
             let status = case.instance.status.as_mut().unwrap();
             status.operation = Some(serde_json::from_value(operation).unwrap());
+            if let Some(reason) = end.get("reason") {
+                let retry = json!({
+                    "verb": verb, "generation": 1, "target": target, "reason": reason, "message": "no", "times": 1,
+                    "notBefore": "2999-01-01T00:00:00Z",
+                });
+                status.retries = vec![serde_json::from_value(retry).unwrap()];
+            }
             status.attempt = 2;
         })
     }
