@@ -22,7 +22,7 @@ use tokio::time::Instant;
 pub async fn wait(context: &Context, facts: &Facts, memory: &Mutex<Memory>) -> Option<Duration> {
     let lag = {
         let mut memory = open(memory);
-        memory.take_in(context.memories.doubts());
+        memory.take_in(context.memories.epoch(), Instant::now());
         memory.lag(&facts.resource_version, Instant::now())
     };
     match lag? {

@@ -9,6 +9,7 @@ use crate::api::{
 use crate::cloud::{CallPriority, Place, ServerId};
 use crate::instance::{last_release, pins};
 use crate::runtime::watch::ObjectKey;
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{Resource, ResourceExt};
 use std::sync::Arc;
@@ -32,6 +33,8 @@ pub struct Facts {
     pub resource_version: String,
     pub generation: i64,
     pub deleting: bool,
+    /// When the deletion was requested.
+    pub deleted_at: Option<Timestamp>,
     pub finalizers: Vec<String>,
     pub annotation: Option<String>,
     pub record: Record,
@@ -91,6 +94,7 @@ impl Facts {
             resource_version: instance.resource_version().unwrap_or_default(),
             generation: instance.metadata.generation.unwrap_or_default(),
             deleting: instance.metadata.deletion_timestamp.is_some(),
+            deleted_at: (instance.metadata.deletion_timestamp.as_ref()).map(|time| time.0),
             finalizers: instance.finalizers().to_vec(),
             spec: Arc::new(instance.spec.clone()),
             status: Arc::new(status),

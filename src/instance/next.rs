@@ -190,7 +190,7 @@ impl Ending<'_> {
         let Step::Release { id, .. } = &self.plan.step else {
             return self.first_query();
         };
-        let call = memory.calls.releases.get(id);
+        let call = memory.release_call(id);
         let not_before = call.and_then(|call| call.not_before);
         not_before.map_or(times::AFTER_OWN_WRITE, |at| {
             at.saturating_duration_since(Instant::now())

@@ -7,7 +7,7 @@ use crate::instance::fact::{ConnectionFact, Fact};
 use crate::instance::facts::Facts;
 use crate::instance::login;
 use crate::instance::memory::Memory;
-use crate::instance::memory::kinds::CallState;
+use crate::instance::memory::call::CallState;
 use crate::instance::memory::look::{Answer, Look, RowDigest};
 use crate::instance::pins::Found;
 use crate::instance::poll_schedule::Schedule;
@@ -180,14 +180,14 @@ impl Observation {
     pub fn open(&self) -> Option<Operation> {
         let record = self.facts.purchase().filter(|record| record.id.is_some())?;
         let reported = self.facts.operation();
-        let followed = reported.or(self.memory.calls.followed.as_deref());
+        let followed = reported.or(self.memory.followed());
         let mut open = match followed {
             Some(operation) => operation.clone(),
             None if self.facts.is_creating() => of_purchase(record),
             None => return None,
         };
-        let call = self.memory.call(&open);
-        if let Some(CallState::Accepted { task, .. }) = call.map(|call| &call.call_state) {
+        let call = self.memory.call_of(&open);
+        if let Some(CallState::Accepted { task, .. }) = call.map(|call| &call.state) {
             open.accepted = true;
             open.task_id = open
                 .task_id
@@ -216,12 +216,12 @@ impl Observation {
     /// The server to release next: the recorded one, then one that the service gave this process, then any with the marker.
     /// Servers that are known to be gone are skipped.
     pub fn release_target(&self) -> Option<ServerId> {
-        let given = self.memory.given().map(|(_, id, _)| id.clone());
+        let given = self.memory.accepted_server().map(|(_, id, _)| id.clone());
         let listed = self
             .listing
             .iter()
             .flat_map(|listing| listing.bearing(&self.facts.marker));
-        let alive = |id: &ServerId| !self.memory.calls.gone.contains_key(id);
+        let alive = |id: &ServerId| self.memory.gone(id).is_none();
         self.own_id()
             .into_iter()
             .chain(given)

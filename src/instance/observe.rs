@@ -17,6 +17,7 @@ use crate::instance::facts::Facts;
 use crate::instance::login::{LoginFact, named_version};
 use crate::instance::memory::kinds::Wants;
 use crate::instance::memory::look::Poll;
+use crate::instance::memory::parts::Birth;
 use crate::instance::memory::{Memory, open};
 use crate::instance::observation::{AccountFact, Observation, SessionFacts, is_idle};
 use crate::instance::pins::Found;
@@ -98,10 +99,8 @@ fn gather(observed: &mut Observation, session: &AccountSession, context: &Contex
         listing.row(id).is_some() && listing.began_after(since + times::GONE_IS_CERTAIN_AFTER)
     };
     let memory = &mut observed.memory;
-    memory
-        .calls
-        .gone
-        .retain(|id, (_, since)| !is_back(id, *since));
+    let releases = &mut memory.calls.releases;
+    releases.retain(|id, release| release.gone().is_none_or(|(_, since)| !is_back(id, since)));
     if let Some((row, at)) = observed.facts.id().and_then(|id| listing.row(&id)) {
         let observations = &mut memory.observations;
         observations.shown_by.clone_from(&session.credential);
@@ -118,7 +117,7 @@ fn follow(observed: &mut Observation, session: &AccountSession) {
     let (memory, now) = (&observed.memory, observed.now);
     let followed = if observed.facts.deleting {
         let id = observed.release_target();
-        let call = id.and_then(|id| memory.calls.releases.get(&id));
+        let call = id.as_ref().and_then(|id| memory.release_call(id));
         let call = call.filter(|call| call.accepted);
         call.map(|call| (Verb::Release, call.task.clone(), Some(call.at)))
     } else {
@@ -141,19 +140,17 @@ fn follow(observed: &mut Observation, session: &AccountSession) {
 /// The memory, updated for this object and this instant.
 fn remembered(context: &Context, facts: &Facts, memory: &Mutex<Memory>, now: Instant) -> Memory {
     let mut remembered = open(memory).clone();
-    remembered.meet(facts.purchase(), context.memories.doubts(), now);
+    remembered.meet(facts.purchase(), context.memories.epoch(), now);
     // Status reports a purchase whose record was lost with the process that wrote it. Remember that from the first observation
     // on, regardless of later statuses.
-    remembered.origin.ever_intended |= facts.purchase().is_none() && facts.tells_of_a_purchase();
+    if facts.purchase().is_none() && facts.tells_of_a_purchase() {
+        remembered.origin.birth = Birth::Intended;
+    }
     remembered.meet_operation(facts, now);
     let token = facts.spec.reconcile.as_ref();
     let token = token.map(|reconcile| reconcile.token.as_str());
     let done = facts.status.last_reconcile_token.as_deref();
     remembered.reconcile_requested(token, done, now);
-    if facts.deleting {
-        let since = &mut remembered.origin.releasing_since;
-        since.get_or_insert_with(|| Box::new(now));
-    }
     remembered
 }
 

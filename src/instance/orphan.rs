@@ -5,7 +5,7 @@
 use crate::api::{Account, Instance, Verb};
 use crate::cloud::{CallPriority, ServerId};
 use crate::instance::context::Context;
-use crate::instance::memory::kinds::CallState;
+use crate::instance::memory::call::CallState;
 use crate::instance::memory::{Memory, open};
 use crate::instance::times;
 use crate::runtime::events::EventNote;
@@ -55,10 +55,9 @@ fn orphan(owner: &Owner, memory: &Mutex<Memory>) -> Option<Orphan> {
         return None;
     }
     let memory = open(memory);
-    let mut attempts = memory.calls.attempts.iter().rev();
-    let newest = attempts.find(|(_, attempt)| attempt.verb == Verb::Create);
-    let newest = newest.map(|(_, attempt)| attempt);
-    let accepted = newest.and_then(|attempt| match &attempt.call_state {
+    let newest = memory.call.as_deref();
+    let newest = newest.filter(|call| call.verb == Verb::Create);
+    let accepted = newest.and_then(|call| match &call.state {
         CallState::Accepted { id, .. } => Some(id),
         CallState::NotSent | CallState::Refused { .. } | CallState::Unknown => None,
     });
@@ -66,8 +65,8 @@ fn orphan(owner: &Owner, memory: &Mutex<Memory>) -> Option<Orphan> {
     let id = recorded.and_then(|recorded| recorded.id.as_ref());
     let id = id.or(accepted);
     let may_exist = match (id, newest) {
-        (Some(id), _) => !memory.calls.gone.contains_key(id),
-        (None, Some(newest)) => newest.call_state == CallState::Unknown,
+        (Some(id), _) => memory.gone(id).is_none(),
+        (None, Some(newest)) => newest.state == CallState::Unknown,
         (None, None) => recorded.is_some_and(|recorded| !recorded.is_refused),
     };
     let account = recorded.map(|recorded| recorded.account.clone());

@@ -10,7 +10,6 @@ use crate::apiserver::{Change, INSTANCES, Key, is_neighbours};
 use crate::link::Link;
 use crate::universe::Shared;
 use cloud_server_operator::api::{Account, Instance};
-use cloud_server_operator::instance::memory::kinds::Doubts;
 use cloud_server_operator::runtime::queue::schedule::Schedule;
 use cloud_server_operator::runtime::queue::{Flow, Priority, RECONCILE_LIMIT};
 use cloud_server_operator::runtime::{Shard, Term};
@@ -168,7 +167,7 @@ impl Process {
 
     /// Whether it believes that the cluster was restored.
     pub fn believes_in_a_restore(&self) -> bool {
-        self.memories.doubts() != Doubts::default()
+        self.memories.epoch() > 0
     }
 
     /// Kills it at once, as SIGKILL does.

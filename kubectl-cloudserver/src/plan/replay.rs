@@ -14,6 +14,7 @@ use cloud_server_operator::instance::context::Context;
 use cloud_server_operator::instance::fact::Fact;
 use cloud_server_operator::instance::facts::Facts;
 use cloud_server_operator::instance::login::{Credentials, LoginFact};
+use cloud_server_operator::instance::memory::call::Release;
 use cloud_server_operator::instance::memory::kinds::Gone;
 use cloud_server_operator::instance::memory::look::Answer;
 use cloud_server_operator::instance::memory::{Memory, open};
@@ -247,8 +248,9 @@ impl Replay {
             Step::Release { id, .. } => {
                 let why = format!("this Instance does not need server {id}");
                 self.finding(Effect::ErasesDisk, Some(Verb::Release), why)?;
-                let gone = (Gone::Released, self.observed.now);
-                self.observed.memory.calls.gone.insert(id.clone(), gone);
+                let gone = Release::Gone(Gone::Released, self.observed.now);
+                let releases = &mut self.observed.memory.calls.releases;
+                releases.insert(id.clone(), gone);
             }
             Step::Record { record } => {
                 let id = record.id.as_deref().unwrap_or_default();
@@ -523,7 +525,7 @@ fn complete(observed: &mut Observation, operation: &Operation) {
     status.applied = Some(applied);
     (status.operation, status.unfinished_image) = (None, None);
     (status.attempt, status.id) = (operation.attempt, id);
-    observed.memory.calls.followed = None;
+    observed.memory.follow_no_more();
     observed.task = Fact::NotAsked;
 }
 

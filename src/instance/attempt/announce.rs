@@ -11,7 +11,7 @@ use crate::api::names::{BINDING, FINALIZER};
 use crate::api::{Instance, InstanceStatus, Operation, PurchaseRecord};
 use crate::cloud::ServerId;
 use crate::instance::facts::Facts;
-use crate::instance::memory::kinds::{Attempt as Known, CallState};
+use crate::instance::memory::call::{Call, CallState};
 use crate::instance::memory::open;
 use crate::instance::outcome::Outcome;
 use crate::instance::plan::step::{Plan, StatusChanges};
@@ -106,7 +106,8 @@ impl Attempt<'_> {
             finalizers.push(FINALIZER.to_owned());
         }
         let is_new = call_state == CallState::NotSent;
-        let known = Known::of_purchase(record, call_state);
+        let mut known = Call::of_purchase(record, call_state, Instant::now());
+        known.is_newest = true;
         let (uid, account) = (&facts.uid, &self.observed.account_key);
         let quota = self.context.sessions.quota();
         let is_admitted = match self.session.filter(|_| is_new) {
@@ -126,7 +127,7 @@ impl Attempt<'_> {
                 }
                 if error.may_stand && is_new {
                     // If it turns out to be on record, no call was made for it.
-                    open(self.memory).announced(record, known);
+                    open(self.memory).announced(known);
                 }
                 return Err(error.outcome);
             }
@@ -140,7 +141,7 @@ impl Attempt<'_> {
         if record.id.as_deref() != facts.id().as_ref().map(ServerId::as_str) {
             memory.forget_server();
         }
-        memory.announced(record, known);
+        memory.announced(known);
         drop(memory);
         self.observed.facts.annotation = Some(text);
         swapped.is_wanted.then_some(()).ok_or(Outcome::Stale)
@@ -162,14 +163,19 @@ impl Attempt<'_> {
         if swapped.as_ref().err().is_none_or(|error| error.may_stand) {
             // If it turns out to be in status, no call was made for it.
             let account = facts.purchase().map(|record| record.account.as_str());
-            memory.announces(operation, account.unwrap_or_default());
+            let account = account.unwrap_or_default();
+            let call = Call::of_operation(operation, account, CallState::NotSent, Instant::now());
+            memory.announced(call);
+        }
+        let is_followed = swapped.as_ref().is_ok_and(|swapped| swapped.is_current);
+        if !is_followed {
+            memory.follow_no_more();
         }
         let swapped = swapped.map_err(|error| error.outcome)?;
-        if !swapped.is_current {
+        if !is_followed {
             return Err(Outcome::Stale);
         }
         write::status_written(facts, &status, &swapped.version, &mut memory);
-        memory.calls.followed = Some(Box::new(operation.clone()));
         drop(memory);
         if !swapped.is_wanted {
             return Err(Outcome::Stale);
@@ -288,7 +294,7 @@ impl Attempt<'_> {
     fn is_current(&self, version: Option<&str>, seen_before: u64) -> bool {
         let context = self.context;
         // The answer may be from the state before the restore that another reconcile found meanwhile.
-        if !open(self.memory).is_of(context.memories.doubts()) {
+        if !open(self.memory).is_of(context.memories.epoch()) {
             return false;
         }
         let Some(version) = version.and_then(|version| version.parse::<u64>().ok()) else {

@@ -10,11 +10,10 @@ mod refusal;
 mod release;
 mod write;
 
-use crate::api::{Operation, PurchaseRecord, Verb};
+use crate::api::{Operation, PurchaseRecord};
 use crate::cloud::{CallPriority, CreateRequest, Error, Permit, ServerId, TaskId};
 use crate::instance::context::Context;
 use crate::instance::login::LoginFact;
-use crate::instance::memory::kinds::CallState;
 use crate::instance::memory::{Memory, open};
 use crate::instance::observation::Observation;
 use crate::instance::outcome::Outcome;
@@ -158,7 +157,7 @@ impl Attempt<'_> {
     /// Whether this reconcile may still make a call: the term lasts, there is time for call and receipt, and the cluster's state is
     /// still the one that the plan was made from.
     fn may_call(&self) -> Result<(), Outcome> {
-        if !open(self.memory).is_of(self.context.memories.doubts()) {
+        if !open(self.memory).is_of(self.context.memories.epoch()) {
             return Err(Outcome::Stale);
         }
         let term = &self.context.term;
@@ -172,16 +171,14 @@ impl Attempt<'_> {
 
     /// From here on the outcome of an announced call is unknown until an answer arrives, even if the reconcile is aborted.
     fn call_begins(&self, start: &Start) {
-        let Some((number, verb)) = start.announced() else {
-            return;
-        };
+        if matches!(start, Start::Auxiliary(_) | Start::Release(..)) {
+            return; // it may be repeated until its effect shows
+        }
         let digest = match &self.observed.login {
             LoginFact::Ready(credentials) => credentials.digest,
             _ => None,
         };
-        let mut memory = open(self.memory);
-        memory.calls(verb, digest);
-        memory.call_is(number, CallState::Unknown);
+        open(self.memory).call_begins(digest);
     }
 
     async fn call(
@@ -212,20 +209,6 @@ impl Attempt<'_> {
         };
         let id = self.observed.facts.id();
         Ok((id.unwrap_or_else(|| ServerId::from("")), task))
-    }
-}
-
-impl Start {
-    /// The number and verb of a call that has an intent.
-    fn announced(&self) -> Option<(u32, Verb)> {
-        match self {
-            Self::Create(record, _) => Some((record.attempt, Verb::Create)),
-            Self::Operate(operation, _) => {
-                let number = u32::try_from(operation.attempt).unwrap_or_default();
-                Some((number, operation.verb))
-            }
-            Self::Auxiliary(_) | Self::Release(..) => None,
-        }
     }
 }
 

@@ -6,7 +6,8 @@ use crate::api::conditions::Reason;
 use crate::api::{Instance, Operation, PurchaseRecord, Refusal, Verb};
 use crate::cloud::{CallPriority, Error, Place, ServerId, TaskId};
 use crate::instance::facts::Facts;
-use crate::instance::memory::kinds::{CallState, Gone};
+use crate::instance::memory::call::CallState;
+use crate::instance::memory::kinds::Gone;
 use crate::instance::memory::open;
 use crate::instance::outcome::Outcome;
 use crate::runtime::KubeError;
@@ -26,22 +27,21 @@ impl Attempt<'_> {
     ) -> Outcome {
         match (start, answer) {
             (Start::Create(mut record, _), Ok((id, task))) => {
-                self.was_accepted(record.attempt, &id, task.as_ref());
+                self.was_accepted(&id, task.as_ref());
                 record.id = Some(id.to_string());
                 record.task = task.as_ref().map(ToString::to_string);
                 let recorded = self.give_receipt(&record, session, &id).await;
                 Outcome::Accepted { id, task, recorded }
             }
             (Start::Operate(mut operation, _), Ok((id, task))) => {
-                let number = u32::try_from(operation.attempt).unwrap_or_default();
-                self.was_accepted(number, &id, task.as_ref());
+                self.was_accepted(&id, task.as_ref());
                 operation.accepted = true;
                 operation.task_id = task.as_ref().map(ToString::to_string);
                 let recorded = self.give_operation_receipt(*operation).await;
                 Outcome::Accepted { id, task, recorded }
             }
             (Start::Create(record, _), Err(error)) => {
-                let outcome = self.was_not_accepted(record.attempt, Verb::Create, &error);
+                let outcome = self.was_not_accepted(Verb::Create, &error);
                 if let Outcome::Refused {
                     message, reason, ..
                 } = &outcome
@@ -52,23 +52,20 @@ impl Attempt<'_> {
                 outcome
             }
             (Start::Operate(operation, _), Err(error)) => {
-                let number = u32::try_from(operation.attempt).unwrap_or_default();
-                self.was_not_accepted(number, operation.verb, &error)
+                self.was_not_accepted(operation.verb, &error)
             }
             (Start::Auxiliary(request), answer) => self.auxiliary(&request, answer.err()),
             (Start::Release(id, why), answer) => self.release(id, why, answer),
         }
     }
 
-    fn was_accepted(&self, number: u32, id: &ServerId, task: Option<&TaskId>) {
+    fn was_accepted(&self, id: &ServerId, task: Option<&TaskId>) {
         let (id, task) = (id.clone(), task.cloned());
-        let mut memory = open(self.memory);
-        memory.call_is(number, CallState::Accepted { id, task });
-        memory.may_have_password();
+        open(self.memory).call_is(CallState::Accepted { id, task });
     }
 
     /// The service refused the call, or no answer arrived.
-    fn was_not_accepted(&self, number: u32, verb: Verb, error: &Error) -> Outcome {
+    fn was_not_accepted(&self, verb: Verb, error: &Error) -> Outcome {
         let outcome = match error.may_have_happened() {
             true => Outcome::Unknown(error.to_string()),
             false => {
@@ -84,13 +81,9 @@ impl Attempt<'_> {
                 message, reason, ..
             } => {
                 let (message, reason) = (message.clone(), *reason);
-                memory.call_is(number, CallState::Refused { message, reason });
+                memory.call_is(CallState::Refused { message, reason });
             }
-            _ => {
-                memory.call_is(number, CallState::Unknown);
-                memory.call_in_doubt(number, error);
-                memory.may_have_password();
-            }
+            _ => memory.call_in_doubt(error),
         }
         // Either way the server's state is read again: it may show the outcome, or it differs from the observed one.
         memory.observations.look.at = None;
@@ -211,7 +204,7 @@ impl Attempt<'_> {
             places.collect(),
         );
         // With a tombstone the server is not left behind: it is released once a listing shows it.
-        open(self.memory).is_gone(id.clone(), Gone::Released);
+        open(self.memory).found_gone(id.clone(), Gone::Released);
         let why = match permit(session, CallPriority::Urgent).await {
             Err(_) => "the request limit left no room".to_owned(),
             // If this process was suspended after its call, another process may have become the leader and adopted the server for

@@ -4,7 +4,8 @@
 use super::{Accepted, Attempt};
 use crate::api::Verb;
 use crate::cloud::{Error, ServerId};
-use crate::instance::memory::kinds::{Auxiliary, ReleaseCall};
+use crate::instance::memory::call::{Release, ReleaseCall};
+use crate::instance::memory::kinds::Auxiliary;
 use crate::instance::memory::open;
 use crate::instance::outcome::{Outcome, Trouble};
 use crate::instance::plan::step::{ReleaseReason, Request};
@@ -19,7 +20,7 @@ impl Attempt<'_> {
         answer: Result<Accepted, Error>,
     ) -> Outcome {
         let mut memory = open(self.memory);
-        let former = memory.calls.releases.get(&id).cloned();
+        let former = memory.release_call(&id).cloned();
         let was_unknown = former.as_ref().is_some_and(|call| call.is_unknown);
         // An earlier call that was accepted remains valid, regardless of the result of its repetition.
         let accepted = former.filter(|call| call.accepted);
@@ -59,7 +60,7 @@ impl Attempt<'_> {
             }
         };
         let is_known = was_accepted || (call.is_unknown && was_unknown);
-        memory.calls.releases.insert(id, call);
+        memory.calls.releases.insert(id, Release::Asked(call));
         memory.observations.look.at = None;
         Outcome::Repeatable {
             is_new: !is_known,

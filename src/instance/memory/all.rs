@@ -1,9 +1,9 @@
 //! The memories of all Instances.
 
 use crate::instance::memory::Memory;
-use crate::instance::memory::kinds::Doubts;
 use crate::runtime::watch::ObjectKey;
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::time::Instant;
 
@@ -11,12 +11,13 @@ use tokio::time::Instant;
 #[derive(Clone, Debug, Default)]
 pub struct Memories {
     inner: Arc<Mutex<Inner>>,
+    /// How often the cluster's state was found to have gone back in time.
+    epoch: Arc<AtomicU64>,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
     by_uid: HashMap<Arc<str>, Remembered>,
-    doubts: Doubts,
 }
 
 #[derive(Clone, Debug)]
@@ -26,17 +27,17 @@ struct Remembered {
 }
 
 impl Memories {
-    /// A watch shows an object; `born_here` counts only the first time. Returns the object's memory.
+    /// A watch shows an object; `created_in_this_term` counts only the first time. Returns the object's memory.
     pub fn met(
         &self,
         uid: impl Into<Arc<str>>,
         key: &ObjectKey,
-        born_here: bool,
+        created_in_this_term: bool,
     ) -> Arc<Mutex<Memory>> {
         let mut inner = self.lock();
-        let epoch = inner.doubts.epoch;
+        let epoch = self.epoch();
         let made = || {
-            let mut memory = Memory::new(born_here, Instant::now());
+            let mut memory = Memory::new(created_in_this_term, Instant::now());
             memory.epoch = epoch;
             Remembered {
                 key: key.clone(),
@@ -51,10 +52,9 @@ impl Memories {
     /// begin now, since another process may have acted until a moment ago.
     pub fn begin_term(&self) {
         let mut inner = self.lock();
-        let doubts = inner.doubts;
         for remembered in inner.by_uid.values_mut() {
             let mut memory = Memory::new(false, Instant::now());
-            memory.epoch = doubts.epoch;
+            memory.epoch = self.epoch();
             remembered.memory = Arc::new(Mutex::new(memory));
         }
     }
@@ -70,15 +70,11 @@ impl Memories {
     /// The state of the cluster went back in time (etcd was restored), so no object counts as new any more. Each memory applies
     /// this in its next reconcile, and a reconcile in progress notices it before it buys.
     pub fn doubt_all(&self) {
-        let mut inner = self.lock();
-        inner.doubts = Doubts {
-            epoch: inner.doubts.epoch + 1,
-            since: Some(Instant::now()),
-        };
+        self.epoch.fetch_add(1, Ordering::SeqCst);
     }
 
-    pub fn doubts(&self) -> Doubts {
-        self.lock().doubts
+    pub fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::SeqCst)
     }
 
     /// An object is gone for good. Returns its memory.

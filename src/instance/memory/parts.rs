@@ -1,12 +1,10 @@
 //! The parts of a memory. Each part has one owner, the stage that decides what the values mean; earlier and later stages may
 //! record what they learned.
 
-use crate::api::Operation;
 use crate::api::conditions::Reason;
 use crate::cloud::ServerId;
-use crate::instance::memory::kinds::{
-    Attempt, Auxiliary, Connected, Gone, LoginMetadata, Passwords, RecordText, ReleaseCall, Wants,
-};
+use crate::instance::memory::call::Release;
+use crate::instance::memory::kinds::{Auxiliary, Connected, LoginMetadata, Passwords, Wants};
 use crate::instance::memory::look::{Look, Poll};
 use crate::instance::memory::version::Newest;
 use crate::runtime::Backoff;
@@ -18,34 +16,33 @@ use tokio::time::Instant;
 /// How the object and its purchases came about, according to its records. Owned by the code that reads and writes records.
 #[derive(Clone, Debug)]
 pub struct Origin {
-    /// The object appeared while this process was the leader, so no earlier process can have bought anything for it.
-    pub born_here: bool,
+    pub birth: Birth,
     pub first_seen: Instant,
     /// Since when it has had no record of ours.
     pub recordless_since: Option<Instant>,
-    /// An intent was written for it, or may have been.
-    pub ever_intended: bool,
     /// How many servers replaced others, according to the records that this process read or wrote.
     pub recreated: u32,
-    /// The exact record of the newest purchase that this process announced. If the cluster's state goes back to before it, the
-    /// process writes it again.
-    pub purchase: Option<Box<RecordText>>,
-    /// Since when the object is being deleted.
-    pub releasing_since: Option<Box<Instant>>,
     /// Since when status has reported to this process that another cluster recorded the server (`RecordedByOtherCluster`).
     pub elsewhere_since: Option<Box<Instant>>,
 }
 
-/// The calls of this process, and their outcomes. Owned by `act`.
+/// How an object came here, and with that, whether a server may have been bought for it. A memory that is made again for a known
+/// UID never begins as `InThisTerm`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Birth {
+    /// It appeared while this process was the leader, which wrote no intent: no process can have bought anything for it.
+    InThisTerm,
+    /// It was there before, and nothing shows that an intent was ever written.
+    Earlier,
+    /// An intent was written, or may have been.
+    Intended,
+}
+
+/// What is known about calls, except for the newest attempt. Owned by `attempt`.
 #[derive(Clone, Debug, Default)]
 pub struct Calls {
-    /// Attempts by number. Boxed, since the first insertion reserves room for four.
-    pub attempts: LiteMap<u32, Box<Attempt>>,
-    pub releases: LiteMap<ServerId, ReleaseCall>,
-    /// Servers that are gone, and since when this is known.
-    pub gone: LiteMap<ServerId, (Gone, Instant)>,
-    /// The operation in progress on the server, as status last showed it, in case status gets lost.
-    pub followed: Option<Box<Operation>>,
+    /// The servers that this process released or knows to be gone.
+    pub releases: LiteMap<ServerId, Release>,
     /// The auxiliary stop or start within the newest attempt since its call was last made.
     pub auxiliary: Option<Box<Auxiliary>>,
     /// The attempt for which the operator stopped the server.
@@ -141,15 +138,15 @@ impl Pacing {
 }
 
 impl Origin {
-    pub(super) fn new(born_here: bool, now: Instant) -> Self {
+    pub(super) fn new(created_in_this_term: bool, now: Instant) -> Self {
         Self {
-            born_here,
+            birth: match created_in_this_term {
+                true => Birth::InThisTerm,
+                false => Birth::Earlier,
+            },
             first_seen: now,
             recordless_since: None,
-            ever_intended: false,
             recreated: 0,
-            purchase: None,
-            releasing_since: None,
             elsewhere_since: None,
         }
     }

@@ -1,4 +1,6 @@
 use super::*;
+use crate::cloud::ServerId;
+use crate::instance::memory::kinds::Gone;
 use crate::runtime::Backoff;
 
 #[test]
@@ -21,10 +23,10 @@ fn what_is_found_gone_again_begins_no_pace_anew() {
     let mut memory = Memory::new(true, Instant::now());
     let id = ServerId::from("ecs-1");
     memory.pace.backoff.fail();
-    memory.is_gone(id.clone(), Gone::NotFound);
+    memory.found_gone(id.clone(), Gone::NotFound);
     assert_eq!(memory.pace.backoff, Backoff::default());
     memory.pace.backoff.fail();
-    memory.is_gone(id, Gone::NotFound);
+    memory.found_gone(id, Gone::NotFound);
     assert_ne!(memory.pace.backoff, Backoff::default());
 }
 

@@ -6,6 +6,7 @@ use crate::cloud::{CallPriority, Error, ServerId, TaskState};
 use crate::instance::context::Context;
 use crate::instance::fact::{ConnectionFact, Fact};
 use crate::instance::login::LoginFact;
+use crate::instance::memory::call::Release;
 use crate::instance::memory::kinds::Gone;
 use crate::instance::memory::look::{Answer, Failure, Look, RowDigest};
 use crate::instance::observation::{Observation, is_idle, is_off};
@@ -148,17 +149,17 @@ fn take_in_task(observed: &mut Observation, session: &AccountSession, state: &Fa
         // No operation has followed the create.
         (Verb::Create, Fact::Known(TaskState::Running), _) => {
             let record = observed.facts.purchase();
-            let attempt = record.and_then(|it| memory.calls.attempts.get_mut(&it.attempt));
-            if let Some(attempt) = attempt {
-                attempt.is_newest = true;
+            let is_it = record.is_some_and(|record| memory.attempt(record).is_some());
+            if let Some(call) = memory.call.as_mut().filter(|_| is_it) {
+                call.is_newest = true;
             }
         }
         (Verb::Release, Fact::Known(TaskState::Succeeded), Some(id)) => {
-            memory.is_gone(id, Gone::Released);
+            memory.found_gone(id, Gone::Released);
         }
         (Verb::Release, Fact::Known(TaskState::Failed { .. }), Some(id)) => {
             let wait = memory.pace.backoff.fail();
-            if let Some(call) = memory.calls.releases.get_mut(&id) {
+            if let Some(Release::Asked(call)) = memory.calls.releases.get_mut(&id) {
                 call.not_before = Some(now + wait);
             }
         }
@@ -237,7 +238,7 @@ fn take_in_detail(
             let is_leftover =
                 observed.create_failed().is_some() && now >= reads::leftover_shown_by(observed);
             if observed.facts.deleting || is_leftover {
-                observed.memory.is_gone(id, Gone::NotFound);
+                observed.memory.found_gone(id, Gone::NotFound);
             }
         }
         Fact::NotAsked | Fact::Unknown(_) => {
@@ -251,7 +252,7 @@ fn take_in_detail(
 /// then, the service accepted the call. A listing is no evidence of that, since it may be older than it seems.
 fn called_lately(observed: &Observation, session: &AccountSession) -> bool {
     let open = observed.open();
-    let call = open.and_then(|open| observed.memory.call(&open));
+    let call = open.and_then(|open| observed.memory.call_of(&open));
     let call = call.filter(|call| call.is_own && call.tries > 0);
     let is_last = observed.memory.calls.auxiliary.is_none();
     call.is_some_and(|call| {

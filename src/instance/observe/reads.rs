@@ -17,7 +17,7 @@
 
 use crate::api::{Operation, resync_period};
 use crate::cloud::{CallPriority, ServerId};
-use crate::instance::memory::kinds::CallState;
+use crate::instance::memory::call::CallState;
 use crate::instance::memory::look::RowDigest;
 use crate::instance::observation::{Observation, is_idle, pending};
 use crate::instance::plan::step::Read;
@@ -87,7 +87,7 @@ fn detail_at(observed: &Observation) -> Option<Instant> {
 
 /// The release shows by its task, or by the server itself.
 fn release_at(observed: &Observation, id: &ServerId) -> Option<Instant> {
-    let call = observed.memory.calls.releases.get(id)?;
+    let call = observed.memory.release_call(id)?;
     let is_absent = is_listed_absent(observed, id, None);
     if !call.accepted && !is_absent && call.not_before.is_some_and(|at| observed.now < at) {
         // The server is read right before the release is called again.
@@ -112,7 +112,7 @@ fn release_at(observed: &Observation, id: &ServerId) -> Option<Instant> {
 /// effect. It is also read if there is no task, if the queries for it are inconclusive, or if the listing contradicts it.
 fn operation_at(observed: &Observation, open: &Operation, id: &ServerId) -> Option<Instant> {
     let (memory, look) = (&observed.memory, observed.look());
-    let attempt = memory.call(open);
+    let attempt = memory.call_of(open);
     let since = attempt.map(|attempt| attempt.since);
     let poll = memory.observations.poll.as_ref();
     let ended_at = poll.filter(|poll| poll.is_over()).and_then(|it| it.last);
@@ -136,7 +136,7 @@ fn operation_at(observed: &Observation, open: &Operation, id: &ServerId) -> Opti
         return Some(observed.now);
     }
     let auxiliary = memory.calls.auxiliary.as_ref().map(|call| call.at);
-    let is_refused = attempt.is_some_and(|it| matches!(it.call_state, CallState::Refused { .. }));
+    let is_refused = attempt.is_some_and(|it| matches!(it.state, CallState::Refused { .. }));
     let pause = match is_refused && auxiliary.is_none() {
         true => times::SERVER_BUSY_RECHECK,
         false => {
@@ -152,7 +152,7 @@ fn operation_at(observed: &Observation, open: &Operation, id: &ServerId) -> Opti
 
 /// What a failed create left behind is read until it is gone. Its absence counts only after a while, so it is read then.
 fn leftover_at(observed: &Observation, id: &ServerId) -> Option<Instant> {
-    if observed.memory.calls.gone.contains_key(id) {
+    if observed.memory.gone(id).is_some() {
         return None;
     }
     let shown_by = leftover_shown_by(observed);

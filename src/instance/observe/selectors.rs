@@ -5,7 +5,7 @@ use crate::catalog::{Listing, Query, Written, written};
 use crate::cloud::{Package, Place};
 use crate::instance::context::Context;
 use crate::instance::fact::Fact;
-use crate::instance::memory::kinds::CallState;
+use crate::instance::memory::call::CallState;
 use crate::instance::observation::{Observation, text};
 use crate::instance::pins::{self, Scope};
 use crate::instance::references::{meaning, meaning_at};
@@ -88,7 +88,7 @@ async fn look_up(
 fn refused_at(observed: &Observation) -> Option<Instant> {
     let record = observed.facts.purchase()?;
     let attempt = observed.memory.attempt(record)?;
-    matches!(attempt.call_state, CallState::Refused { .. }).then_some(attempt.since)
+    matches!(attempt.state, CallState::Refused { .. }).then_some(attempt.since)
 }
 
 /// The images or keys that the server has: as shown, as last applied, and as last requested.

@@ -5,7 +5,7 @@ use crate::api::conditions::Reason;
 use crate::api::{Applied, Cause, PurchaseRecord, attempt_number};
 use crate::cloud::{ServerId, TaskId};
 use crate::instance::fact::Fact;
-use crate::instance::memory::kinds::RecordText;
+use crate::instance::memory::call::Call;
 use crate::instance::observation::{Observation, SessionFacts};
 use crate::instance::plan::step::{Plan, Step};
 use crate::instance::plan::why::Why;
@@ -44,13 +44,13 @@ pub(super) fn bearing(observed: &Observation) -> Vec<ServerId> {
         .iter()
         .flat_map(|listing| listing.bearing(&observed.facts.marker));
     listed
-        .filter(|id| !observed.memory.calls.gone.contains_key(id))
+        .filter(|id| observed.memory.gone(id).is_none())
         .collect()
 }
 
 /// The service gave this process a server that the record does not name yet. Recording it comes before everything else.
 pub(super) fn given(observed: &Observation, session: &SessionFacts) -> Option<Plan> {
-    let (number, id, task) = observed.memory.given()?;
+    let (number, id, task) = observed.memory.accepted_server()?;
     let current = observed.facts.purchase().map(|record| record.attempt);
     let stands = match current {
         Some(current) if number < current => return None,
@@ -73,7 +73,7 @@ pub(super) fn bought_instead(
     session: &SessionFacts,
     recorded: &ServerId,
 ) -> Option<Plan> {
-    let (number, id, task) = observed.memory.given()?;
+    let (number, id, task) = observed.memory.accepted_server()?;
     let record = observed.facts.purchase()?;
     let is_of_it = number == record.attempt
         && observed.memory.attempt(record).is_some()
@@ -97,14 +97,9 @@ fn announced(
     task: Option<&TaskId>,
 ) -> Plan {
     let task = task.map(ToString::to_string);
-    let purchase = observed
-        .memory
-        .origin
-        .purchase
-        .as_deref()
-        .filter(|purchase| purchase.attempt == number)
-        .and_then(RecordText::record)
-        .filter(|purchase| observed.memory.attempt(purchase).is_some());
+    let call = observed.memory.call.as_deref();
+    let purchase = call.filter(|call| call.number == number);
+    let purchase = purchase.and_then(Call::purchase);
     let Some(purchase) = purchase else {
         return record(observed, session, id, task);
     };

@@ -43,14 +43,7 @@ pub(super) fn blank(observed: &Observation, session: &SessionFacts) -> PurchaseR
 /// The next attempt number. Numbers only grow, over the record, the memory, and the status, which survives a lost record.
 pub(super) fn next_attempt(observed: &Observation) -> u32 {
     let recorded = observed.facts.purchase().map_or(0, |record| record.attempt);
-    let remembered = observed
-        .memory
-        .calls
-        .attempts
-        .keys()
-        .max()
-        .copied()
-        .unwrap_or(0);
+    let remembered = (observed.memory.call.as_ref()).map_or(0, |call| call.number);
     let told = attempt_number(observed.facts.status.attempt).unwrap_or(0);
     recorded.max(remembered).max(told).saturating_add(1)
 }

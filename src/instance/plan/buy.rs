@@ -2,7 +2,8 @@
 
 use crate::api::conditions::{Readiness, Reason};
 use crate::api::{PurchaseRecord, Verb, names};
-use crate::instance::memory::kinds::CallState;
+use crate::instance::memory::call::CallState;
+use crate::instance::memory::parts::Birth;
 use crate::instance::observation::{Observation, SessionFacts, of_purchase};
 use crate::instance::plan::evidence::{Proof, breaker_open, look};
 use crate::instance::plan::purchase::{Former, create, imported, repeat};
@@ -22,7 +23,7 @@ pub(super) fn begin(observed: &Observation, session: &SessionFacts) -> OrPlan<Pl
     let memory = &observed.memory;
     let status = &observed.facts.status;
     let untouched = status.id.is_none() && status.operation.is_none() && status.attempt == 0;
-    if memory.origin.born_here && !memory.origin.ever_intended && untouched {
+    if memory.origin.birth == Birth::InThisTerm && untouched {
         // This process saw the object appear and never made a call for it, so no process can have bought a server. No listing is
         // needed. If the write of the intent failed a moment ago, it waits.
         let wait = memory.pace.not_before.filter(|at| *at > observed.now);
@@ -34,7 +35,7 @@ pub(super) fn begin(observed: &Observation, session: &SessionFacts) -> OrPlan<Pl
     // A server with our marker may exist. If an attempt may be open, its settling time must pass first. If nothing shows an
     // attempt, its traces may have been lost, so a server must have had the time to be listed.
     let since = memory.origin.recordless_since.unwrap_or(observed.now);
-    let doubtful = memory.origin.ever_intended || !untouched;
+    let doubtful = memory.origin.birth == Birth::Intended || !untouched;
     let settled = match doubtful {
         true => since.max(memory.newest_attempt().unwrap_or(since)) + session.settle,
         false => since + times::LISTED_WITHIN,
@@ -75,7 +76,7 @@ pub(super) fn go_on(
     let Some(attempt) = attempt else {
         return settle(since);
     };
-    match &attempt.call_state {
+    match &attempt.state {
         // A server that only an older listing shows was not adopted; the next listing shows whether it exists.
         CallState::NotSent | CallState::Refused { .. } if !adopt::bearing(observed).is_empty() => {
             Ok(look(observed, since, 1))

@@ -6,7 +6,8 @@ use crate::api::{DeletionPolicy, PurchaseRecord};
 use crate::cloud::{Detail, ServerId, TaskState};
 use crate::instance::fact::Fact;
 use crate::instance::facts::Record;
-use crate::instance::memory::kinds::{CallState, Gone, ReleaseCall};
+use crate::instance::memory::call::{CallState, Release, ReleaseCall};
+use crate::instance::memory::kinds::Gone;
 use crate::instance::observation::{Observation, SessionFacts, is_idle};
 use crate::instance::plan::evidence::{Proof, breaker_open};
 use crate::instance::plan::step::{Plan, ReleaseReason, Step};
@@ -57,7 +58,12 @@ pub(super) fn without_the_service(observed: &Observation) -> Option<Plan> {
     if !is_kept(observed) || matches!(observed.facts.record, Record::Invalid(_)) {
         return None;
     }
-    let given = || observed.memory.given().map(|(_, id, _)| id.clone());
+    let given = || {
+        observed
+            .memory
+            .accepted_server()
+            .map(|(_, id, _)| id.clone())
+    };
     // If there is a record without a server, the server in status is older than the attempt, and does not count.
     let reported = || {
         let id = observed.facts.status.id.as_deref();
@@ -125,7 +131,7 @@ fn retain(observed: &Observation, servers: &[ServerId]) -> Plan {
     };
     let names: Vec<String> = servers.iter().map(ToString::to_string).collect();
     let was_released = |id| {
-        let call = observed.memory.calls.releases.get(id);
+        let call = observed.memory.release_call(id);
         call.is_some_and(|call: &ReleaseCall| call.accepted)
     };
     let open = observed.open().map(|open| open.verb);
@@ -153,7 +159,7 @@ fn retain(observed: &Observation, servers: &[ServerId]) -> Plan {
 
 /// Releases a server of ours that is not known to be gone.
 fn release(observed: &Observation, id: &ServerId) -> Plan {
-    let call = observed.memory.calls.releases.get(id);
+    let call = observed.memory.release_call(id);
     let (why, waits) = match (call, &observed.task) {
         (None, _) => {
             let note = format!("releasing server {id}");
@@ -205,16 +211,12 @@ fn is_at_rest(detail: &Fact<Detail>) -> bool {
 }
 
 fn releasing(observed: &Observation, note: String) -> Why {
-    let since = observed
-        .memory
-        .origin
-        .releasing_since
-        .as_deref()
-        .unwrap_or(&observed.now);
-    if observed.now >= *since + times::RELEASE_OVERDUE {
-        return words::overdue(&note).into();
+    let since = observed.facts.deleted_at.unwrap_or(observed.wall_clock);
+    let age = observed.wall_clock.duration_since(since);
+    match Duration::try_from(age).is_ok_and(|age| age >= times::RELEASE_OVERDUE) {
+        true => words::overdue(&note).into(),
+        false => Why::progress(Reason::Releasing, note),
     }
-    Why::progress(Reason::Releasing, note)
 }
 
 fn trouble(note: String) -> Why {
@@ -225,10 +227,8 @@ fn trouble(note: String) -> Why {
 fn prove(observed: &Observation, session: &SessionFacts) -> Plan {
     let id = observed.own_id();
     let since = clock(observed, session);
-    let how = id
-        .as_ref()
-        .and_then(|id| observed.memory.calls.gone.get(id))
-        .map(|(how, _)| *how);
+    let gone = id.as_ref().and_then(|id| observed.memory.gone(id));
+    let how = gone.map(|(how, _)| how);
     let bought_nothing = observed
         .facts
         .purchase()
@@ -275,20 +275,16 @@ fn unconfirmed() -> Plan {
 /// still take effect, or a server that no listing has shown may still appear, so the passes begin after the settling time.
 fn clock(observed: &Observation, session: &SessionFacts) -> Instant {
     let memory = &observed.memory;
-    let gone = memory.calls.gone.values().map(|(_, since)| *since).max();
+    let gone = || memory.calls.releases.values().filter_map(Release::gone);
+    let last = gone().map(|(_, since)| since).max();
     let is_shown = observed
         .facts
         .id()
         .is_some_and(|id| observed.facts.status_names(&id));
     let never_seen = !is_shown || observed.facts.status.detail.is_empty();
-    let unseen = never_seen
-        && memory
-            .calls
-            .gone
-            .values()
-            .any(|(how, _)| *how == Gone::NotFound);
+    let unseen = never_seen && gone().any(|(how, _)| how == Gone::NotFound);
     if is_clean(observed) && !unseen {
-        return gone
+        return last
             .or_else(|| memory.newest_attempt())
             .unwrap_or(memory.origin.first_seen);
     }
@@ -298,7 +294,7 @@ fn clock(observed: &Observation, session: &SessionFacts) -> Instant {
         .chain(memory.origin.recordless_since)
         .max();
     let doubt = doubt.unwrap_or(memory.origin.first_seen);
-    (doubt + session.settle).max(gone.unwrap_or(doubt))
+    (doubt + session.settle).max(last.unwrap_or(doubt))
 }
 
 /// Whether every attempt has a receipt or certainly bought nothing.
@@ -310,7 +306,7 @@ fn is_clean(observed: &Observation) -> bool {
     let known = observed
         .memory
         .attempt(record)
-        .is_some_and(|attempt| !matches!(attempt.call_state, CallState::Unknown));
+        .is_some_and(|attempt| !matches!(attempt.state, CallState::Unknown));
     let is_newest = observed.memory.in_doubt_since(record).is_none();
     record.lost == 0 && is_newest && (answered || known)
 }

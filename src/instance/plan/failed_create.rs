@@ -39,7 +39,7 @@ pub(super) fn plan(
     // The report that no other server is bought stays: a new process that has observed less adds nothing.
     let is_called_off = recreate::is_withdrawn(observed);
     let why = (!is_called_off).then(|| readiness.into());
-    let Some((_, since)) = observed.memory.calls.gone.get(id) else {
+    let Some((_, since)) = observed.memory.gone(id) else {
         let plan = match &observed.detail {
             // The leftover is a broken server that is ours, recorded and useless.
             Fact::Known(_) if !surplus::recently_released(observed, id) => {
@@ -60,7 +60,7 @@ pub(super) fn plan(
         return plan;
     }
     // The leftover is gone: from now on a user can edit fields that are immutable while a server exists.
-    once_more(observed, session, record, id, *since, why)
+    once_more(observed, session, record, id, since, why)
 }
 
 fn create_failed(record: &PurchaseRecord, id: &ServerId, words: &str) -> Readiness {

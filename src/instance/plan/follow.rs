@@ -12,7 +12,7 @@ mod settle;
 use crate::api::{Operation, Verb};
 use crate::cloud::{Detail, ServerId, TaskState};
 use crate::instance::fact::Fact;
-use crate::instance::memory::kinds::CallState;
+use crate::instance::memory::call::CallState;
 use crate::instance::observation::{Observation, SessionFacts, is_idle};
 use crate::instance::plan::step::{Plan, Request};
 use crate::instance::plan::why::Why;
@@ -35,9 +35,9 @@ pub(super) fn follow(
     if observed.look().is_absent() && evidence::is_missing(observed, session, id) {
         return replace::gone(observed, session, id);
     }
-    let attempt = observed.memory.call(operation);
+    let attempt = observed.memory.call_of(operation);
     let was_taken =
-        attempt.is_some_and(|attempt| matches!(attempt.call_state, CallState::Accepted { .. }));
+        attempt.is_some_and(|attempt| matches!(attempt.state, CallState::Accepted { .. }));
     if evidence::is_reported_missing(observed, id)
         && !was_taken
         && !matches!(observed.detail, Fact::Known(_))
@@ -46,10 +46,7 @@ pub(super) fn follow(
         return plan.with_id(Some(id.clone()));
     }
     let since = attempt.map_or(observed.now, |attempt| attempt.since);
-    match (
-        attempt.map(|attempt| &attempt.call_state),
-        &operation.task_id,
-    ) {
+    match (attempt.map(|attempt| &attempt.state), &operation.task_id) {
         (_, Some(_)) => open.by_task(),
         // The service accepted the call and named no task.
         (Some(CallState::Accepted { .. }), None) => open.by_state(),

@@ -4,7 +4,6 @@
 use crate::api::conditions::{Readiness, Reason};
 use crate::api::{Lasts, ManagementPolicy, PurchaseRecord};
 use crate::cloud::ServerId;
-use crate::instance::memory::kinds::CallState;
 use crate::instance::observation::{AccountFact, Observation};
 use crate::instance::plan::step::{OrPlan, Plan, SecretStep, StatusChanges, Step};
 use crate::instance::times;
@@ -141,8 +140,8 @@ fn paused(observed: &Observation, plan: Plan, left: Option<Duration>) -> Plan {
 
 /// Whether this record only adds the service's answer to a call of this process.
 fn is_receipt(observed: &Observation, record: &PurchaseRecord) -> bool {
-    let attempt = observed.memory.calls.attempts.get(&record.attempt);
-    attempt.is_some_and(|attempt| matches!(attempt.call_state, CallState::Accepted { .. }))
+    let call = observed.memory.call.as_deref();
+    call.is_some_and(|call| call.number == record.attempt && call.state.is_accepted())
 }
 
 fn holds(observed: &Observation) -> Readiness {

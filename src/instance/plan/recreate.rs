@@ -2,7 +2,7 @@
 
 use crate::api::conditions::{Readiness, Reason};
 use crate::api::{EndReason, OnExternalDeletion, PurchaseRecord};
-use crate::instance::memory::kinds::CallState;
+use crate::instance::memory::call::CallState;
 use crate::instance::observation::Observation;
 use crate::instance::plan::step::{OrPlan, Plan};
 use crate::instance::plan::{evidence, words};
@@ -18,7 +18,7 @@ pub(super) fn needs_proof_again(observed: &Observation, record: &PurchaseRecord)
     may_have_bought
         && attempt.is_some_and(|attempt| {
             matches!(
-                attempt.call_state,
+                attempt.state,
                 CallState::Refused {
                     reason: Reason::TokenRefused,
                     ..

@@ -81,7 +81,7 @@ fn find(observed: &Observation, session: &SessionFacts, id: &ServerId) -> Surplu
     let is_safe =
         matches!(listing.sighting(id), Sighting::Present(..)) && is_our_account(observed, session);
     let proven = others.into_iter().find(|other| {
-        let call = observed.memory.calls.releases.get(*other);
+        let call = observed.memory.release_call(*other);
         let waits = call.and_then(|call| call.not_before);
         let waits = waits.is_some_and(|at| observed.now < at);
         listing.shows_in_both(other) && !recently_released(observed, other) && !waits
@@ -94,6 +94,6 @@ fn find(observed: &Observation, session: &SessionFacts, id: &ServerId) -> Surplu
 
 /// Whether the release of this server was accepted recently.
 pub(super) fn recently_released(observed: &Observation, id: &ServerId) -> bool {
-    let call = observed.memory.calls.releases.get(id);
+    let call = observed.memory.release_call(id);
     call.is_some_and(|call| call.accepted && observed.now < call.at + times::RELEASE_RETRY)
 }

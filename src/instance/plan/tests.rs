@@ -26,7 +26,8 @@ use crate::instance::fact::{ConnectionFact, Fact};
 use crate::instance::facts::Facts;
 use crate::instance::login::{Credentials, LoginFact};
 use crate::instance::memory::all::Memories;
-use crate::instance::memory::kinds::{Attempt, CallState, Doubts, Gone, ReleaseCall, Wants};
+use crate::instance::memory::call::{Call, CallState, Intent, Release, ReleaseCall};
+use crate::instance::memory::kinds::{Gone, Wants};
 use crate::instance::memory::look::{Answer, Look};
 use crate::instance::memory::{Memory, open};
 use crate::instance::observation::of_purchase;
@@ -58,13 +59,13 @@ impl Scene {
         Self::of(&instance(), true)
     }
 
-    fn of(instance: &Instance, born_here: bool) -> Self {
+    fn of(instance: &Instance, created_in_this_term: bool) -> Self {
         let facts = Facts::of("cluster", instance);
         let memories = Memories::default();
-        memories.met(UID, &facts.key, born_here);
+        memories.met(UID, &facts.key, created_in_this_term);
         let mut memory = open(&memories.get(UID).unwrap()).clone();
         let now = Instant::now();
-        memory.meet(facts.purchase(), Doubts::default(), now);
+        memory.meet(facts.purchase(), 0, now);
         Self(Observation {
             facts,
             account: AccountFact::AccountSession(SessionFacts {
@@ -203,24 +204,16 @@ impl Scene {
         })
     }
 
-    fn call_state(self, call_state: CallState) -> Self {
-        let nonce = self.0.facts.purchase().unwrap().nonce.clone();
+    fn call_state(self, state: CallState) -> Self {
+        let record = self.0.facts.purchase().unwrap().clone();
+        self.memory(|memory| memory.call = Some(purchased(&record, state, memory)))
+    }
+
+    /// The server is known to be gone.
+    fn known_gone(self, how: Gone) -> Self {
         self.memory(|memory| {
-            let since = memory.origin.first_seen;
-            memory.calls.attempts.insert(
-                1,
-                Box::new(Attempt {
-                    doubt: None,
-                    nonce,
-                    account: "default".into(),
-                    verb: Verb::Create,
-                    is_own: true,
-                    is_newest: false,
-                    tries: 1,
-                    since,
-                    call_state,
-                }),
-            );
+            let gone = Release::Gone(how, memory.origin.first_seen);
+            memory.calls.releases.insert(ServerId::from(ID), gone);
         })
     }
 
@@ -247,6 +240,15 @@ impl Scene {
     fn plan(&self) -> Plan {
         plan(&self.0)
     }
+}
+
+/// A call of this process for a purchase, with this outcome.
+fn purchased(record: &PurchaseRecord, state: CallState, memory: &Memory) -> Box<Call> {
+    Box::new(Call {
+        tries: 1,
+        is_own: true,
+        ..Call::of_purchase(record, state, memory.origin.first_seen)
+    })
 }
 
 fn instance() -> Instance {

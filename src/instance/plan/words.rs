@@ -4,7 +4,7 @@ use crate::api::conditions::{Readiness, Reason};
 use crate::api::{InstanceSpec, Operation, Verb};
 use crate::cloud::{Detail, ServerId};
 use crate::instance::fact::Fact;
-use crate::instance::memory::kinds::Attempt;
+use crate::instance::memory::call::Call;
 use crate::instance::observation::{Observation, is_idle};
 use crate::instance::plan::cause;
 use crate::runtime::events::EventNote;
@@ -117,7 +117,7 @@ pub(super) fn overdue(note: &str) -> Readiness {
 }
 
 /// The message for an unknown outcome of a call.
-pub(super) fn doubt(attempt: Option<&Attempt>, verb: Verb) -> String {
+pub(super) fn doubt(attempt: Option<&Call>, verb: Verb) -> String {
     match attempt.and_then(|attempt| attempt.doubt.as_ref()) {
         Some(doubt) => format!("{doubt}, so it may have been carried out"),
         None => {

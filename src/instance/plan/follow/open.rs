@@ -2,7 +2,7 @@
 
 use crate::api::{EndReason, Operation, Verb};
 use crate::cloud::ServerId;
-use crate::instance::memory::kinds::Attempt;
+use crate::instance::memory::call::Call;
 use crate::instance::observation::Observation;
 
 pub(super) struct Open<'a> {
@@ -43,7 +43,7 @@ impl Open<'_> {
         self.operation.verb
     }
 
-    pub(super) fn call(&self) -> Option<&Attempt> {
-        self.observed.memory.call(self.operation)
+    pub(super) fn call(&self) -> Option<&Call> {
+        self.observed.memory.call_of(self.operation)
     }
 }

@@ -273,9 +273,7 @@ fn what_another_process_was_refused_is_asked_for_under_a_new_record_after_the_ow
     let of_another = Scene::recorded(None, |_| {})
         .call_state(refused)
         .memory(|memory| {
-            for (_, attempt) in memory.calls.attempts.iter_mut() {
-                attempt.is_own = false;
-            }
+            memory.call.as_mut().unwrap().is_own = false;
         })
         .listed(SETTLE, &[]);
     let number = |scene: &Scene| announced(&scene.plan()).map(|record| record.attempt);
@@ -301,21 +299,7 @@ fn a_receipt_that_was_not_written_comes_before_everything() {
     for scene in [
         Scene::recorded(None, |_| {}).call_state(given.clone()),
         Scene::fresh().memory(|memory| {
-            let since = memory.origin.first_seen;
-            memory.calls.attempts.insert(
-                1,
-                Box::new(Attempt {
-                    doubt: None,
-                    nonce: "n1".into(),
-                    account: "default".into(),
-                    verb: Verb::Create,
-                    is_own: true,
-                    is_newest: false,
-                    tries: 1,
-                    since,
-                    call_state: given,
-                }),
-            );
+            memory.call = Some(purchased(&record(), given, memory));
         }),
     ] {
         let plan = scene.plan();

@@ -52,7 +52,9 @@ fn power_is_cut_only_after_the_grace_period_or_a_failure_and_where_the_spec_says
     let untold = after(graceful(running()), 30);
     let operation = untold.0.facts.operation().cloned().map(Box::new);
     let untold = untold
-        .memory(|memory| memory.calls.followed = operation)
+        .memory(|memory| {
+            memory.call.as_mut().unwrap().intent = Intent::Operation(operation.unwrap());
+        })
         .wiped();
     assert!(!cuts(&untold), "its status is told first");
     for force in [ForceStop::Never, ForceStop::Always] {

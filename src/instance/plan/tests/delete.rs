@@ -32,7 +32,10 @@ fn deletion_releases_then_proves_then_lets_go() {
             is_unknown: false,
             not_before: None,
         };
-        memory.calls.releases.insert(ServerId::from(ID), call);
+        memory
+            .calls
+            .releases
+            .insert(ServerId::from(ID), Release::Asked(call));
     });
     assert!(rests(&called.plan()));
     assert_eq!(
@@ -40,12 +43,7 @@ fn deletion_releases_then_proves_then_lets_go() {
         Some((State::Reconciling, Reason::Releasing))
     );
 
-    let gone = called.memory(|memory| {
-        memory.calls.gone.insert(
-            ServerId::from(ID),
-            (Gone::Released, memory.origin.first_seen),
-        );
-    });
+    let gone = called.known_gone(Gone::Released);
     assert!(
         rests(&gone.plan()),
         "its task says so; the listings have not"
@@ -84,12 +82,7 @@ fn deletion_after_a_lost_answer_waits_for_the_settling_time() {
 fn a_doubled_request_is_found_when_the_object_is_deleted() {
     let scene = Scene::converged()
         .deleting()
-        .memory(|memory| {
-            memory.calls.gone.insert(
-                ServerId::from(ID),
-                (Gone::Released, memory.origin.first_seen),
-            );
-        })
+        .known_gone(Gone::Released)
         .listed(Duration::ZERO, &[("ecs-2", &ours())]);
     assert!(matches!(&scene.plan().step, Step::Release { id, .. } if id.as_str() == "ecs-2"));
 }
@@ -103,12 +96,7 @@ fn not_found_by_a_token_that_may_be_another_accounts_releases_nothing_for_good()
     scene.0.facts.status = Scene::converged().0.facts.status;
     let scene = scene
         .deleting()
-        .memory(|memory| {
-            memory.calls.gone.insert(
-                ServerId::from(ID),
-                (Gone::NotFound, memory.origin.first_seen),
-            );
-        })
+        .known_gone(Gone::NotFound)
         .listed(SETTLE, &[]);
     assert!(rests(&scene.plan()));
     assert_eq!(

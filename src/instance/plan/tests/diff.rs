@@ -387,7 +387,9 @@ fn lost(verb: Verb, is_followed: bool) -> Scene {
     let open = with_task(open, Fact::Known(TaskState::Running), &[]);
     open.with(|observed| {
         let told = observed.facts.status.operation.clone().map(Box::new);
-        observed.memory.calls.followed = told.filter(|_| is_followed);
+        if let Some(told) = told.filter(|_| is_followed) {
+            observed.memory.call.as_mut().unwrap().intent = Intent::Operation(told);
+        }
     })
 }
 
@@ -415,16 +417,15 @@ fn an_operation_is_followed_until_status_knows_better() {
             observed.memory.meet_operation(facts, now);
         })
     };
-    let followed = |scene: &Scene| scene.0.memory.calls.followed.as_deref().cloned();
+    let followed = |scene: &Scene| scene.0.memory.followed().cloned();
     let open = meets(lost(Verb::Stop, false));
     let announced = open.0.facts.status.operation.clone();
     assert_eq!(followed(&open), announced);
     let wiped = meets(open.wiped());
     assert_eq!(followed(&wiped), announced, "that status was lost");
     // If the spec may be older than the operation, the operation is dropped.
-    let doubts = Memories::default();
-    doubts.doubt_all();
-    let doubtful = Scene(wiped.0.clone()).memory(|memory| memory.take_in(doubts.doubts()));
+    let now = wiped.0.now;
+    let doubtful = Scene(wiped.0.clone()).memory(|memory| memory.take_in(1, now));
     assert_eq!(followed(&doubtful), None);
     // An older status without the operation does not end it.
     let older = meets(wiped.status(|status| status.attempt = 1));
@@ -451,7 +452,7 @@ fn an_operation_on_a_server_before_the_recorded_one_is_not_followed_on_this_one(
                 .meet_operation(&observed.facts, observed.now);
         });
     assert_eq!(another.0.open(), None);
-    assert_eq!(another.0.memory.calls.followed, None);
+    assert_eq!(another.0.memory.followed(), None);
     assert_eq!(another.written().0.facts.status.operation, None);
 }
 
@@ -466,8 +467,7 @@ fn rebuilt(open: Scene) -> Scene {
     };
     assert_eq!(record.id.as_deref(), Some(ID));
     dropped.with(|observed| {
-        let doubts = Doubts::default();
-        observed.memory.meet(Some(record), doubts, observed.now);
+        observed.memory.meet(Some(record), 0, observed.now);
         observed.facts.record = Record::Speaks(record.clone());
         observed
             .memory
@@ -506,7 +506,7 @@ fn what_this_process_knows_of_a_call_outlives_the_record() {
         let open = open_operation(Verb::Restart, as_bought(), call_state.clone());
         let again = rebuilt(open);
         let open = again.0.open().unwrap();
-        let known = again.0.memory.call(&open).map(|call| &call.call_state);
+        let known = again.0.memory.call_of(&open).map(|call| &call.state);
         assert_eq!(known, Some(&call_state));
     }
 }
@@ -518,7 +518,7 @@ fn by_key(spec: &mut InstanceSpec) {
 
 /// A process that bought the server or saw its create; or one that came later.
 fn saw_the_purchase(scene: Scene, is_newest: bool) -> Scene {
-    scene.memory(|memory| memory.calls.attempts.get_mut(&1).unwrap().is_newest = is_newest)
+    scene.memory(|memory| memory.call.as_mut().unwrap().is_newest = is_newest)
 }
 
 /// The server was reinstalled with a key pair after its purchase, and status was lost since: the record shows only the purchase.

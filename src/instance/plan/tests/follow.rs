@@ -8,25 +8,20 @@ use super::*;
 use crate::instance::memory::look::Poll;
 
 /// An announced operation of this process, with this outcome of its call.
-pub(super) fn open_operation(verb: Verb, target: Applied, call_state: CallState) -> Scene {
+pub(super) fn open_operation(verb: Verb, target: Applied, state: CallState) -> Scene {
     let scene = Scene::converged().status(|status| {
         status.attempt = 2;
         status.operation = Some(operation(verb, target));
     });
-    let since = scene.0.memory.origin.first_seen;
-    let attempt = Attempt {
-        doubt: None,
-        nonce: "n2".into(),
-        account: "default".into(),
-        verb,
-        is_own: true,
-        is_newest: true,
-        tries: 1,
-        since,
-        call_state,
-    };
+    let operation = scene.0.facts.status.operation.clone().unwrap();
     scene.memory(|memory| {
-        memory.calls.attempts.insert(2, Box::new(attempt));
+        let since = memory.origin.first_seen;
+        memory.call = Some(Box::new(Call {
+            intent: Intent::Unneeded,
+            is_own: true,
+            tries: 1,
+            ..Call::of_operation(&operation, "default", state, since)
+        }));
     })
 }
 
@@ -345,7 +340,7 @@ fn a_repeat_is_made_only_of_a_server_that_is_still_ours() {
 fn a_service_that_is_busy_with_an_idle_server_does_not_want_it() {
     let busy = |tries| {
         refused(Verb::ModifyPassword, Reason::ServiceBusy).memory(|memory| {
-            memory.calls.attempts.get_mut(&2).unwrap().tries = tries;
+            memory.call.as_mut().unwrap().tries = tries;
         })
     };
     assert_eq!(end(&busy(3)), None);

@@ -4,7 +4,6 @@ use super::diff::with_spec;
 use super::follow::with_task;
 use super::*;
 use crate::api::{InstanceSpec, ManagementPolicy, OnExternalDeletion, Pause};
-use crate::instance::memory::kinds::RecordText;
 use crate::instance::memory::look::Failure;
 use crate::session::Limit;
 
@@ -97,7 +96,7 @@ fn a_server_released_before_its_create_was_told_as_done_is_bought_anew_once_the_
         let open = missing(1, SETTLE).untold().with(|observed| {
             observed.task = task;
             // A listing that began this long after the purchase would show it.
-            observed.memory.calls.attempts.clear();
+            observed.memory.call = None;
         });
         open.status(|status| status.detail.clear())
     };
@@ -129,7 +128,7 @@ fn a_server_released_before_its_create_was_told_as_done_is_bought_anew_once_the_
     assert!(rests(&unread) && unread.needs.is_none());
     assert_eq!(unread.changes.id, None, "status has let it go");
     let operated = |verb| {
-        let known = missing(1, SETTLE).with(|observed| observed.memory.calls.attempts.clear());
+        let known = missing(1, SETTLE).with(|observed| observed.memory.call = None);
         known.status(|status| status.operation = Some(operation(verb, as_bought())))
     };
     let lost = recreated(operated(Verb::Stop));
@@ -153,25 +152,6 @@ fn the_budget_of_purchases_ends() {
 
 /// The service gave this process this server in the attempt with this number.
 fn given(observed: &mut Observation, number: u32, id: &str) {
-    let since = observed.memory.origin.first_seen;
-    let task = Some(TaskId::from("t-2"));
-    let id = ServerId::from(id);
-    let attempt = Attempt {
-        doubt: None,
-        nonce: "n2".into(),
-        account: "default".into(),
-        verb: Verb::Create,
-        is_own: true,
-        is_newest: true,
-        tries: 1,
-        since,
-        call_state: CallState::Accepted { id, task },
-    };
-    observed
-        .memory
-        .calls
-        .attempts
-        .insert(number, Box::new(attempt));
     let Record::Speaks(recorded) = &observed.facts.record else {
         unreachable!()
     };
@@ -181,7 +161,11 @@ fn given(observed: &mut Observation, number: u32, id: &str) {
     purchase.target.password_secret = Some("login/2".into());
     purchase.target.reinstall = Some("asked for later".into());
     purchase.target.image = "img-of-later".into();
-    observed.memory.origin.purchase = Some(Box::new(RecordText::of(&purchase)));
+    let task = Some(TaskId::from("t-2"));
+    let id = ServerId::from(id);
+    let call = purchased(&purchase, CallState::NotSent, &observed.memory);
+    observed.memory.call = Some(call);
+    observed.memory.call_is(CallState::Accepted { id, task });
 }
 
 #[test]
@@ -195,10 +179,7 @@ fn what_this_process_bought_in_its_place_is_recorded_again_where_the_store_went_
                 ..purchase
             });
         });
-        failed.memory(|memory| {
-            let since = memory.origin.first_seen;
-            memory.calls.gone.insert(ID.into(), (Gone::NotFound, since));
-        })
+        failed.known_gone(Gone::NotFound)
     };
     for gone in [missing(5, SETTLE), failed(missing(5, SETTLE))] {
         let plan = gone.with(|observed| given(observed, 2, "ecs-2")).plan();
@@ -402,7 +383,7 @@ fn a_server_that_was_let_go_before_the_end_of_its_operation_was_told_is_named_no
     let open = || {
         missing(1, SETTLE).untold().with(|observed| {
             observed.task = Fact::Known(TaskState::Succeeded);
-            observed.memory.calls.attempts.clear();
+            observed.memory.call = None;
             observed.quota = QuotaState::Reached(Limit::Instances, 3, RECHECK);
         })
     };
@@ -450,7 +431,7 @@ fn what_erased_a_server_that_was_let_go_counts_as_done() {
         });
         let scene = scene.with(|observed| {
             observed.task = task;
-            observed.memory.calls.attempts.clear();
+            observed.memory.call = None;
         });
         let plan = scene.plan();
         assert!(plan.changes.forget_server);

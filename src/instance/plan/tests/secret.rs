@@ -355,7 +355,8 @@ fn a_generated_password_whose_outcome_went_with_the_status_is_set_again() {
     let lost = || {
         let scene = open_operation(Verb::ModifyPassword, applied(SECOND), CallState::Unknown);
         let scene = generated(scene, None).with(|observed| {
-            observed.memory.calls.followed = observed.facts.status.operation.clone().map(Box::new);
+            let operation = observed.facts.status.operation.clone().map(Box::new);
+            observed.memory.call.as_mut().unwrap().intent = Intent::Operation(operation.unwrap());
             observed.detail = Fact::Known(detail(&[]));
             observed.now += SETTLE * 2;
         });
@@ -368,8 +369,7 @@ fn a_generated_password_whose_outcome_went_with_the_status_is_set_again() {
     assert!(plan.changes.applied.is_none());
     // A process that does not know the operation does not take the password in the Secret for the one in force either.
     let unheard = lost().memory(|memory| {
-        memory.calls.followed = None;
-        memory.calls.attempts.clear();
+        memory.call = None;
     });
     let unheard = unheard.with(|observed| observed.task = Fact::Known(TaskState::Succeeded));
     let applied = unheard.plan().changes.applied.unwrap();

@@ -73,12 +73,7 @@ fn a_failed_create_is_told_cleaned_up_and_tried_again() {
 
     let gone = left_behind
         .with(|observed| observed.detail = Fact::Absent)
-        .memory(|memory| {
-            memory.calls.gone.insert(
-                ServerId::from(ID),
-                (Gone::NotFound, memory.origin.first_seen),
-            );
-        })
+        .known_gone(Gone::NotFound)
         .listed(Duration::ZERO, &[]);
     let plan = gone.plan();
     assert_eq!(
@@ -96,11 +91,7 @@ fn a_doubled_server_in_the_place_of_one_whose_create_failed_is_as_it_was_ordered
         .with(|observed| observed.task = failed)
         .written()
         .with(|observed| observed.detail = Fact::Absent)
-        .memory(|memory| {
-            let since = memory.origin.first_seen;
-            let gone = (Gone::NotFound, since);
-            memory.calls.gone.insert(ServerId::from(ID), gone);
-        })
+        .known_gone(Gone::NotFound)
         .listed(Duration::ZERO, &[("ecs-2", &ours())]);
     let ordered = gone.0.facts.purchase().unwrap().target.clone();
     let edited = with_spec(gone, |spec| spec.image.id = Some("img-2".into()));
@@ -113,8 +104,7 @@ fn a_doubled_server_in_the_place_of_one_whose_create_failed_is_as_it_was_ordered
     assert_eq!(record.target, ordered);
     // If this process may have bought under a later record that is lost, the double may come from that order.
     let bought_again = edited.call_state(CallState::Unknown).memory(|memory| {
-        let later = memory.calls.attempts.remove(&1).unwrap();
-        memory.calls.attempts.insert(2, later);
+        memory.call.as_mut().unwrap().number = 2;
     });
     assert_eq!(adopted(bought_again).target.image, "img-2");
 }

@@ -100,7 +100,8 @@ fn the_same_image_asked_for_again_is_never_repeated_by_itself() {
 /// This process follows the operation, and status was lost.
 fn wiped(scene: Scene) -> Scene {
     let scene = scene.with(|observed| {
-        observed.memory.calls.followed = observed.facts.status.operation.clone().map(Box::new);
+        let operation = observed.facts.status.operation.clone().map(Box::new);
+        observed.memory.call.as_mut().unwrap().intent = Intent::Operation(operation.unwrap());
     });
     scene.wiped()
 }
@@ -115,7 +116,7 @@ fn an_operation_of_a_lost_status_ends_as_any_other() {
         let scene = || {
             let scene = open_operation(verb, as_bought(), CallState::Unknown);
             let scene = shows(scene, &shown).memory(|memory| {
-                memory.calls.attempts.get_mut(&2).unwrap().is_own = false;
+                memory.call.as_mut().unwrap().is_own = false;
             });
             later(scene, SETTLE * 2)
         };
@@ -136,8 +137,7 @@ fn a_reinstall_whose_status_was_lost_is_not_repeated_and_brings_no_password_that
     for change in [generated, |_: &mut crate::api::InstanceSpec| {}] {
         let scene = open_operation(Verb::Reinstall, as_bought(), CallState::Unknown);
         let scene = with_spec(shows(scene, &[]), change);
-        let scene =
-            scene.memory(|memory| memory.calls.attempts.get_mut(&2).unwrap().is_own = false);
+        let scene = scene.memory(|memory| memory.call.as_mut().unwrap().is_own = false);
         let wiped = wiped(later(scene, SETTLE * 2));
         let plan = wiped.plan();
         let unknown = (State::Stalled, Reason::OutcomeUnknown);
@@ -208,7 +208,7 @@ fn an_operation_that_a_restored_object_brought_along_counts_as_it_was_asked_for(
     let scene = with_task(open, Fact::Known(TaskState::Succeeded), &[])
         .record(|record| record.uid = "of-its-former-life".into());
     let restored = scene.with(|observed| {
-        observed.memory.calls.attempts.clear();
+        observed.memory.call = None;
         observed.secret_version = Some("login/of-now".into());
     });
     let applied = restored.plan().changes.applied.unwrap();

@@ -1,0 +1,389 @@
+//! The newest call of an attempt, and what it shows about the server.
+
+use crate::api::conditions::Reason;
+use crate::api::{Operation, PurchaseRecord, Verb, attempt_number};
+use crate::cloud::{Error, ServerId, TaskId};
+use crate::instance::facts::Facts;
+use crate::instance::memory::Memory;
+use crate::instance::memory::kinds::Gone;
+use crate::instance::memory::look::Look;
+use crate::instance::times;
+use crate::runtime::compressed::Compressed;
+use crate::runtime::strings::shared;
+use std::sync::Arc;
+use tokio::time::Instant;
+
+/// The newest attempt, as far as this process knows it.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// The number of the attempt.
+    pub number: u32,
+    /// The nonce of its intent.
+    pub nonce: String,
+    /// The Account that it was made with.
+    pub account: Arc<str>,
+    pub verb: Verb,
+    /// The intent as it was announced, to be written again if the object loses it.
+    pub intent: Intent,
+    /// This process wrote the intent.
+    pub is_own: bool,
+    /// For a purchase: no operation has followed it. This process saw it begin or run, and status has not shown its end.
+    pub is_newest: bool,
+    /// How often its call was made.
+    pub tries: u32,
+    /// When this term first saw the attempt, or when our own call ended, whichever is later. The settling time counts from here.
+    pub since: Instant,
+    /// Why the outcome of the call is unknown, in the service's words, if this process made the call.
+    pub doubt: Option<Box<str>>,
+    /// The outcome of the call, as far as this process knows; `Unknown` if it did not write the intent.
+    pub state: CallState,
+}
+
+/// An intent as it was announced.
+#[derive(Clone, Debug)]
+pub enum Intent {
+    /// It is known from the record alone, or status has shown the end of its operation.
+    Unneeded,
+    /// The record of a purchase, compressed because it is hardly ever read.
+    Purchase(Compressed),
+    /// The operation in progress on the server, as status last showed it.
+    Operation(Box<Operation>),
+}
+
+/// The outcome of the one call of an attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CallState {
+    /// This process wrote the intent, and sent nothing.
+    NotSent,
+    /// The service refused the call, or it was never sent: it had no effect.
+    Refused {
+        /// The service's message.
+        message: String,
+        reason: Reason,
+    },
+    /// The call may have taken effect.
+    Unknown,
+    Accepted {
+        id: ServerId,
+        /// Its task; some answers name none.
+        task: Option<TaskId>,
+    },
+}
+
+impl CallState {
+    /// Whether the call certainly had no effect.
+    pub fn is_harmless(&self) -> bool {
+        matches!(self, Self::NotSent | Self::Refused { .. })
+    }
+
+    pub fn is_accepted(&self) -> bool {
+        matches!(self, Self::Accepted { .. })
+    }
+}
+
+impl Call {
+    /// The attempt of a record that this process has just written (`NotSent`), or that it found on the object.
+    pub fn of_purchase(record: &PurchaseRecord, state: CallState, now: Instant) -> Self {
+        let is_own = state == CallState::NotSent;
+        Self {
+            number: record.attempt,
+            nonce: record.nonce.clone(),
+            account: shared(&record.account),
+            verb: Verb::Create,
+            intent: match is_own {
+                true => Intent::Purchase(Compressed::of(&record.to_text())),
+                false => Intent::Unneeded,
+            },
+            is_own,
+            is_newest: is_own,
+            tries: 0,
+            since: now,
+            doubt: None,
+            state,
+        }
+    }
+
+    /// The same for an operation on the recorded server.
+    pub fn of_operation(
+        operation: &Operation,
+        account: &str,
+        state: CallState,
+        now: Instant,
+    ) -> Self {
+        Self {
+            number: number_of(operation),
+            nonce: operation.nonce.clone(),
+            account: shared(account),
+            verb: operation.verb,
+            intent: Intent::Operation(Box::new(operation.clone())),
+            is_own: state == CallState::NotSent,
+            is_newest: false,
+            tries: 0,
+            since: now,
+            doubt: None,
+            state,
+        }
+    }
+
+    /// The record of a purchase, as this process announced it.
+    pub fn purchase(&self) -> Option<PurchaseRecord> {
+        match &self.intent {
+            Intent::Purchase(text) => PurchaseRecord::parse(&text.text().ok()?).ok(),
+            Intent::Unneeded | Intent::Operation(_) => None,
+        }
+    }
+
+    fn is_of(&self, number: u32, nonce: &str) -> bool {
+        self.number == number && self.nonce == nonce
+    }
+}
+
+fn number_of(operation: &Operation) -> u32 {
+    attempt_number(operation.attempt).unwrap_or_default()
+}
+
+impl Memory {
+    /// The attempt that a record refers to.
+    pub fn attempt(&self, record: &PurchaseRecord) -> Option<&Call> {
+        let call = self.call.as_deref();
+        call.filter(|call| call.is_of(record.attempt, &record.nonce))
+    }
+
+    /// The call of an operation, as far as this process knows it.
+    pub fn call_of(&self, operation: &Operation) -> Option<&Call> {
+        let call = self.call.as_deref();
+        call.filter(|call| call.is_of(number_of(operation), &operation.nonce))
+    }
+
+    /// The operation in progress on the server, also if status got lost.
+    pub fn followed(&self) -> Option<&Operation> {
+        match &self.call.as_deref()?.intent {
+            Intent::Operation(operation) => Some(operation),
+            Intent::Unneeded | Intent::Purchase(_) => None,
+        }
+    }
+
+    /// The operation in progress needs not be followed if status gets lost.
+    pub fn follow_no_more(&mut self) {
+        if let Some(call) = &mut self.call
+            && matches!(call.intent, Intent::Operation(_))
+        {
+            call.intent = Intent::Unneeded;
+        }
+    }
+
+    /// Applies the record that is on the object now.
+    pub(super) fn meet_record(&mut self, record: &PurchaseRecord, now: Instant) {
+        // The record shows a refusal that a former process received.
+        let refused = record.refused.as_ref().map(|refusal| CallState::Refused {
+            message: refusal.message.clone(),
+            reason: Reason::of(&refusal.reason).unwrap_or(Reason::CreateRefused),
+        });
+        match (&mut self.call, refused) {
+            (Some(call), refused) if call.is_of(record.attempt, &record.nonce) => {
+                if let (false, Some(refused)) = (call.is_own, refused) {
+                    call.state = refused;
+                }
+            }
+            // A later operation on its server, or a later purchase: the record is older.
+            (Some(call), _)
+                if call.number > record.attempt
+                    && (call.verb != Verb::Create || !call.state.is_harmless()) => {}
+            (call, refused) => {
+                let state = refused.unwrap_or(CallState::Unknown);
+                *call = Some(Box::new(Call::of_purchase(record, state, now)));
+            }
+        }
+    }
+
+    /// Adopts the operation that status shows. If status shows none, and no attempt number as high as that of the operation that
+    /// this process follows, then status was lost and the process continues to follow the operation.
+    pub fn meet_operation(&mut self, facts: &Facts, now: Instant) {
+        let record = facts.purchase();
+        if record.is_some_and(|record| facts.status.says_create_is_done(record))
+            && let Some(call) = &mut self.call
+        {
+            // From now on other operations may have followed it, even if a later status no longer shows that end.
+            call.is_newest = false;
+        }
+        let (Some(shown), Some(record)) = (facts.operation(), record) else {
+            let record = record.map_or(0, |record| record.attempt);
+            let newest = facts.status.attempt.max(i64::from(record));
+            if (self.followed()).is_some_and(|followed| followed.attempt <= newest) {
+                self.follow_no_more();
+            }
+            return;
+        };
+        if self.call_of(shown).is_none() {
+            let stranger = Call::of_operation(shown, &record.account, CallState::Unknown, now);
+            self.call = Some(Box::new(stranger));
+        }
+        let Some(call) = &mut self.call else {
+            return;
+        };
+        call.intent = Intent::Operation(Box::new(shown.clone()));
+        if let (true, false, Some(id)) = (shown.accepted, call.state.is_accepted(), facts.id()) {
+            let task = shown.task_id.as_deref().map(TaskId::from);
+            call.state = CallState::Accepted { id, task };
+        }
+    }
+
+    /// This process wrote a record, or may have written it. If it turns out not to be on the object, nothing was bought for it.
+    pub fn announced(&mut self, call: Call) {
+        if (self.call.as_ref()).is_none_or(|known| !known.is_of(call.number, &call.nonce)) {
+            self.call = Some(Box::new(call));
+        }
+    }
+
+    /// The call is sent: earlier observations of the server no longer apply, and until an answer arrives the outcome is unknown.
+    pub fn call_begins(&mut self, digest: Option<[u8; 16]>) {
+        self.call_is(CallState::Unknown);
+        self.calls.pending_seen = false;
+        self.calls.auxiliary = None;
+        self.observations.look = Look::default();
+        self.observations.poll = None;
+        if (self.call.as_ref()).is_some_and(|call| call.verb.bears_login()) {
+            self.calls.password.sent = digest;
+        }
+    }
+
+    /// The outcome of the call, as far as it is known now.
+    pub fn call_is(&mut self, state: CallState) {
+        if !state.is_harmless() {
+            // The server may have the password of this call by now.
+            self.calls.password.current = None;
+        }
+        if let Some(call) = &mut self.call {
+            let is_made = state == CallState::Unknown && call.state != CallState::Unknown;
+            call.tries += u32::from(is_made);
+            call.state = state;
+            call.since = Instant::now();
+        }
+    }
+
+    /// No answer arrived that shows the outcome of the call.
+    pub fn call_in_doubt(&mut self, error: &Error) {
+        self.call_is(CallState::Unknown);
+        if let Some(call) = &mut self.call {
+            call.doubt = Some(error.to_string().into());
+        }
+    }
+
+    /// When the service accepted an operation, if this process made its call.
+    pub fn began(&self, operation: &Operation) -> Option<Instant> {
+        let call = self.call_of(operation).filter(|call| call.tries > 0)?;
+        call.state.is_accepted().then_some(call.since)
+    }
+
+    /// Whether certainly no server was bought under a record, because this process knows the outcome of each call.
+    pub fn nothing_bought(&self, record: &PurchaseRecord) -> bool {
+        let unbought = record.id.is_none() && record.lost == 0 && record.failed == 0;
+        let call = self.attempt(record).filter(|_| unbought);
+        call.is_some_and(|call| call.is_own && call.state.is_harmless())
+    }
+
+    /// The server that the service gave this process in its newest attempt and that is not known to be gone.
+    pub fn accepted_server(&self) -> Option<(u32, &ServerId, Option<&TaskId>)> {
+        let call = self.purchase_call()?;
+        match &call.state {
+            CallState::Accepted { id, task } if self.gone(id).is_none() => {
+                Some((call.number, id, task.as_ref()))
+            }
+            _ => None,
+        }
+    }
+
+    /// When this process made a purchase after the recorded one whose call may have taken effect. There can be one if the record
+    /// was replaced by an older one.
+    pub fn in_doubt_since(&self, record: &PurchaseRecord) -> Option<Instant> {
+        let call = self.purchase_call()?;
+        let is_later = call.number > record.attempt && call.state == CallState::Unknown;
+        is_later.then_some(call.since)
+    }
+
+    /// The Account of an attempt that may have bought a server, for use when no record names it any more.
+    pub fn account_in_doubt(&self) -> Option<&Arc<str>> {
+        let call = self.call.as_deref()?;
+        (!call.state.is_harmless()).then_some(&call.account)
+    }
+
+    /// The latest instant from which a settling time counts.
+    pub fn newest_attempt(&self) -> Option<Instant> {
+        self.call.as_deref().map(|call| call.since)
+    }
+
+    fn purchase_call(&self) -> Option<&Call> {
+        let call = self.call.as_deref();
+        call.filter(|call| call.verb == Verb::Create)
+    }
+
+    /// Why and since when a server is known to be gone.
+    pub fn gone(&self, id: &ServerId) -> Option<(Gone, Instant)> {
+        self.calls.releases.get(id)?.gone()
+    }
+
+    /// The newest release call for a server that is not known to be gone.
+    pub fn release_call(&self, id: &ServerId) -> Option<&ReleaseCall> {
+        match self.calls.releases.get(id)? {
+            Release::Asked(call) => Some(call),
+            Release::Gone(..) => None,
+        }
+    }
+
+    /// A server is known to be gone.
+    pub fn found_gone(&mut self, id: ServerId, how: Gone) {
+        // Only the first finding is progress.
+        if self.gone(&id).is_none() {
+            self.pace.progressed();
+        }
+        let gone = Release::Gone(how, Instant::now());
+        self.calls.releases.insert(id, gone);
+    }
+
+    /// Forgets releases of servers other than the recorded one after a while.
+    pub(super) fn forget_releases(&mut self, record: &PurchaseRecord, now: Instant) {
+        self.calls.releases.retain(|id, release| {
+            let since = match release {
+                Release::Asked(call) => call.at,
+                Release::Gone(_, since) => *since,
+            };
+            record.id.as_deref() == Some(id.as_str()) || now < since + times::GONE_SERVER_REMEMBERED
+        });
+    }
+}
+
+/// The release of a server.
+#[derive(Clone, Debug)]
+pub enum Release {
+    /// This process called for it.
+    Asked(ReleaseCall),
+    /// The server is gone, and since when this is known.
+    Gone(Gone, Instant),
+}
+
+impl Release {
+    /// Why and since when the server is known to be gone.
+    pub fn gone(&self) -> Option<(Gone, Instant)> {
+        match self {
+            Self::Gone(how, since) => Some((*how, *since)),
+            Self::Asked(_) => None,
+        }
+    }
+}
+
+/// A release call of this process.
+#[derive(Clone, Debug)]
+pub struct ReleaseCall {
+    /// When it was answered.
+    pub at: Instant,
+    /// The task, if the answer named one.
+    pub task: Option<TaskId>,
+    /// The service accepted the last call.
+    pub accepted: bool,
+    /// The error, for users.
+    pub trouble: Option<String>,
+    /// The outcome of the last call is unknown.
+    pub is_unknown: bool,
+    /// The earliest time for the next call.
+    pub not_before: Option<Instant>,
+}
