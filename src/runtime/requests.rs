@@ -24,6 +24,24 @@ const KINDS: [&str; 12] = [
     "pods",
 ];
 
+/// The parameters of lists, watches and writes.
+const PARAMETERS: [&str; 14] = [
+    "limit",
+    "continue",
+    "labelSelector",
+    "fieldSelector",
+    "resourceVersion",
+    "resourceVersionMatch",
+    "watch",
+    "timeoutSeconds",
+    "allowWatchBookmarks",
+    "sendInitialEvents",
+    "fieldManager",
+    "fieldValidation",
+    "dryRun",
+    "force",
+];
+
 /// The reason why a request was not sent.
 #[derive(Debug, Error)]
 #[error("{path:?} is no request of this program: it contains a name that Kubernetes rejects")]
@@ -94,8 +112,8 @@ fn is_well_formed(method: &Method, uri: &Uri) -> bool {
         && is_plain(uri.query().unwrap_or_default())
 }
 
-/// Whether each parameter of a query occurs once and in the client library's notation: a question mark in a name would begin another
-/// query before it.
+/// Whether a query has known parameters only, each once and in the client library's notation: a question mark in a name would begin
+/// another query before it.
 fn is_plain(query: &str) -> bool {
     let mut keys = Vec::new();
     let mut parameters = query.split('&').filter(|parameter| !parameter.is_empty());
@@ -104,7 +122,7 @@ fn is_plain(query: &str) -> bool {
         let is_encoded = |byte: u8| byte.is_ascii_alphanumeric() || b"*-._+%".contains(&byte);
         let is_new = !keys.contains(&key);
         keys.push(key);
-        is_new && key.bytes().chain(value.bytes()).all(is_encoded)
+        is_new && PARAMETERS.contains(&key) && value.bytes().all(is_encoded)
     })
 }
 
