@@ -87,8 +87,8 @@ async fn session(
         .as_ref()
         .is_some_and(|(at, _)| at.elapsed() < times::BUNDLE_REREAD);
     let (secrets, spec) = (&context.secrets, &account.spec);
-    let told = tls_version(secrets, &key.namespace, spec, read_last);
-    let former = told.as_deref().and_then(known);
+    let watched = tls_version(secrets, &key.namespace, spec, read_last);
+    let former = watched.as_deref().and_then(known);
     if let Some(session) = former
         .clone()
         .filter(|_| is_fresh || !names_config_map(spec))

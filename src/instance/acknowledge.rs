@@ -123,7 +123,7 @@ fn answer(facts: &Facts) -> Option<Why> {
             return Some(Readiness::reconciling(reason, shown.message.clone()).into());
         }
     }
-    let why = "it is not looked at yet: a call is under way, or waits for its place under spec.requests of the Account";
+    let why = "the operator has not observed it yet: a call is under way, or waits because spec.requests of the Account are in use";
     Some(waits(facts, why))
 }
 
@@ -135,7 +135,7 @@ fn waits(facts: &Facts, why: &str) -> Why {
     Readiness::reconciling(reason, format!("{what}; {why}")).into()
 }
 
-/// Why the plan could not say more about the new spec.
+/// Why the plan knows nothing about the new spec yet.
 fn obstacle(observed: &Observation) -> &str {
     match (&observed.detail, &observed.task) {
         (Fact::Unknown(why), _) | (_, Fact::Unknown(why)) => why,

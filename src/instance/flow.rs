@@ -40,8 +40,8 @@ fn priority(instance: &Instance, record: Option<&PurchaseRecord>) -> Priority {
     if Some(status.observed_generation) != instance.metadata.generation {
         return Priority::Change;
     }
-    let told = status.operation.as_ref();
-    let is_open = told.is_some_and(Operation::is_open)
+    let operation = status.operation.as_ref();
+    let is_open = operation.is_some_and(Operation::is_open)
         || record.is_some_and(|record| {
             !status.says_create_is_done(record) && status.end_of(record).is_none()
         });

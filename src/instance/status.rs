@@ -88,10 +88,10 @@ pub fn render(
         next.conditions = readiness.to_conditions(&former.conditions, facts.generation, wall_clock);
     }
     next.operation = operation(facts, changes, readiness);
-    let newest = next.operation.as_ref().map_or(0, |told| told.attempt);
+    let newest = next.operation.as_ref().map_or(0, |newest| newest.attempt);
     next.attempt = next.attempt.max(newest);
-    let told = changes.id.as_ref().map(ServerId::as_str);
-    let is_another = told.is_some() && next.id.is_some() && told != next.id.as_deref();
+    let id = changes.id.as_ref().map(ServerId::as_str);
+    let is_another = id.is_some() && next.id.is_some() && id != next.id.as_deref();
     if changes.forget_server || is_another {
         forget_server(&mut next);
     }
@@ -154,9 +154,9 @@ fn take_detail(
     readiness: Option<&Readiness>,
     former: &[Condition],
 ) {
-    let says_ready = ready(former).is_some_and(|c| c.status == "True");
+    let is_ready = ready(former).is_some_and(|c| c.status == "True");
     if let Some(detail) = &changes.detail
-        && (readiness.is_some() || !says_ready)
+        && (readiness.is_some() || !is_ready)
     {
         next.detail = detail::fitting(detail);
         next.addresses = addresses(detail);
@@ -209,7 +209,7 @@ fn take_end(next: &mut InstanceStatus, changes: &StatusChanges, entry: &HistoryE
     match entry.reason {
         None => next.unfinished_image = None,
         Some(EndReason::Failed) => {
-            let image = |told: &Operation| told.target.image.clone();
+            let image = |it: &Operation| it.target.image.clone();
             next.unfinished_image = changes.operation.as_ref().map(image);
         }
         Some(_) => {}
@@ -227,20 +227,24 @@ fn operation(
     }
     let ended = changes.ended.as_ref().map(|entry| entry.attempt);
     let record = facts.purchase().map(|record| i64::from(record.attempt));
-    let is_over = |told: &Operation| match (&told.end, readiness) {
-        _ if ended == Some(told.attempt) => true,
+    let is_over = |operation: &Operation| match (&operation.end, readiness) {
+        _ if ended == Some(operation.attempt) => true,
         (_, None) => false,
         // The operation was on another server.
-        (None, Some(_)) if Some(told.attempt) < record => true,
+        (None, Some(_)) if Some(operation.attempt) < record => true,
         // No further attempt is pending.
         (Some(_), Some(readiness)) => readiness.state == State::Ready,
         // An attempt to buy a server ends with its refusal, and with the next attempt.
         (None, Some(readiness)) => {
-            let is_it = Some(told.attempt) == record && facts.is_creating();
-            told.verb == Verb::Create && (!is_it || readiness.reason.is_lasting_refusal())
+            let is_it = Some(operation.attempt) == record && facts.is_creating();
+            operation.verb == Verb::Create && (!is_it || readiness.reason.is_lasting_refusal())
         }
     };
-    facts.status.operation.clone().filter(|told| !is_over(told))
+    facts
+        .status
+        .operation
+        .clone()
+        .filter(|operation| !is_over(operation))
 }
 
 fn addresses(detail: &Map<String, Value>) -> Option<Addresses> {
