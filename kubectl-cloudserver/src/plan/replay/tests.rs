@@ -56,7 +56,7 @@ fn fresh() -> Case {
     }
 }
 
-/// An Instance whose server is as the spec says.
+/// An Instance whose server matches the spec.
 fn converged() -> Case {
     let mut case = fresh();
     let record: PurchaseRecord = serde_json::from_value(json!({
