@@ -64,7 +64,6 @@ type DroppedLines = Box<dyn Fn() -> u64 + Send + Sync>;
 type Survey = Box<dyn Fn() -> (Shard, Fleet) + Send + Sync>;
 
 impl Default for Metrics {
-    #[expect(clippy::too_many_lines, reason = "one entry for each metric")]
     fn default() -> Self {
         let mut all = Register::default();
         let mut inner = Inner {

@@ -83,7 +83,8 @@ fn is_well_formed(method: &Method, uri: &Uri) -> bool {
     let (kind, namespace, name) = match *resource {
         // In all namespaces, or of a cluster-scoped kind.
         [kind] => (kind, None, None),
-        ["namespaces", name] => ("namespaces", None, Some(name)),
+        // A namespace is only read. A namespace in a path that ends with # would make a write one of the Namespace itself.
+        ["namespaces", name] if method == Method::GET => ("namespaces", None, Some(name)),
         ["namespaces", namespace, kind] => (kind, Some(namespace), None),
         ["namespaces", namespace, kind, name] => (kind, Some(namespace), Some(name)),
         ["namespaces", namespace, kind, name, "status"] if method == Method::PATCH => {
