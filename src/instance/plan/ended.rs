@@ -136,7 +136,7 @@ fn flapping(observed: &Observation, verb: Verb) -> Option<Duration> {
     (!left.is_zero()).then_some(left)
 }
 
-/// The reinstall whose outcome is unknown, as long as the spec requests nothing else: another image, key or token.
+/// The reinstall whose outcome is unknown, while the spec requests nothing else: another image, key or token.
 pub(super) fn undecided<'a>(observed: &'a Observation, applied: &Applied) -> Option<&'a Retry> {
     let retry = retry(observed, Verb::Reinstall)?;
     let is_it = retry.reason == EndReason::OutcomeUnknown
