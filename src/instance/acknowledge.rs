@@ -49,7 +49,7 @@ pub(super) fn first(observed: &Observation, plan: &mut Plan, memory: &Mutex<Memo
         Step::Buy { .. } | Step::Operate { .. } | Step::Auxiliary { .. } | Step::Release { .. } => {
             !plan.announces()
         }
-        Step::Rest | Step::Record { .. } | Step::Secret(_) | Step::Finish | Step::LetGo { .. } => {
+        Step::Rest | Step::Record { .. } | Step::Secret(_) | Step::Finish | Step::Retain { .. } => {
             false
         }
     };

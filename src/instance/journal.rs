@@ -151,7 +151,7 @@ pub(super) fn reconciled(facts: &Facts, plan: &Plan, again: Duration) {
         Step::Secret(_) => "write a Secret",
         Step::Release { .. } => "release",
         Step::Finish => "finish",
-        Step::LetGo { .. } => "remove the finalizer and keep the server",
+        Step::Retain { .. } => "remove the finalizer and keep the server",
     };
     let reason = plan.reason().map(Reason::as_str);
     let (server, version) = (facts.status_id(), &facts.resource_version);

@@ -43,7 +43,7 @@ pub fn next(
     };
     let memory = &mut open(memory);
     if matches!(reported, Ok(None)) && plan.reason() == Some(Reason::RecordedByOtherCluster) {
-        let since = &mut memory.origin.elsewhere_since;
+        let since = &mut memory.origin.other_cluster_reported_since;
         since.get_or_insert_with(|| Box::new(observed.now));
     }
     let mut again = ending.after(outcome, memory);

@@ -108,7 +108,7 @@ impl Attempt<'_> {
                     .await;
             }
             Step::Finish => return self.finish().await,
-            Step::LetGo { event } => return self.let_go(event).await,
+            Step::Retain { event } => return self.let_go(event).await,
             Step::Buy {
                 record,
                 announce,

@@ -23,7 +23,7 @@ pub struct Origin {
     /// How many servers replaced others, according to the records that this process read or wrote.
     pub recreated: u32,
     /// Since when status has reported to this process that another cluster recorded the server (`RecordedByOtherCluster`).
-    pub elsewhere_since: Option<Box<Instant>>,
+    pub other_cluster_reported_since: Option<Box<Instant>>,
 }
 
 /// How an object came here, and with that, whether a server may have been bought for it. A memory that is made again for a known
@@ -147,7 +147,7 @@ impl Origin {
             first_seen: now,
             recordless_since: None,
             recreated: 0,
-            elsewhere_since: None,
+            other_cluster_reported_since: None,
         }
     }
 }

@@ -49,7 +49,7 @@ pub(super) fn bearing(observed: &Observation) -> Vec<ServerId> {
 }
 
 /// The service gave this process a server that the record does not name yet. Recording it comes before everything else.
-pub(super) fn given(observed: &Observation, session: &SessionFacts) -> Option<Plan> {
+pub(super) fn accepted(observed: &Observation, session: &SessionFacts) -> Option<Plan> {
     let (number, id, task) = observed.memory.accepted_server()?;
     let current = observed.facts.purchase().map(|record| record.attempt);
     let stands = match current {

@@ -180,7 +180,7 @@ fn first_what_is_ours(
     session: &SessionFacts,
     since: Option<Instant>,
 ) -> OrPlan<()> {
-    let first = adopt::given(observed, session)
+    let first = adopt::accepted(observed, session)
         .or_else(|| adopt::adopt(observed, session, since))
         .or_else(|| breaker_open(observed));
     first.map_or(Ok(()), |plan| Err(Box::new(plan)))

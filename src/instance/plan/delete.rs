@@ -154,7 +154,7 @@ fn retain(observed: &Observation, servers: &[ServerId]) -> Plan {
         names.join(", ")
     );
     let event = (!servers.is_empty()).then(|| EventNote::normal("Retained", note));
-    Plan::act(Step::LetGo { event }).with_id(observed.facts.id())
+    Plan::act(Step::Retain { event }).with_id(observed.facts.id())
 }
 
 /// Releases a server of ours that is not known to be gone.

@@ -60,20 +60,31 @@ pub(in crate::instance) fn badly(
         not_before: pause.map(|pause| Time(observed.wall_clock + pause)),
     });
     let entry = ended(observed, &operation, Some(reason), message.clone());
+    StatusChanges {
+        operation: Some(with_end(observed, operation, reason, message, times)),
+        ended: Some(entry),
+        retry,
+        ..StatusChanges::default()
+    }
+}
+
+/// The operation with this end, for status.
+pub(super) fn with_end(
+    observed: &Observation,
+    operation: Operation,
+    reason: EndReason,
+    message: Option<String>,
+    times: u32,
+) -> Operation {
     let end = OperationEnd {
         reason,
         message,
         times,
         finished_at: Time(observed.wall_clock),
     };
-    StatusChanges {
-        operation: Some(Operation {
-            end: Some(end),
-            ..operation
-        }),
-        ended: Some(entry),
-        retry,
-        ..StatusChanges::default()
+    Operation {
+        end: Some(end),
+        ..operation
     }
 }
 

@@ -1,18 +1,16 @@
 //! The task of a create failed: its leftover is released and observed as gone, and after a pause another server is bought.
 
 use crate::api::conditions::{Readiness, Reason};
-use crate::api::{EndReason, Operation, OperationEnd, PurchaseRecord};
+use crate::api::{EndReason, PurchaseRecord};
 use crate::cloud::ServerId;
 use crate::instance::fact::Fact;
 use crate::instance::observation::{Observation, SessionFacts, of_purchase};
-use crate::instance::plan::ended::ended;
 use crate::instance::plan::evidence::{Proof, breaker_open};
 use crate::instance::plan::purchase::Former;
 use crate::instance::plan::step::{Plan, ReleaseReason, Step, either};
 use crate::instance::plan::why::Why;
-use crate::instance::plan::{adopt, evidence, policy, purchase, recreate, surplus};
+use crate::instance::plan::{adopt, ended, evidence, policy, purchase, recreate, surplus};
 use crate::instance::times;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use tokio::time::Instant;
 
 /// The next step after the create's task failed.
@@ -84,23 +82,18 @@ fn report_failure(
     words: &str,
     mut plan: Plan,
 ) -> Plan {
+    let (reason, message) = (EndReason::Failed, Some(words.to_owned()));
     let create = of_purchase(record);
-    let words = Some(words.to_owned());
-    plan.changes.ended = Some(ended(
+    plan.changes.ended = Some(ended::ended(
         observed,
         &create,
-        Some(EndReason::Failed),
-        words.clone(),
+        Some(reason),
+        message.clone(),
     ));
-    plan.with_operation(Some(Operation {
-        end: Some(OperationEnd {
-            reason: EndReason::Failed,
-            message: words,
-            times: record.failed.saturating_add(1),
-            finished_at: Time(observed.wall_clock),
-        }),
-        ..create
-    }))
+    let times = record.failed.saturating_add(1);
+    plan.with_operation(Some(ended::with_end(
+        observed, create, reason, message, times,
+    )))
 }
 
 /// The leftover of the failed create is gone: another server is bought after a pause, once nothing of the old one exists.

@@ -51,7 +51,7 @@ use crate::session::ConflictingOwner;
 /// Plans one reconcile. Changes of Secrets come last, when no other step is due.
 pub fn plan(observed: &Observation) -> Plan {
     let plan = secret::connect(observed, secret::renew(observed, decide(observed)));
-    policy::restrained(observed, policy::looking(observed, plan))
+    policy::restrained(observed, policy::with_requested_reads(observed, plan))
 }
 
 /// The situation of an Instance, each with its own next step.

@@ -86,7 +86,7 @@ fn only_observed(plan: Plan) -> Plan {
         Step::Rest
         | Step::Record { .. }
         | Step::Finish
-        | Step::LetGo { .. }
+        | Step::Retain { .. }
         | Step::Secret(SecretStep::Connect | SecretStep::Settle { .. } | SecretStep::Keep { .. }) =>
         {
             return plan;
@@ -125,7 +125,7 @@ fn paused(observed: &Observation, plan: Plan, left: Option<Duration>) -> Plan {
         | Step::Release { .. }
         | Step::Secret(_)
         | Step::Finish
-        | Step::LetGo { .. } => false,
+        | Step::Retain { .. } => false,
     };
     let plan = match is_allowed {
         true if is_protected => plan,
@@ -177,7 +177,7 @@ fn instead(plan: Plan, readiness: Readiness) -> Plan {
 }
 
 /// Applies `spec.reconcile`: whether the token was carried out.
-pub(super) fn looking(observed: &Observation, mut plan: Plan) -> Plan {
+pub(super) fn with_requested_reads(observed: &Observation, mut plan: Plan) -> Plan {
     let has_account_session = matches!(observed.account, AccountFact::AccountSession(_));
     if observed.facts.deleting || !has_account_session {
         return plan;

@@ -154,7 +154,7 @@ fn record(observed: &Observation, session: &SessionFacts, former: Former<'_>) ->
 fn bought_elsewhere(observed: &Observation) -> Option<Plan> {
     let record = observed.recorded_by_other_cluster.as_ref()?;
     let origin = &observed.memory.origin;
-    let reported = origin.elsewhere_since.as_deref();
+    let reported = origin.other_cluster_reported_since.as_deref();
     let left = reported
         .map(|at| (*at + times::REPORTED_BEFORE_PURCHASE).saturating_duration_since(observed.now));
     if left.is_some_and(|left| left.is_zero()) {

@@ -68,7 +68,7 @@ pub(super) fn called_off(observed: &Observation, recreated: u32) -> Option<Readi
     is_over.then(|| {
         let message = format!(
             "the server that this Instance had is gone, and spec.recreateLimit ({}) allows no further purchase in its place: \
-             raise it, or {another}",
+             find out who released it, then raise spec.recreateLimit, or {another}",
             spec.recreate_limit
         );
         Readiness::stalled(Reason::RecreateLimitReached, message)

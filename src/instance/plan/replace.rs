@@ -10,9 +10,7 @@
 //! is bought. An attempt that was not possible yet is dropped once the spec no longer asks for it.
 
 use crate::api::conditions::{Readiness, Reason};
-use crate::api::{
-    EndReason, HistoryEntry, OnExternalDeletion, Operation, OperationEnd, PurchaseRecord, Verb,
-};
+use crate::api::{EndReason, HistoryEntry, OnExternalDeletion, Verb};
 use crate::cloud::{ServerId, TaskState};
 use crate::instance::fact::Fact;
 use crate::instance::observation::{Observation, SessionFacts, of_purchase};
@@ -20,10 +18,9 @@ use crate::instance::plan::evidence::{breaker_open, is_our_account};
 use crate::instance::plan::purchase::Former;
 use crate::instance::plan::step::{Plan, Read, either};
 use crate::instance::plan::why::Why;
-use crate::instance::plan::{adopt, ended, evidence, policy, purchase, words};
+use crate::instance::plan::{adopt, ended, evidence, policy, purchase, recreate, words};
 use crate::instance::times;
 use crate::inventory::Absence;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use tokio::time::Instant;
 
 /// Whether the answers come from the account that bought this server: the token is the one of the purchase, or it has listed this
@@ -67,14 +64,8 @@ pub(super) fn plan(observed: &Observation, session: &SessionFacts, id: &ServerId
     }
     let has_sibling = adopt::bearing(observed).iter().any(|other| other != id);
     let recreated = record.recreated.max(observed.memory.origin.recreated);
-    if !has_sibling && i64::from(recreated) >= i64::from(spec.recreate_limit) {
-        let message = format!(
-            "server {id} is not at the service any more, and spec.recreateLimit ({}) allows no further purchase in its place: \
-             find out who released it, then raise spec.recreateLimit, or {}",
-            spec.recreate_limit,
-            words::another(spec)
-        );
-        let readiness = Readiness::stalled(Reason::RecreateLimitReached, message);
+    let over = recreate::called_off(observed, recreated.saturating_add(1));
+    if let Some(readiness) = over.filter(|_| !has_sibling) {
         let plan = Plan::rest(readiness, times::IDLE_REQUEUE);
         return Some(plan.with_id(observed.facts.status_id()));
     }
@@ -89,8 +80,11 @@ pub(super) fn plan(observed: &Observation, session: &SessionFacts, id: &ServerId
             let why = proving(observed, id, settled);
             let mut plan = Plan::wait(times::AFTER_OWN_WRITE).because(why);
             plan.changes.forget_server = true;
-            plan.changes.ended = untold_end(observed);
-            Some(plan.with_operation(Some(let_go(observed, record, recreated))))
+            plan.changes.ended = unreported_end(observed);
+            // With this end of the create, no process names the server again while another one is not available.
+            let (reason, times) = (EndReason::ServerGone, recreated.saturating_add(1));
+            let create = ended::with_end(observed, of_purchase(record), reason, None, times);
+            Some(plan.with_operation(Some(create)))
         }
         (Some(Absence::Proven), Fact::Absent) => {
             let adopted = adopt::adopt(observed, session, None).filter(|_| has_sibling);
@@ -124,21 +118,8 @@ pub(super) fn plan(observed: &Observation, session: &SessionFacts, id: &ServerId
     }
 }
 
-/// The create's end in status after its server was dropped: no process names the server again while another one is not available.
-pub(super) fn let_go(observed: &Observation, record: &PurchaseRecord, recreated: u32) -> Operation {
-    Operation {
-        end: Some(OperationEnd {
-            reason: EndReason::ServerGone,
-            message: None,
-            times: recreated.saturating_add(1),
-            finished_at: Time(observed.wall_clock),
-        }),
-        ..of_purchase(record)
-    }
-}
-
 /// The end of the open operation, for the history: it is no longer in progress, and its server is gone.
-pub(super) fn untold_end(observed: &Observation) -> Option<HistoryEntry> {
+fn unreported_end(observed: &Observation) -> Option<HistoryEntry> {
     let open = observed.open()?;
     let verb = open.verb;
     let (reason, words) = match &observed.task {
@@ -153,8 +134,8 @@ pub(super) fn untold_end(observed: &Observation) -> Option<HistoryEntry> {
     Some(ended::ended(observed, &open, reason, words))
 }
 
-pub(super) fn proving(observed: &Observation, id: &ServerId, settled: Instant) -> Option<Why> {
-    if is_told(observed) {
+fn proving(observed: &Observation, id: &ServerId, settled: Instant) -> Option<Why> {
+    if is_dropped(observed) {
         return None;
     }
     let another = match observed.facts.spec.import {
@@ -171,7 +152,7 @@ pub(super) fn proving(observed: &Observation, id: &ServerId, settled: Instant) -
 
 /// Whether status has dropped the server and refers to the current spec. A reconcile with less proof adds nothing then: status
 /// must not alternate with each listing while another server is not available.
-pub(super) fn is_told(observed: &Observation) -> bool {
+fn is_dropped(observed: &Observation) -> bool {
     observed.facts.is_let_go() && evidence::is_current(observed)
 }
 
@@ -197,13 +178,9 @@ pub(super) fn gone(observed: &Observation, session: &SessionFacts, id: &ServerId
                 words::another(spec)
             ),
             (None, _) => format!("nothing is bought in its place: {}", words::another(spec)),
-            (Some(other), OnExternalDeletion::Fail) => format!(
+            (Some(other), _) => format!(
                 "server {other}, which bears its name too, is there and billed: set spec.onExternalDeletion to Recreate to have it \
-                 in its place, or delete this Instance, and spec.deletionPolicy says what becomes of it"
-            ),
-            (Some(other), OnExternalDeletion::Recreate) => format!(
-                "server {other}, which bears its name too, is there and billed: delete this Instance, and spec.deletionPolicy \
-                 says what becomes of it"
+                 in its place, or delete this Instance"
             ),
         };
         let message = format!("server {id} is not at the service any more; {rest}");

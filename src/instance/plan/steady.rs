@@ -43,9 +43,9 @@ pub(super) fn plan(
         Some(open) if open.verb == Verb::Create => follow_create(observed, session, record, &id),
         Some(open) => {
             let plan = follow::follow(observed, session, &open, &id);
-            surplus::beside_what_stands_still(observed, session, &id, plan)
+            surplus::check_if_stuck(observed, session, &id, plan)
         }
-        None => surplus::beside(
+        None => surplus::check(
             observed,
             session,
             &id,

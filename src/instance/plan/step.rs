@@ -117,7 +117,7 @@ pub enum Step {
     /// Remove the finalizer: the server is confirmed gone.
     Finish,
     /// Remove the finalizer, and keep the server at the service.
-    LetGo { event: Option<EventNote> },
+    Retain { event: Option<EventNote> },
 }
 
 #[derive(Clone, Debug)]

@@ -21,7 +21,7 @@ enum Surplus {
 }
 
 /// The plan for the recorded server, unless a surplus server must be released first.
-pub(super) fn beside(
+pub(super) fn check(
     observed: &Observation,
     session: &SessionFacts,
     id: &ServerId,
@@ -40,14 +40,14 @@ pub(super) fn beside(
 }
 
 /// An operation that waits for human action must not keep two servers.
-pub(super) fn beside_what_stands_still(
+pub(super) fn check_if_stuck(
     observed: &Observation,
     session: &SessionFacts,
     id: &ServerId,
     plan: Plan,
 ) -> Plan {
     match plan.waits_for_a_human() {
-        true => beside(observed, session, id, plan),
+        true => check(observed, session, id, plan),
         false => plan,
     }
 }

@@ -49,7 +49,7 @@ fn a_server_on_the_record_of_another_cluster_is_reported_before_another_one_is_b
     let late = listed.with(|observed| observed.now += times::REPORTED_BEFORE_PURCHASE);
     assert!(rests(&late.plan()));
     let reported = late.with(|observed| {
-        observed.memory.origin.elsewhere_since = Some(Box::new(observed.now));
+        observed.memory.origin.other_cluster_reported_since = Some(Box::new(observed.now));
     });
     let plan = reported.plan();
     assert!(rests(&plan));

@@ -184,7 +184,7 @@ fn retained(scene: Scene) -> Scene {
 /// The note of the Event when the finalizer is removed and the server kept; empty without an Event, None if the finalizer stays.
 fn kept(scene: &Scene) -> Option<String> {
     match scene.plan().step {
-        Step::LetGo { event } => Some(event.map(|event| event.note).unwrap_or_default()),
+        Step::Retain { event } => Some(event.map(|event| event.note).unwrap_or_default()),
         _ => None,
     }
 }
