@@ -135,9 +135,14 @@ pub fn render(
     }
     let warned = expiry::warning(&next, wall_clock)
         .map(|warning| warning.to_condition(&former.conditions, facts.generation, wall_clock));
+    let former_synced = condition(former, SYNCED);
     let synced = match &shown.synced {
+        // The first confirmation is written with the next change.
+        Some(synced) if synced.is_true && former_synced.is_none() && !differs(former, &next) => {
+            None
+        }
         Some(synced) => Some(synced.to_condition(&former.conditions, facts.generation, wall_clock)),
-        None => condition(former, SYNCED).cloned(),
+        None => former_synced.cloned(),
     };
     next.conditions
         .retain(|it| it.type_ != SYNCED && it.type_ != EXPIRING);
