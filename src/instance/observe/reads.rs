@@ -6,8 +6,9 @@
 //! | Situation | Pause |
 //! |---|---|
 //! | an operation or an accepted release is in progress | a fifth of its age, see [`Schedule`](crate::instance::poll_schedule) |
+//! | the server of an operation is missing | the same, at least `UNREADABLE_RETRY` |
 //! | the service refused the operation | `SERVER_BUSY_RECHECK` |
-//! | the service did not accept the release | `UNTAKEN_RELEASE_RECHECK` |
+//! | the release failed, or the service did not accept it | `UNTAKEN_RELEASE_RECHECK`, after the pause of the release |
 //! | a failed create left something behind | `UNREADABLE_RETRY` |
 //! | nothing of ours is in progress, and the server is busy | `UNREADABLE_RETRY` |
 //! | the server is in a temporary state | half of the time that the state has lasted |
@@ -16,7 +17,8 @@
 //! | the listing agrees with status | `spec.resyncPeriod`, or none |
 
 use crate::api::{Operation, resync_period};
-use crate::cloud::{CallPriority, ServerId};
+use crate::cloud::{CallPriority, ServerId, TaskState};
+use crate::instance::fact::Fact;
 use crate::instance::memory::call::CallState;
 use crate::instance::memory::look::RowDigest;
 use crate::instance::observation::{Observation, is_idle, pending};
@@ -88,24 +90,27 @@ fn detail_at(observed: &Observation) -> Option<Instant> {
 /// The release shows by its task, or by the server itself.
 fn release_at(observed: &Observation, id: &ServerId) -> Option<Instant> {
     let call = observed.memory.release_call(id)?;
+    let poll = observed.memory.observations.poll.as_ref();
+    let has_failed = matches!(observed.task, Fact::Known(TaskState::Failed { .. }));
+    let is_in_progress = call.accepted && !has_failed;
     let is_absent = is_listed_absent(observed, id, None);
-    if !call.accepted && !is_absent && call.not_before.is_some_and(|at| observed.now < at) {
+    if !is_in_progress && !is_absent && call.not_before.is_some_and(|at| observed.now < at) {
         // The server is read right before the release is called again.
         return None;
     }
-    let pause = match call.accepted {
+    let pause = match is_in_progress {
         true => observed.schedule.pause(observed.now - call.at),
         false => times::UNTAKEN_RELEASE_RECHECK,
     };
     let at = again(observed, id, pause);
-    let poll = observed.memory.observations.poll.as_ref();
-    let is_followed = call.accepted && poll.is_some_and(|poll| !poll.is_over());
     // A task that never ends or cannot be queried must not hide that the server is gone.
     let overdue = call.at + times::GONE_IS_CERTAIN_AFTER;
-    Some(match is_followed && !is_absent {
-        true => at.max(overdue),
-        false => at,
-    })
+    Some(
+        match poll.is_some_and(|poll| !poll.is_over()) && !is_absent {
+            true => at.max(overdue),
+            false => at,
+        },
+    )
 }
 
 /// An operation is followed by its task. The detail is read once after the task has ended, and again while it does not show the
@@ -123,8 +128,9 @@ fn operation_at(observed: &Observation, open: &Operation, id: &ServerId) -> Opti
         // A row without the field shows nothing, unlike a detail without it.
         Some(at < asked && row.pending.is_some() && is_idle(row.pending.as_deref()))
     };
+    let is_listed_absent = is_listed_absent(observed, id, since);
     let shows_end = ended_at.is_some()
-        || is_listed_absent(observed, id, since)
+        || is_listed_absent
         || poll.is_none_or(|poll| {
             let asked = poll.last.and_then(is_listed_idle);
             poll.inconclusive_since.is_some() || asked == Some(true)
@@ -147,7 +153,11 @@ fn operation_at(observed: &Observation, open: &Operation, id: &ServerId) -> Opti
                 .pause(observed.now.saturating_duration_since(begun))
         }
     };
-    Some(again(observed, id, pause))
+    let is_missing = look.is_absent() && is_listed_absent;
+    Some(match is_missing {
+        true => again(observed, id, pause.max(times::UNREADABLE_RETRY)),
+        false => again(observed, id, pause),
+    })
 }
 
 /// What a failed create left behind is read until it is gone. Its absence counts only after a while, so it is read then.
