@@ -11,7 +11,7 @@ use crate::api::names::{BINDING, FINALIZER};
 use crate::api::{Instance, InstanceStatus, Operation, PurchaseRecord};
 use crate::cloud::ServerId;
 use crate::instance::facts::Facts;
-use crate::instance::memory::call::{Call, CallState};
+use crate::instance::memory::call::{Call, CallState, Intent};
 use crate::instance::memory::open;
 use crate::instance::outcome::Outcome;
 use crate::instance::plan::step::{Plan, StatusChanges};
@@ -29,7 +29,7 @@ use tokio::time::Instant;
 const SWAPS: u32 = 6;
 
 /// The values of a compare-and-swap.
-enum Intent<'a> {
+enum Swap<'a> {
     /// Finalizers and record, for an attempt to buy a server or for an existing server.
     Record(&'a [String], &'a str),
     /// A status with an operation that has this nonce.
@@ -117,7 +117,7 @@ impl Attempt<'_> {
         if !is_admitted {
             return Err(Outcome::Stale); // the next reconcile observes why
         }
-        let swapped = match self.swap(&Intent::Record(&finalizers, &text)).await {
+        let swapped = match self.swap(&Swap::Record(&finalizers, &text)).await {
             Ok(swapped) => swapped,
             Err(error) => {
                 // If the plan is stale, the cause may be an earlier record of ours that the watch has not shown yet.
@@ -156,23 +156,22 @@ impl Attempt<'_> {
         };
         let (why, shown) = (plan.why.as_ref(), Shown::of(self.observed));
         let status = render(facts, self.observed.wall_clock, &changes, why, &shown);
-        let swapped = self
-            .swap(&Intent::Operation(&status, &operation.nonce))
-            .await;
+        let swapped = self.swap(&Swap::Operation(&status, &operation.nonce)).await;
+        let is_current = swapped.as_ref().is_ok_and(|swapped| swapped.is_current);
         let mut memory = open(self.memory);
         if swapped.as_ref().err().is_none_or(|error| error.may_stand) {
             // If it turns out to be in status, no call was made for it.
             let account = facts.purchase().map(|record| record.account.as_str());
             let account = account.unwrap_or_default();
-            let call = Call::of_operation(operation, account, CallState::NotSent, Instant::now());
+            let mut call =
+                Call::of_operation(operation, account, CallState::NotSent, Instant::now());
+            if !is_current {
+                call.intent = Intent::Unneeded;
+            }
             memory.announced(call);
         }
-        let is_followed = swapped.as_ref().is_ok_and(|swapped| swapped.is_current);
-        if !is_followed {
-            memory.follow_no_more();
-        }
         let swapped = swapped.map_err(|error| error.outcome)?;
-        if !is_followed {
+        if !is_current {
             return Err(Outcome::Stale);
         }
         write::status_written(facts, &status, &swapped.version, &mut memory);
@@ -191,7 +190,7 @@ impl Attempt<'_> {
     /// A writer that changes labels or a foreign annotation many times a second makes the planned version outdated before the patch
     /// arrives. Then the current object is read. If everything that the plan depends on is unchanged, the swap is repeated with the
     /// current version.
-    async fn swap(&self, intent: &Intent<'_>) -> Result<Swapped, NotSwapped> {
+    async fn swap(&self, intent: &Swap<'_>) -> Result<Swapped, NotSwapped> {
         let facts = &self.observed.facts;
         let mut version = facts.resource_version.clone();
         let mut listed_types = facts.listed_types.clone();
@@ -252,7 +251,7 @@ impl Attempt<'_> {
     /// Writes the intent over exactly this version of the object.
     async fn try_swap(
         &self,
-        intent: &Intent<'_>,
+        intent: &Swap<'_>,
         version: &str,
         listed_types: &ListedTypes,
     ) -> Result<ObjectMeta, KubeError> {
@@ -260,7 +259,7 @@ impl Attempt<'_> {
         let facts = &self.observed.facts;
         let (name, params) = (&facts.key.name, patch_params());
         match intent {
-            Intent::Record(finalizers, text) => {
+            Swap::Record(finalizers, text) => {
                 let patch = Patch::Merge(json!({"metadata": {
                     "uid": facts.uid,
                     "resourceVersion": version,
@@ -272,7 +271,7 @@ impl Attempt<'_> {
                 Ok(written.metadata)
             }
             // A merge patch would remove no field, and ignores a UID.
-            Intent::Operation(status, _) => {
+            Swap::Operation(status, _) => {
                 let mut patch = vec![
                     test("/metadata/uid", &facts.uid),
                     test("/metadata/resourceVersion", version),
@@ -315,7 +314,7 @@ impl Attempt<'_> {
     }
 }
 
-impl Intent<'_> {
+impl Swap<'_> {
     fn stands_on(&self, now: &Instance) -> bool {
         match self {
             Self::Record(_, text) => {

@@ -228,9 +228,11 @@ impl Memory {
         }
     }
 
-    /// This process wrote a record, or may have written it. If it turns out not to be on the object, nothing was bought for it.
+    /// This process wrote an intent or a record, or may have written it. A later call on the recorded server stays the newest.
     pub fn announced(&mut self, call: Call) {
-        if (self.call.as_ref()).is_none_or(|known| !known.is_of(call.number, &call.nonce)) {
+        let is_kept =
+            |known: &Call| known.number > call.number || known.is_of(call.number, &call.nonce);
+        if !self.call.as_deref().is_some_and(is_kept) {
             self.call = Some(Box::new(call));
         }
     }
