@@ -229,7 +229,7 @@ fn unsubscribe(context: &Context, observed: &mut Observation) {
         context.sessions.leave(&subject);
         observed.memory.pace.subscribed = None;
     } else {
-        context.sessions.calm(&subject);
+        context.sessions.expect_no_change(&subject);
     }
     observed.memory.pace.wants = Wants::default();
 }

@@ -17,9 +17,9 @@ pub struct BreakerOpen {
 }
 
 /// Users may delete fewer servers than this at once in the service's console.
-const FEWEST: usize = 3;
+const MIN_VANISHED: usize = 3;
 /// The breaker opens when one in this many of the known servers vanished.
-const SHARE: usize = 20;
+const ONE_IN: usize = 20;
 
 /// A server on record, as the breaker counts it.
 pub(super) struct Recorded {
@@ -107,7 +107,7 @@ impl Breaker {
 }
 
 fn too_many(vanished: usize, known: usize) -> bool {
-    vanished >= FEWEST.max(known.div_ceil(SHARE))
+    vanished >= MIN_VANISHED.max(known.div_ceil(ONE_IN))
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ use tokio_util::sync::CancellationToken;
 pub use breaker::BreakerOpen;
 pub use pass::{Pass, PassError};
 pub use row::{Row, addresses};
-pub use view::{Absence, Sighting, View, Why};
+pub use view::{Absence, NoEvidence, Sighting, View};
 pub use zone_views::ZoneViews;
 
 use crate::api::Marker;
@@ -257,8 +257,8 @@ impl Inventory {
     }
 
     /// A subject that cannot reconcile for now needs no listings beyond the regular ones.
-    pub fn calm(&self, subject: &Subject) {
-        self.shared.lock().calm(subject);
+    pub fn expect_no_change(&self, subject: &Subject) {
+        self.shared.lock().expect_no_change(subject);
     }
 
     pub fn leave(&self, subject: &Subject) {

@@ -20,7 +20,7 @@ use crate::cloud::{self, CallPriority, Charge, Client, NoMemory, Page, Place, Se
 const MOST_PAGES: u32 = 4_000;
 
 /// How far beyond the current page to probe whether it is the last: farther than a list grows while it is read.
-const FAR: u32 = 1_000;
+const PROBE_DISTANCE: u32 = 1_000;
 
 /// A complete listing of a place.
 #[derive(Debug)]
@@ -138,7 +138,7 @@ pub(super) struct Assembly {
     nothing_new: u32,
     nameless: bool,
     /// A page repeated the one before: probe whether it is the last.
-    far: bool,
+    probes: bool,
 }
 
 impl Assembly {
@@ -154,13 +154,13 @@ impl Assembly {
             doubled: false,
             nothing_new: 0,
             nameless: false,
-            far: false,
+            probes: false,
         }
     }
 
     /// The number of the next page to request.
     pub(super) fn next_page(&self) -> u32 {
-        self.number + if self.far { FAR } else { 1 }
+        self.number + if self.probes { PROBE_DISTANCE } else { 1 }
     }
 
     fn repeats(&self) -> PassError {
@@ -173,7 +173,7 @@ impl Assembly {
             return Err(PassError::RowWithoutId { page: self.number });
         }
         if page.rows.is_empty() {
-            if self.far {
+            if self.probes {
                 return Err(self.repeats());
             }
             self.end_count = page.row_count;
@@ -183,7 +183,7 @@ impl Assembly {
             return Err(PassError::Endless);
         }
         let ids: Vec<ServerId> = page.rows.iter().map(|row| row.id.clone()).collect();
-        if self.far {
+        if self.probes {
             return if ids == self.last {
                 Ok(Progress::Done)
             } else {
@@ -192,7 +192,7 @@ impl Assembly {
         }
         if ids == self.last {
             // Either the list grew by a page in front, or the service repeats its last page for every number beyond.
-            self.far = true;
+            self.probes = true;
             return Ok(Progress::More);
         }
         self.pages.push((ids.len(), page.row_count));

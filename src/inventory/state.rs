@@ -114,17 +114,17 @@ impl State {
     }
 
     /// The subject keeps watching its server, but expects no change.
-    pub(super) fn calm(&mut self, subject: &Subject) {
+    pub(super) fn expect_no_change(&mut self, subject: &Subject) {
         let Some(held) = self.held.get(subject) else {
             return;
         };
-        let calm = Subscription {
+        let quiet = Subscription {
             attention: Attention::Quiet,
             pass_after: None,
             passes_wanted: 0,
             ..held.subscription.clone()
         };
-        self.subscribe(subject, calm);
+        self.subscribe(subject, quiet);
     }
 
     fn join(

@@ -220,7 +220,7 @@ async fn a_zone_that_fails_or_hangs_does_not_hold_up_another() {
     assert!(view.newest().is_none());
     assert_eq!(
         view.sighting(&"ecs-8".into()),
-        Sighting::Unknown(Why::NoPass)
+        Sighting::Unknown(NoEvidence::NoPass)
     );
     // The failing zone does not hide the others: listed servers count.
     let summary = bench.inventory.summary(9, |_, _| false);

@@ -39,7 +39,7 @@ pub enum Sighting {
         began: Instant,
     },
     /// The listing shows nothing about it.
-    Unknown(Why),
+    Unknown(NoEvidence),
 }
 
 /// Whether a server is known not to exist.
@@ -50,12 +50,12 @@ pub enum Absence {
     /// It exists: these servers.
     Present(Vec<ServerId>),
     /// It is not known yet.
-    NotYet(Why),
+    NotYet(NoEvidence),
 }
 
 /// Why a listing proves nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Why {
+pub enum NoEvidence {
     /// No pass was completed yet.
     NoPass,
     /// The available passes began too early.
@@ -70,7 +70,7 @@ pub enum Why {
     BreakerOpen,
 }
 
-impl fmt::Display for Why {
+impl fmt::Display for NoEvidence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoPass => f.write_str("the instance list has not been read yet"),
@@ -117,12 +117,12 @@ impl View {
     /// The server in the newest pass.
     pub fn sighting(&self, id: &ServerId) -> Sighting {
         let Some(pass) = &self.newest else {
-            return Sighting::Unknown(Why::NoPass);
+            return Sighting::Unknown(NoEvidence::NoPass);
         };
         match (pass.rows.get(id), self.breaker_open, pass.doubt) {
             (Some(row), _, _) => Sighting::Present(row.clone(), pass.ended),
-            (None, Some(_), _) => Sighting::Unknown(Why::BreakerOpen),
-            (None, None, Some(doubt)) => Sighting::Unknown(Why::Unsteady(doubt)),
+            (None, Some(_), _) => Sighting::Unknown(NoEvidence::BreakerOpen),
+            (None, None, Some(doubt)) => Sighting::Unknown(NoEvidence::Unsteady(doubt)),
             (None, None, None) => Sighting::Absent { began: pass.began },
         }
     }
@@ -208,7 +208,7 @@ impl View {
             return Absence::NotYet(why);
         }
         if self.newest.as_ref().is_some_and(|pass| pass.nameless) {
-            return Absence::NotYet(Why::Nameless);
+            return Absence::NotYet(NoEvidence::Nameless);
         }
         Absence::Proven
     }
@@ -216,21 +216,21 @@ impl View {
     /// Whether the service answered "no such place" in at least `tries` passes that began after `since`.
     pub fn is_nowhere(&self, since: Option<Instant>, tries: u8) -> bool {
         let is_after = |began: &&Instant| since.is_none_or(|since| **began > since);
-        let said = self.nowhere.iter().flatten().filter(is_after);
-        self.newest.is_none() && said.count() >= usize::from(tries)
+        let answers = self.nowhere.iter().flatten().filter(is_after);
+        self.newest.is_none() && answers.count() >= usize::from(tries)
     }
 
     /// Whether the newest pass, or the two newest, are evidence of absence.
-    pub(super) fn evidence(&self, since: Instant, passes: u8) -> Result<(), Why> {
-        let newest = self.newest.as_deref().ok_or(Why::NoPass)?;
+    pub(super) fn evidence(&self, since: Instant, passes: u8) -> Result<(), NoEvidence> {
+        let newest = self.newest.as_deref().ok_or(NoEvidence::NoPass)?;
         if newest.began <= since {
-            return Err(Why::Stale);
+            return Err(NoEvidence::Stale);
         }
         if self.breaker_open.is_some() {
-            return Err(Why::BreakerOpen);
+            return Err(NoEvidence::BreakerOpen);
         }
         if let Some(doubt) = newest.doubt {
-            return Err(Why::Unsteady(doubt));
+            return Err(NoEvidence::Unsteady(doubt));
         }
         if passes < 2 {
             return Ok(());
@@ -239,14 +239,14 @@ impl View {
             .previous
             .as_deref()
             .filter(|pass| pass.began > since)
-            .ok_or(Why::Stale)?;
+            .ok_or(NoEvidence::Stale)?;
         if let Some(doubt) = previous.doubt {
-            return Err(Why::Unsteady(doubt));
+            return Err(NoEvidence::Unsteady(doubt));
         }
         if newest.same_ids(previous) {
             Ok(())
         } else {
-            Err(Why::Changed)
+            Err(NoEvidence::Changed)
         }
     }
 }

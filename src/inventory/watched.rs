@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::breaker::Breaker;
 use super::pass::{Pass, PassError};
 use super::times;
-use super::view::{View, Why};
+use super::view::{NoEvidence, View};
 use super::{Failing, Settings, Subject, Subscription};
 use crate::cloud::ServerId;
 use crate::runtime::chance;
@@ -168,7 +168,7 @@ impl Watched {
                     met.insert(subject);
                 }
                 // The first of two passes; the second follows at once.
-                Err(Why::Stale) => {}
+                Err(NoEvidence::Stale) => {}
                 Err(_) => in_vain = true,
             }
         }

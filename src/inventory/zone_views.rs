@@ -1,6 +1,6 @@
 //! The combined listings of all zones in which a server of one Instance may be.
 
-use super::{Absence, Inventory, Row, Sighting, View, Why};
+use super::{Absence, Inventory, NoEvidence, Row, Sighting, View};
 use crate::api::Marker;
 use crate::cloud::{Place, ServerId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -56,7 +56,7 @@ impl ZoneViews {
         match (unknown, absent) {
             (None, Some(began)) => Sighting::Absent { began },
             (Some(why), _) => Sighting::Unknown(why),
-            (None, None) => Sighting::Unknown(Why::NoPass),
+            (None, None) => Sighting::Unknown(NoEvidence::NoPass),
         }
     }
 
@@ -195,7 +195,7 @@ mod tests {
         assert_eq!(of_own(&former_is_nowhere, 9), proven);
         // If the service does not know the server's own place, that proves nothing about its servers.
         let own_is_nowhere = listing([known, unknown.clone()]);
-        let not_yet = || Absence::NotYet(Why::NoPass);
+        let not_yet = || Absence::NotYet(NoEvidence::NoPass);
         assert_eq!(
             of_own(&own_is_nowhere, 9),
             (not_yet(), not_yet(), false, false)

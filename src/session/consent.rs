@@ -87,7 +87,7 @@ impl fmt::Display for Use {
 pub enum Refusal {
     /// The Secret does not permit this use.
     #[error(
-        "Secret {name} does not consent to its use as {wanted}: if it is one, have somebody who may write it run: kubectl \
+        "Secret {name} does not consent to its use as {wanted}: if it is one, a user who may write it runs: kubectl \
          label secret {name} -n {namespace}{overwrite} {USE}={}", wanted.as_str()
     )]
     Unlabelled {
@@ -99,7 +99,7 @@ pub enum Refusal {
     },
     /// The Secret is bound to other endpoints.
     #[error(
-        "Secret {name} is bound to {bound} (annotation {ENDPOINT}), and {field} is not there: {remedy}"
+        "Secret {name} is bound to {bound} (annotation {ENDPOINT}), and {field} is another endpoint: {remedy}"
     )]
     BoundElsewhere {
         name: String,
@@ -121,7 +121,7 @@ pub enum Refusal {
     },
     /// The annotation lists no endpoint.
     #[error(
-        "annotation {ENDPOINT} of Secret {name} names no endpoint: name those that it is for, or take the annotation away"
+        "annotation {ENDPOINT} of Secret {name} names no endpoint: name those that it is for, or remove the annotation"
     )]
     BoundNowhere { name: String },
 }
@@ -238,13 +238,13 @@ fn check(
 /// The remedy for a Secret that is bound to other endpoints. Users paste the command into a shell, so a URL with special
 /// characters gets no command.
 fn rebind(namespace: &str, name: &str, bound: &str, field: &str, url: &Url) -> String {
-    let mend = format!("mend {field}");
+    let fix = format!("fix {field}");
     match url.as_str().parse::<EndpointPattern>() {
         Ok(url) => format!(
-            "{mend}; or, if the Secret is for {url} too, have somebody who may write it run: kubectl annotate secret {name} \
+            "{fix}; or, if the Secret is for {url} too, a user who may write it runs: kubectl annotate secret {name} \
              -n {namespace} --overwrite {ENDPOINT}='{bound} {url}'"
         ),
-        Err(_) => mend,
+        Err(_) => fix,
     }
 }
 
@@ -374,7 +374,10 @@ mod tests {
         assert!(by(&format!("{HERE} {proxy}"), proxy).is_ok());
         assert!(by("*.example", proxy).is_err(), "a host alone means https");
         let told = by(HERE, proxy).unwrap_err().to_string();
-        assert!(told.contains("and spec.proxy.url is not there"), "{told}");
+        assert!(
+            told.contains("and spec.proxy.url is another endpoint"),
+            "{told}"
+        );
         let line = format!("cloudserver.dev/endpoint='{HERE} {proxy}/'");
         assert!(told.ends_with(&line), "{told}");
         assert!(by(proxy, proxy).is_err(), "and the endpoint counts too");

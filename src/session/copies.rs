@@ -39,7 +39,7 @@ const PAGE: u32 = 100;
 
 /// The Account that the token belongs to, stored next to the token.
 #[derive(Serialize, Deserialize)]
-struct Of {
+struct Source {
     namespace: String,
     name: String,
     spec: AccountSpec,
@@ -128,7 +128,7 @@ impl Copies {
         if self.known().get(account) == Some(&digest) {
             return Ok(());
         }
-        let of = Of {
+        let of = Source {
             namespace: account.namespace.clone(),
             name: account.name.clone(),
             spec: spec.clone(),
@@ -235,7 +235,7 @@ fn digest(spec: &AccountSpec, Credentials { token, tls }: &Credentials) -> [u8; 
     super::digest::digest(&[&spec, token, &tls.digest()])
 }
 
-fn secret(of: &Of, Credentials { token, tls }: &Credentials) -> Secret {
+fn secret(of: &Source, Credentials { token, tls }: &Credentials) -> Secret {
     let account = ObjectKey::new(&of.namespace, &of.name);
     let labels = [
         (MANAGED_BY, MANAGER),
@@ -282,7 +282,7 @@ fn wipe(secret: &mut Secret) {
 fn understand(mut secret: Secret) -> Option<TokenCopy> {
     let copy = (|| {
         let data = secret.data.as_ref()?;
-        let of: Of = serde_json::from_slice(&data.get(ACCOUNT)?.0).ok()?;
+        let of: Source = serde_json::from_slice(&data.get(ACCOUNT)?.0).ok()?;
         let text = |key: &str| {
             let bytes = data.get(key)?;
             std::str::from_utf8(&bytes.0).ok()
@@ -297,8 +297,10 @@ fn understand(mut secret: Secret) -> Option<TokenCopy> {
             client,
         };
         // Without the missing part the connection would use other trust settings than the Account's.
-        let is_whole = is_whole(&of.spec, &pem);
-        let tls = Tls::new(pem, UnixTime::now()).ok().filter(|_| is_whole)?;
+        let is_complete = has_certificates(&of.spec, &pem);
+        let tls = Tls::new(pem, UnixTime::now())
+            .ok()
+            .filter(|_| is_complete)?;
         let account = ObjectKey::new(&of.namespace, &of.name);
         (secret.name_any() == name_of(&account)).then(|| TokenCopy {
             account,
@@ -314,7 +316,7 @@ fn understand(mut secret: Secret) -> Option<TokenCopy> {
 }
 
 /// Whether the copy holds every certificate that the Account names.
-fn is_whole(spec: &AccountSpec, TlsPem { ca_bundle, client }: &TlsPem) -> bool {
+fn has_certificates(spec: &AccountSpec, TlsPem { ca_bundle, client }: &TlsPem) -> bool {
     let tls = spec.tls.as_ref();
     let names_bundle = tls.is_some_and(|tls| tls.ca_bundle.is_some());
     let names_client = tls.is_some_and(|tls| tls.client_certificate_secret_ref.is_some());
@@ -327,13 +329,13 @@ mod tests {
     use rcgen::{CertificateParams, KeyPair};
     use serde_json::json;
 
-    fn of() -> Of {
+    fn of() -> Source {
         let spec = json!({
             "endpoint": "https://cloud.example/api",
             "tokenSecretRef": {"name": "cloud-token", "key": "token"},
             "settleSeconds": 7,
         });
-        Of {
+        Source {
             namespace: "team-a".into(),
             name: "default".into(),
             spec: serde_json::from_value(spec).unwrap(),

@@ -467,11 +467,11 @@ impl Sessions {
     }
 
     /// An Instance has no usable Account for now, so no operation on its server is in progress.
-    pub fn calm(&self, subject: &Subject) {
+    pub fn expect_no_change(&self, subject: &Subject) {
         let open: Vec<Arc<Session>> = self.open().values().filter_map(Weak::upgrade).collect();
         for session in open {
             session.line.leave(subject);
-            session.inventory.calm(subject);
+            session.inventory.expect_no_change(subject);
         }
     }
 

@@ -69,7 +69,8 @@ pub struct OwnershipClaim {
     pub claimant: ObjectKey,
     pub account: ObjectKey,
     pub credential: Option<Arc<str>>,
-    /// The claimant has the better right: it bought the server, or it is the first by UID of those that imported it.
+    /// The claimant has a better right than an Instance with this UID that imported the server: it bought the server, or imported it
+    /// and its UID sorts first.
     pub is_better: bool,
 }
 
@@ -208,7 +209,7 @@ impl Owners {
         other.map(|(_, owner)| owner.key.clone())
     }
 
-    /// The claims of other Instances to a server that the Instance with this UID has or would import.
+    /// The claims of other Instances to a server that the Instance with this UID imported or would import.
     pub(super) fn claims(&self, id: &ServerId, uid: &str) -> Vec<OwnershipClaim> {
         let state = self.lock();
         let claims = state.with(Property::Server(id.clone()));

@@ -25,14 +25,14 @@ struct Versions {
     unmarked: HashSet<ObjectKey>,
     /// The newest version that a watch has delivered. Versions increase over all objects, so the watch has also delivered the
     /// result of every older write, except for a Secret that came and went between two lists.
-    told: u64,
+    newest: u64,
 }
 
 impl SecretVersions {
     /// Records an event of the watch. Returns whether it is new: a list repeats what is known.
     pub fn note(&self, notice: &Notice) -> bool {
         let mut versions = self.lock();
-        versions.told = versions.told.max(number(&notice.version));
+        versions.newest = versions.newest.max(number(&notice.version));
         match notice.change {
             Change::Gone => {
                 versions.unmarked.remove(&notice.key);
@@ -64,7 +64,7 @@ impl SecretVersions {
         let known = known.and_then(|known| known.split_once('/'));
         let newest = match known.filter(|(known_uid, _)| *known_uid == uid) {
             Some((_, known)) => number(known),
-            None => versions.told,
+            None => versions.newest,
         };
         if newest < number(resource_version) {
             let now = version(uid, resource_version);

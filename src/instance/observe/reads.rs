@@ -24,7 +24,7 @@ use crate::instance::memory::look::RowDigest;
 use crate::instance::observation::{Observation, is_idle, pending};
 use crate::instance::plan::step::Read;
 use crate::instance::times;
-use crate::inventory::{Sighting, Why};
+use crate::inventory::{NoEvidence, Sighting};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -196,7 +196,7 @@ fn steady_at(observed: &Observation, id: &ServerId) -> Option<Instant> {
             Some(observed.now)
         }
         Sighting::Present(..) | Sighting::Absent { .. } => Some(regular),
-        Sighting::Unknown(Why::BreakerOpen) => {
+        Sighting::Unknown(NoEvidence::BreakerOpen) => {
             let again = look.at.map(|at| at + times::OPEN_BREAKER_RECHECK);
             Some(again.unwrap_or(observed.now))
         }

@@ -135,8 +135,8 @@ fn not_found(observed: &Observation, wanted: &Import, rows: Vec<&Row>) -> Box<Pl
         false => format!("it lists {near}"),
     };
     let message = format!(
-        "the service lists no {} in {} for Account {}; {there}: mend spec.import, spec.region or spec.zone; nothing is bought \
-         as long as spec.import is there",
+        "the service lists no {} in {} for Account {}; {there}: fix spec.import, spec.region or spec.zone; nothing is bought \
+         while spec.import is set",
         wanted.words(),
         observed.facts.place(),
         observed.account_key.name
@@ -183,7 +183,7 @@ fn fits(
 ) -> Result<String, Box<Plan>> {
     let Some(name) = detail.name() else {
         let message = format!(
-            "server {id} has no name, and without one it could not be told again: give it one at the service"
+            "server {id} has no name, by which the operator would recognize it later: give it one at the service"
         );
         return Err(wrong(Reason::ImportDiffers, message));
     };
@@ -197,10 +197,10 @@ fn fits(
         let others = observed.listing.iter().flat_map(|listing| listing.rows());
         let (this, others): (Vec<_>, Vec<_>) =
             others.map(|(_, row)| row).partition(|row| row.id == *id);
-        let is_told = this
+        let is_complete = this
             .iter()
             .any(|row| answers(row, wanted).iter().all(Option::is_some));
-        return Err(match is_told {
+        return Err(match is_complete {
             true => Box::new(looking(format!(
                 "server {id} is listed with another name or address than it has"
             ))),
@@ -229,12 +229,12 @@ fn fits_in_kind(observed: &Observation, id: &ServerId, detail: &Detail) -> Resul
     );
     // The caller resolved the spec's selectors before: see `buy`.
     let wanted_image = references::id(observed, Reference::Image).unwrap_or_default();
-    let told = [
+    let compared = [
         ("spec.region", detail.region(), place.region.as_str()),
         ("spec.zone", detail.zone(), place.zone.as_str()),
         ("spec.image", image.as_deref(), wanted_image.as_str()),
     ];
-    let differs = told.into_iter().find_map(|(field, has, wanted)| {
+    let differs = compared.into_iter().find_map(|(field, has, wanted)| {
         Some((field, has?, wanted)).filter(|_| has != Some(wanted))
     });
     let Some((field, has, wanted)) = differs else {
@@ -288,15 +288,16 @@ fn fits_in_size(observed: &Observation, id: &ServerId, detail: &Detail) -> Resul
 fn note(observed: &Observation, id: &ServerId, name: &str) -> String {
     let package = match (&observed.facts.spec.package.code, &observed.found.on_sale) {
         (Some(code), Fact::Absent) => format!(
-            "package {code} is not on sale in {}: nobody can check whether the server was bought with it",
+            "package {code} is not on sale in {}, so whether the server was bought with it was not checked",
             observed.facts.place()
         ),
         (_, Fact::Known(_) | Fact::Unknown(_) | Fact::NotAsked) | (None, Fact::Absent) => {
-            "of its package only CPU and memory were compared, as far as they are told".to_owned()
+            "of its package only CPU and memory were compared, as far as the service reports them"
+                .to_owned()
         }
     };
     format!(
-        "took over server {id}, called {name}; {package}; firewall and login the service does not tell, so that the spec is believed"
+        "imported server {id}, called {name}; {package}; the service does not report firewall or login, so the values in the spec are assumed"
     )
 }
 

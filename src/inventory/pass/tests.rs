@@ -2,7 +2,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::super::testing;
-use super::super::view::{Absence, View, Why};
+use super::super::view::{Absence, NoEvidence, View};
 use super::*;
 
 /// The meaning of `rowCount` at a service.
@@ -229,7 +229,7 @@ fn nameless_rows_prove_nothing_about_a_marker() {
     };
     assert_eq!(
         view.absent_once(&Marker::of_uid("x"), since),
-        Absence::NotYet(Why::Nameless)
+        Absence::NotYet(NoEvidence::Nameless)
     );
 }
 
@@ -344,7 +344,7 @@ proptest! {
         let listing = Listing { ids: (0..number).collect(), size, count, beyond };
         let since = now();
         let mut view = View::default();
-        for expected in [Absence::NotYet(Why::Stale), Absence::Proven] {
+        for expected in [Absence::NotYet(NoEvidence::Stale), Absence::Proven] {
             std::thread::sleep(std::time::Duration::from_nanos(1));
             let mut assembly = Assembly::new(None);
             let began = now();

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::super::pass::Assembly;
 use super::super::summary;
 use super::super::testing;
-use super::super::view::{Sighting, Why};
+use super::super::view::{NoEvidence, Sighting};
 use super::*;
 use crate::api::Marker;
 use crate::runtime::metrics::Listings;
@@ -364,8 +364,8 @@ async fn a_subject_that_is_calmed_is_woken_by_changes_alone() {
     bench.state.subscribe(&subject("a"), busy);
     let rows = || vec![row("ecs-a", "a", "STARTED")];
     assert_eq!(bench.pass(rows()), ["a"]);
-    bench.state.calm(&subject("a"));
-    bench.state.calm(&subject("stranger"));
+    bench.state.expect_no_change(&subject("a"));
+    bench.state.expect_no_change(&subject("stranger"));
     bench.wait(59 * S);
     assert_eq!(bench.pass(rows()), [""; 0]);
     bench.wait(59 * S);
@@ -404,7 +404,7 @@ async fn a_place_freezes_when_many_vanish_and_thaws_when_each_is_accounted_for()
     );
     assert_eq!(
         view.sighting(&"ecs-0".into()),
-        Sighting::Unknown(Why::BreakerOpen)
+        Sighting::Unknown(NoEvidence::BreakerOpen)
     );
 
     bench.state.confirmed_gone("0", &"ecs-0".into());

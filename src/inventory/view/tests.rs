@@ -32,13 +32,13 @@ async fn absence_comes_in_three_strengths() {
     assert_eq!(proof(&both, 9), Absence::Proven);
     assert_eq!(
         proof(&both, 10),
-        Absence::NotYet(Why::Stale),
+        Absence::NotYet(NoEvidence::Stale),
         "strictly after"
     );
     assert_eq!(both.absent_once(&marker, at(19)), Absence::Proven);
     assert_eq!(
         both.absent_once(&marker, at(20)),
-        Absence::NotYet(Why::Stale)
+        Absence::NotYet(NoEvidence::Stale)
     );
     assert_eq!(
         both.sighting(&"ecs-9".into()),
@@ -46,10 +46,13 @@ async fn absence_comes_in_three_strengths() {
     );
     assert!(both.began_after(at(19)) && !both.began_after(at(20)));
 
-    assert_eq!(proof(&View::default(), 0), Absence::NotYet(Why::NoPass));
+    assert_eq!(
+        proof(&View::default(), 0),
+        Absence::NotYet(NoEvidence::NoPass)
+    );
     assert_eq!(
         proof(&view(None, new.clone()), 0),
-        Absence::NotYet(Why::Stale)
+        Absence::NotYet(NoEvidence::Stale)
     );
 
     let found = view(Some(old.clone()), pass(at(20), with_mine, Some(2)));
@@ -59,21 +62,21 @@ async fn absence_comes_in_three_strengths() {
         "a row is never stale"
     );
     let gone = view(Some(pass(at(10), with_mine, Some(2))), new.clone());
-    assert_eq!(proof(&gone, 0), Absence::NotYet(Why::Changed));
+    assert_eq!(proof(&gone, 0), Absence::NotYet(NoEvidence::Changed));
 
     let doubtful = view(Some(pass(at(10), others, Some(2))), new);
     assert!(matches!(
         proof(&doubtful, 0),
-        Absence::NotYet(Why::Unsteady(_))
+        Absence::NotYet(NoEvidence::Unsteady(_))
     ));
     let doubtful = view(Some(old), pass(at(20), others, Some(2)));
     assert!(matches!(
         proof(&doubtful, 0),
-        Absence::NotYet(Why::Unsteady(_))
+        Absence::NotYet(NoEvidence::Unsteady(_))
     ));
     assert!(matches!(
         doubtful.sighting(&"ecs-9".into()),
-        Sighting::Unknown(Why::Unsteady(_))
+        Sighting::Unknown(NoEvidence::Unsteady(_))
     ));
     assert!(
         matches!(doubtful.sighting(&"ecs-1".into()), Sighting::Present(_, seen) if seen == at(21))
@@ -86,10 +89,13 @@ async fn absence_comes_in_three_strengths() {
         }),
         ..both
     };
-    assert_eq!(proof(&breaker_open, 0), Absence::NotYet(Why::BreakerOpen));
+    assert_eq!(
+        proof(&breaker_open, 0),
+        Absence::NotYet(NoEvidence::BreakerOpen)
+    );
     assert_eq!(
         breaker_open.sighting(&"ecs-9".into()),
-        Sighting::Unknown(Why::BreakerOpen)
+        Sighting::Unknown(NoEvidence::BreakerOpen)
     );
 }
 
@@ -114,7 +120,7 @@ async fn a_recorded_id_is_looked_for_whatever_its_name() {
     let gone = |id: &str, since| view.proven_gone(&id.into(), since);
     let before = now.checked_sub(Duration::from_secs(1)).unwrap();
     assert_eq!(gone("ecs-9", before), Absence::Proven);
-    assert_eq!(gone("ecs-9", now), Absence::NotYet(Why::Stale));
+    assert_eq!(gone("ecs-9", now), Absence::NotYet(NoEvidence::Stale));
     let listed = Absence::Present(vec!["ecs-1".into()]);
     assert_eq!(gone("ecs-1", now), listed);
     assert!(view.shows_in_both(&"ecs-2".into()) && !view.shows_in_both(&"ecs-4".into()));
@@ -133,15 +139,15 @@ async fn a_place_that_the_service_does_not_know_holds_no_server_unless_one_is_on
     assert_eq!(proof(&nowhere, 9), Absence::Proven);
     assert_eq!(
         proof(&nowhere, 10),
-        Absence::NotYet(Why::NoPass),
+        Absence::NotYet(NoEvidence::NoPass),
         "said once since then"
     );
     assert_eq!(nowhere.absent_once(&marker, at(19)), Absence::Proven);
     let recorded = nowhere.proven_absent(&marker, Some(&"ecs-1".into()), at(9));
-    assert_eq!(recorded, Absence::NotYet(Why::NoPass));
+    assert_eq!(recorded, Absence::NotYet(NoEvidence::NoPass));
     let known = View {
         nowhere: nowhere.nowhere,
         ..view(None, pass(at(5), &[], Some(0)))
     };
-    assert_eq!(proof(&known, 9), Absence::NotYet(Why::Stale));
+    assert_eq!(proof(&known, 9), Absence::NotYet(NoEvidence::Stale));
 }
