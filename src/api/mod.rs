@@ -41,7 +41,9 @@ pub use instance::{
     Restart,
 };
 pub use marker::Marker;
-pub use operation::{Applied, Before, EndReason, Operation, OperationEnd, PowerState, Retry, Verb};
+pub use operation::{
+    Applied, Before, EndReason, Operation, OperationEnd, PowerState, Retry, Stage, Verb,
+};
 pub use paths::PathOverrides;
 pub use policies::{
     DeletionPolicy, ForceStop, Lasts, ManagementPolicy, OnExternalDeletion, Pause, Reconcile,

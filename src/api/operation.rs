@@ -16,8 +16,8 @@ pub struct Operation {
     /// Number of the attempt; strictly increasing over the life of the Instance.
     #[schemars(range(min = 0, max = 1_000_000_000))]
     pub attempt: i64,
-    /// A random value of the reconcile that announced the operation. It shows that the announcement is its own, even if the
-    /// write of it got no answer.
+    /// A random value of the reconcile that announced the newest call of the operation. It shows that the announcement is its
+    /// own, even if the write of it got no answer.
     #[serde(default)]
     pub nonce: String,
     /// Generation of the spec for which the operation was announced.
@@ -30,7 +30,11 @@ pub struct Operation {
         skip_serializing_if = "Option::is_none"
     )]
     pub cause: Option<Cause>,
-    /// The operation cuts the server's power: the operating system is not asked to shut down.
+    /// The call of a reinstall that is in progress, if it is a stop before or a start after the reinstall, or the reinstall after
+    /// such a stop. Without it, the call is the operation itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stage: Option<Stage>,
+    /// A stop of the operation cuts the server's power: the operating system is not asked to shut down.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub power_cut: bool,
     /// The state that the operation will give the server.
@@ -52,9 +56,21 @@ pub struct Operation {
     pub task_id: Option<String>,
     /// When the operation was announced.
     pub started_at: Time,
-    /// The failure of the operation, if it failed; it is requested again later. Without it, the operation is in flight.
+    /// The failure of the operation, if it failed; it is requested again later. Without it, the operation is in flight. With
+    /// stage Starting, the server still has to be started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<OperationEnd>,
+}
+
+/// The calls of a reinstall around which the server is stopped and started.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// The server is being stopped, because the service reinstalls only stopped servers.
+    Stopping,
+    /// The reinstall itself, after that stop.
+    Erasing,
+    /// The reinstall is over, and the server is being started.
+    Starting,
 }
 
 /// The end of a failed operation.
@@ -218,9 +234,18 @@ impl fmt::Display for Verb {
 }
 
 impl Operation {
-    /// Whether the operation is not known to have ended.
+    /// Whether the operation is not known to have ended, or its server still has to be started.
     pub fn is_open(&self) -> bool {
-        self.end.is_none()
+        self.end.is_none() || self.stage == Some(Stage::Starting)
+    }
+
+    /// The operation of the service that is requested now.
+    pub fn call(&self) -> Verb {
+        match self.stage {
+            Some(Stage::Stopping) => Verb::Stop,
+            Some(Stage::Starting) => Verb::Start,
+            Some(Stage::Erasing) | None => self.verb,
+        }
     }
 }
 

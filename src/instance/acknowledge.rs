@@ -46,9 +46,7 @@ pub(super) fn first(observed: &Observation, plan: &mut Plan, memory: &Mutex<Memo
     }
     // An intent in status acknowledges the edit itself, and steps that change nothing at the service are quick.
     let calls_unannounced = match plan.step {
-        Step::Buy { .. } | Step::Operate { .. } | Step::Auxiliary { .. } | Step::Release { .. } => {
-            !plan.announces()
-        }
+        Step::Buy { .. } | Step::Operate { .. } | Step::Release { .. } => !plan.announces(),
         Step::Rest | Step::Record { .. } | Step::Secret(_) | Step::Finish | Step::Retain { .. } => {
             false
         }

@@ -25,7 +25,7 @@ macro_rules! line {
 }
 
 pub(super) fn called(facts: &Facts, id: &ServerId, operation: &Operation) {
-    let verb = operation.verb;
+    let verb = operation.call();
     let secret = operation.target.password_secret.as_ref();
     line!(
         info,
@@ -35,28 +35,8 @@ pub(super) fn called(facts: &Facts, id: &ServerId, operation: &Operation) {
         attempt = operation.attempt,
         cause = operation.cause.map(|cause| format!("{cause:?}")),
         secret = secret.filter(|_| verb.bears_login()),
-        power_cut = operation.power_cut,
-        "the service took the call"
-    );
-}
-
-/// The service accepted an auxiliary call within an attempt.
-pub(super) fn called_beside(
-    facts: &Facts,
-    open: Option<&Operation>,
-    verb: Verb,
-    id: &ServerId,
-    power_cut: bool,
-) {
-    let within = open.map(|open| open.verb.to_string());
-    line!(
-        info,
-        facts,
-        id.as_str(),
-        %verb,
-        attempt = open.map(|open| open.attempt),
-        within,
-        power_cut,
+        within = operation.stage.map(|_| operation.verb.to_string()),
+        power_cut = operation.power_cut && verb == Verb::Stop,
         "the service took the call"
     );
 }
@@ -146,7 +126,6 @@ pub(super) fn reconciled(facts: &Facts, plan: &Plan, again: Duration) {
         Step::Rest => "nothing",
         Step::Buy { announce: true, .. } | Step::Operate { announce: true, .. } => "call",
         Step::Buy { .. } | Step::Operate { .. } => "call again",
-        Step::Auxiliary { .. } => "auxiliary call",
         Step::Record { .. } => "record",
         Step::Secret(_) => "write a Secret",
         Step::Release { .. } => "release",

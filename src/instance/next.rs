@@ -9,7 +9,7 @@ use crate::instance::memory::{Memory, open};
 use crate::instance::observation::{Observation, of_purchase};
 use crate::instance::observe::reads;
 use crate::instance::outcome::{Outcome, Trouble};
-use crate::instance::plan::step::{Plan, Request, Step};
+use crate::instance::plan::step::{Plan, Step};
 use crate::instance::poll_schedule::Schedule;
 use crate::instance::report::NotWritten;
 use crate::instance::status::synced;
@@ -159,7 +159,7 @@ impl Ending<'_> {
     fn first_query(&self) -> Duration {
         let verb = match &self.plan.step {
             Step::Buy { .. } => Verb::Create,
-            Step::Operate { operation, .. } => operation.verb,
+            Step::Operate { operation, .. } => operation.call(),
             Step::Release { .. } => Verb::Release,
             _ => Verb::Stop,
         };
@@ -171,11 +171,6 @@ impl Ending<'_> {
         match &self.plan.step {
             Step::Buy { record, .. } => journal::called(facts, id, &of_purchase(record)),
             Step::Operate { operation, .. } => journal::called(facts, id, operation),
-            Step::Auxiliary { request } => {
-                let power_cut = matches!(**request, Request::Stop { force: true, .. });
-                let open = self.observed.open();
-                journal::called_beside(facts, open.as_ref(), request.verb(), id, power_cut);
-            }
             Step::Release { id, why } => journal::releases(facts, id, *why),
             _ => {}
         }
@@ -207,7 +202,7 @@ impl Ending<'_> {
             (reason, Step::Buy { .. }) if reason.is_lasting_refusal() => {
                 times::CREATE_REFUSED_RETRY
             }
-            // The operation ended, or the server only has to be stopped or read first.
+            // The next plan ends the operation, or stops the server first.
             (Reason::Stopping | Reason::OperationRefused, _) => times::AFTER_OWN_WRITE,
             (Reason::ServiceBusy, _) => memory.pace.backoff.fail().min(times::SERVICE_BUSY_RETRY),
             _ => memory.pace.backoff.fail().min(times::DEPENDENCY_RETRY_MAX),

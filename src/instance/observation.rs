@@ -119,6 +119,7 @@ pub fn of_purchase(record: &PurchaseRecord) -> Operation {
         nonce: record.nonce.clone(),
         generation: record.generation,
         cause: record.cause,
+        stage: None,
         power_cut: false,
         target: record.target.clone(),
         waiting_password: record.waiting_password,

@@ -17,7 +17,7 @@ pub enum Outcome {
         /// Whether the receipt was written.
         recorded: bool,
     },
-    /// A release, or an auxiliary call within an attempt: accepted, refused or unknown.
+    /// A release: accepted, refused or unknown.
     Repeatable {
         /// Whether the result differs from that of the last such call, so that an Event reports it.
         is_new: bool,

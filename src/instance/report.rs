@@ -3,14 +3,13 @@
 mod audit;
 
 use crate::api::conditions::Reason;
-use crate::api::{EndReason, InstanceStatus, Operation, Verb};
+use crate::api::{InstanceStatus, Operation, Verb};
 use crate::cloud::ServerId;
 use crate::instance::context::Context;
 use crate::instance::facts::Facts;
 use crate::instance::memory::{Memory, open};
 use crate::instance::observation::{Observation, of_purchase};
 use crate::instance::outcome::Outcome;
-use crate::instance::plan::ended;
 use crate::instance::plan::step::{Plan, StatusChanges, Step};
 use crate::instance::plan::why::Why;
 use crate::instance::status::write::{was_overwritten, write_status};
@@ -143,22 +142,6 @@ fn changes(observed: &Observation, plan: &Plan, outcome: &Outcome) -> StatusChan
                 ..called
             });
         }
-        // A reinstall that requires a stopped server ends after a read of the server.
-        (
-            Step::Operate { announce: true, .. },
-            Outcome::Refused {
-                message,
-                reason: Reason::OperationRefused,
-                ..
-            },
-        ) => {
-            let Some(open) = observed.open() else {
-                return changes;
-            };
-            let end = ended::badly(observed, open, EndReason::Refused, message);
-            (changes.operation, changes.ended) = (end.operation, end.ended);
-            changes.retry = end.retry;
-        }
         _ => {}
     }
     changes
@@ -167,9 +150,9 @@ fn changes(observed: &Observation, plan: &Plan, outcome: &Outcome) -> StatusChan
 /// The reason to report after the step.
 fn why(plan: &Plan, outcome: &Outcome) -> Option<Why> {
     match outcome {
-        // The plan that stops the server reports that.
+        // The next plan stops the server or ends the operation, and reports that.
         Outcome::Refused {
-            reason: Reason::Stopping,
+            reason: Reason::Stopping | Reason::OperationRefused,
             ..
         } => None,
         // The Account, which reports the remedy, is reconciled first.

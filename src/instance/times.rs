@@ -170,18 +170,9 @@ pub const RETRY_REFUSED: [Duration; 2] = [Duration::from_secs(75), Duration::fro
 /// be fixed, and each try costs an outage.
 pub const RETRY_REFUSED_AFTER_STOP: Duration = Duration::from_secs(24 * 3600);
 
-/// Pause before a power cut without effect is repeated.
-pub const POWER_CUT_RETRY: Duration = Duration::from_secs(60);
-
-/// How often a server is read that waits for its power cut.
-pub const POWER_CUT_RECHECK: Duration = Duration::from_secs(10);
-
-/// Pause before an auxiliary stop or start without effect is repeated.
-pub const AUXILIARY_RETRY: Duration = Duration::from_secs(30);
-
-/// Pause before an auxiliary call is repeated that the service refuses in the server's current state: with a read every ten
-/// seconds this leaves room for one call a minute.
-pub const REFUSED_AUXILIARY_RETRY: Duration = Duration::from_secs(60);
+/// How long an accepted stop before a reinstall may take before the power is cut. The disk is erased next, so the operating system
+/// has little left to do.
+pub const STOP_BEFORE_REINSTALL_GRACE: Duration = Duration::from_secs(30);
 
 /// Pause before a failed read of a Secret is repeated: a recovery of the apiserver is no event of the Secret.
 pub const SECRET_UNREAD_RETRY: Duration = Duration::from_secs(15);

@@ -12,6 +12,7 @@ mod refusals;
 
 use crate::fault::{Act, Dependency, Kind, Step};
 use play::{lease, no_lease, one};
+use serde_json::json;
 
 /// Each line has the expected result, in the notation of [`crate::tally`], and then the schedule.
 macro_rules! schedules {
@@ -169,6 +170,50 @@ schedules! {
         one().reinstall_needs_stop().at(4_000, Step::Reinstall(1)).on(Reinstall, 2, LoseAnswer);
     s1_stopped_for_the_same_image_and_a_crash_after_the_call => "bought 1, left 1, erased 1, stopped 1, started 1; web-1 OutcomeUnknown":
         one().reinstall_needs_stop().at(4_000, Step::Reinstall(1)).on(Reinstall, 2, CrashAfter);
+    s1_stopped_for_another_image => "bought 1, left 1, erased 1, stopped 1, started 1; web-1 Available":
+        one().reinstall_needs_stop().at(4_000, EditImage(1));
+    s1_stopped_and_a_crash_before_the_stop => "bought 1, left 1, erased 1, stopped 1, started 1; web-1 Available":
+        one().reinstall_needs_stop().at(4_000, EditImage(1)).on(Intent, 3, CrashAfter);
+    s1_stopped_and_a_crash_after_the_stop => "bought 1, left 1, erased 1, stopped 1, started 1; web-1 Available":
+        one().reinstall_needs_stop().at(4_000, EditImage(1)).on(Power, 1, CrashAfter);
+    s1_stopped_and_the_answer_to_the_stop_is_lost => "bought 1, left 1, erased 1, stopped 1, started 1; web-1 Available":
+        one().reinstall_needs_stop().at(4_000, EditImage(1)).on(Power, 1, LoseAnswer);
+    s1_stopped_and_a_crash_before_the_erasure_is_announced => "bought 1, left 1, erased 1, stopped 1, started 1; web-1 Available":
+        one().reinstall_needs_stop().at(4_000, EditImage(1)).on(Intent, 4, CrashBefore);
+    s1_stopped_and_a_crash_before_the_erasure => "bought 1, left 1, erased 1, stopped 2, started 2; web-1 Available":
+        one().reinstall_needs_stop().at(4_000, EditImage(1)).on(Intent, 4, CrashAfter);
+    s1_stopped_and_a_crash_before_the_erasure_with_the_same_image => "bought 1, left 1, stopped 1, started 1; web-1 OutcomeUnknown":
+        one().reinstall_needs_stop().at(4_000, Step::Reinstall(1)).on(Intent, 4, CrashAfter);
+    s1_stopped_and_a_crash_before_the_receipt_of_the_erasure => "bought 1, left 1, erased 1, stopped 1, started 1; web-1 Available":
+        one().reinstall_needs_stop().at(4_000, EditImage(1)).on(Receipt, 3, CrashBefore);
+    s1_stopped_and_a_crash_before_the_start_is_announced => "bought 1, left 1, erased 1, stopped 1, started 1; web-1 Available":
+        one().reinstall_needs_stop().at(4_000, EditImage(1)).on(Intent, 5, CrashBefore);
+    s1_stopped_and_a_crash_before_the_start => "bought 1, left 1, erased 1, stopped 1, started 1; web-1 Available":
+        one().reinstall_needs_stop().at(4_000, EditImage(1)).on(Intent, 5, CrashAfter);
+    s1_stopped_and_a_crash_after_the_start => "bought 1, left 1, erased 1, stopped 1, started 1; web-1 Available":
+        one().reinstall_needs_stop().at(4_000, EditImage(1)).on(Power, 2, CrashAfter);
+    s1_stopped_and_the_request_to_start_is_lost => "bought 1, left 1, erased 1, stopped 1, started 1; web-1 Available":
+        one().reinstall_needs_stop().spec(json!({"powerState": "Unmanaged"})).at(4_000, EditImage(1)).on(Power, 2, LoseRequest);
+    s1_stopped_with_unmanaged_power_and_a_crash_before_the_start => "bought 1, left 1, erased 1, stopped 1, started 1; web-1 Available":
+        one().reinstall_needs_stop().spec(json!({"powerState": "Unmanaged"})).at(4_000, EditImage(1)).on(Intent, 5, CrashAfter);
+    s1_stopped_with_unmanaged_power_for_the_same_image_and_the_answer_lost_and_a_crash_before_the_start => "bought 1, left 1, erased 1, stopped 1, started 1; web-1 OutcomeUnknown":
+        one().reinstall_needs_stop().spec(json!({"powerState": "Unmanaged"})).at(4_000, Step::Reinstall(1)).on(Reinstall, 2, CrashAfter).on(Intent, 5, CrashAfter);
+    s1_stopped_and_status_is_wiped_during_the_stop => "bought 1, left 1, erased 1, stopped 1, started 1; web-1 Available":
+        one().reinstall_needs_stop().at(4_000, EditImage(1)).tasks(5).on(Power, 1, After(WipeStatus(1)));
+    s1_stopped_and_status_is_wiped_after_the_stop_and_a_crash => "bought 1, left 1, erased 1, stopped 1, started 1; web-1 Available":
+        one().reinstall_needs_stop().at(4_000, Step::Reinstall(1)).tasks(5).on(Power, 1, Before(WipeStatus(1))).on(Power, 1, CrashAfter);
+    s1_stopped_and_status_is_wiped_during_the_erasure => "bought 1, left 1, erased 1, stopped 1, started 1; web-1 Available":
+        one().reinstall_needs_stop().at(4_000, EditImage(1)).tasks(5).on(Reinstall, 2, After(WipeStatus(1)));
+    s1_stopped_and_status_is_wiped_after_the_erasure_and_a_crash => "bought 1, left 1, erased 1, stopped 1, started 1; web-1 Available":
+        one().reinstall_needs_stop().at(4_000, Step::Reinstall(1)).tasks(5).on(Reinstall, 2, Before(WipeStatus(1))).on(Reinstall, 2, CrashAfter);
+    s1_stopped_and_status_is_wiped_during_the_start => "bought 1, left 1, erased 1, stopped 1, started 1; web-1 Available":
+        one().reinstall_needs_stop().at(4_000, EditImage(1)).tasks(5).on(Power, 2, After(WipeStatus(1)));
+    s1_stopped_and_status_is_wiped_after_the_start_and_a_crash => "bought 1, left 1, erased 1, stopped 1, started 1; web-1 Available":
+        one().reinstall_needs_stop().at(4_000, Step::Reinstall(1)).tasks(5).on(Power, 2, Before(WipeStatus(1))).on(Power, 2, CrashAfter);
+    s1_stopped_and_refused_is_started_again => "bought 1, left 1, stopped 1, started 1; web-1 OperationRefused":
+        one().reinstall_needs_stop().at(4_000, EditImage(1)).on(Reinstall, 2, Act::Status(400));
+    s1_stopped_by_force_after_thirty_seconds => "bought 1, left 1, erased 1, stopped 1, started 1; web-1 Available":
+        one().reinstall_needs_stop().stops_in(120).at(4_000, EditImage(1));
     s8_wiped_twice_during_a_reinstall_and_a_crash => "bought 1, left 1, erased 1; web-1 Available":
         one().tasks(10).at(30_000, EditImage(1)).at(33_000, WipeStatus(1)).at(34_000, WipeStatus(1)).at(34_500, Kill(0));
     q5h_the_same_image_then_another => "bought 1, left 1, erased 2; web-1 Available":

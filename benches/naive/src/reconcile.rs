@@ -296,6 +296,7 @@ fn begin(
         nonce: String::new(),
         generation: instance.meta().generation.unwrap_or_default(),
         cause: None,
+        stage: None,
         power_cut: false,
         target: Applied::default(),
         waiting_password: false,

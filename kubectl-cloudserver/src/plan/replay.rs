@@ -265,7 +265,7 @@ impl Replay {
                 self.observed.facts.finalizers.push(FINALIZER.to_owned());
             }
             Step::Secret(step) => return self.secret(step),
-            Step::Auxiliary { .. } | Step::Finish | Step::Retain { .. } => return Break(()),
+            Step::Finish | Step::Retain { .. } => return Break(()),
         }
         Continue(())
     }

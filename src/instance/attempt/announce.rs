@@ -79,7 +79,7 @@ impl Attempt<'_> {
                     .store(false, Ordering::Relaxed);
                 announced
             }
-            Start::Auxiliary(_) | Start::Release(..) => Ok(()),
+            Start::Release(..) => Ok(()),
         }
     }
 

@@ -41,8 +41,6 @@ pub struct Attempt<'a> {
 enum Start {
     Create(Box<PurchaseRecord>, Box<CreateRequest>),
     Operate(Box<Operation>, Box<Request>),
-    /// A stop or start within the attempt of another operation.
-    Auxiliary(Box<Request>),
     Release(ServerId, ReleaseReason),
 }
 
@@ -75,9 +73,7 @@ async fn permit_for(
     };
     let priority = match &plan.step {
         Step::Buy { .. } => CallPriority::Purchase,
-        Step::Operate { .. } | Step::Auxiliary { .. } | Step::Release { .. } => {
-            CallPriority::Urgent
-        }
+        Step::Operate { .. } | Step::Release { .. } => CallPriority::Urgent,
         _ if plan.needs.as_ref().is_some_and(Read::is_for_a_call) => observed.facts.call_priority(),
         _ => return Ok(None),
     };
@@ -119,7 +115,6 @@ impl Attempt<'_> {
                 announce,
                 request,
             } => (Start::Operate(operation, request), announce),
-            Step::Auxiliary { request } => (Start::Auxiliary(request), false),
             Step::Release { id, why } => (Start::Release(id, why), false),
         };
         let outcome = self.make(plan, start, announces, permit).await;
@@ -128,7 +123,7 @@ impl Attempt<'_> {
 
     /// One attempt, from the last look to the receipt. Nothing that can fail stands between the call and its receipt.
     ///
-    /// A call without a new intent (a repeat, an auxiliary call, a release) has a read of the object past the cache instead.
+    /// A call without a new intent (a repeat, a release) has a read of the object past the cache instead.
     async fn make(
         &mut self,
         plan: &Plan,
@@ -171,7 +166,7 @@ impl Attempt<'_> {
 
     /// From here on the outcome of an announced call is unknown until an answer arrives, even if the reconcile is aborted.
     fn call_begins(&self, start: &Start) {
-        if matches!(start, Start::Auxiliary(_) | Start::Release(..)) {
+        if matches!(start, Start::Release(..)) {
             return; // it may be repeated until its effect shows
         }
         let digest = match &self.observed.login {
@@ -196,7 +191,7 @@ impl Attempt<'_> {
             Start::Release(id, _) => {
                 return Ok((id.clone(), client.release(permit, id).await?.task));
             }
-            Start::Operate(_, request) | Start::Auxiliary(request) => request,
+            Start::Operate(_, request) => request,
         };
         let task = match &**request {
             Request::Reinstall(request) => Some(client.reinstall(permit, request).await?),

@@ -52,9 +52,8 @@ impl Attempt<'_> {
                 outcome
             }
             (Start::Operate(operation, _), Err(error)) => {
-                self.was_not_accepted(operation.verb, &error)
+                self.was_not_accepted(operation.call(), &error)
             }
-            (Start::Auxiliary(request), answer) => self.auxiliary(&request, answer.err()),
             (Start::Release(id, why), answer) => self.release(id, why, answer),
         }
     }

@@ -11,6 +11,7 @@ use crate::instance::times;
 use crate::runtime::compressed::Compressed;
 use crate::runtime::strings::shared;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::time::Instant;
 
 /// The newest attempt, as far as this process knows it.
@@ -22,6 +23,7 @@ pub struct Call {
     pub nonce: String,
     /// The Account that it was made with.
     pub account: Arc<str>,
+    /// The verb of the call.
     pub verb: Verb,
     /// The intent as it was announced, to be written again if the object loses it.
     pub intent: Intent,
@@ -31,6 +33,8 @@ pub struct Call {
     pub is_newest: bool,
     /// How often its call was made.
     pub tries: u32,
+    /// The service was busy with the server after the last call of this process.
+    pub busy_seen: bool,
     /// When this term first saw the attempt, or when our own call ended, whichever is later. The settling time counts from here.
     pub since: Instant,
     /// Why the outcome of the call is unknown, in the service's words, if this process made the call.
@@ -97,6 +101,7 @@ impl Call {
             is_own,
             is_newest: is_own,
             tries: 0,
+            busy_seen: false,
             since: now,
             doubt: None,
             state,
@@ -114,11 +119,12 @@ impl Call {
             number: number_of(operation),
             nonce: operation.nonce.clone(),
             account: shared(account),
-            verb: operation.verb,
+            verb: operation.call(),
             intent: Intent::Operation(Box::new(operation.clone())),
             is_own: state == CallState::NotSent,
             is_newest: false,
             tries: 0,
+            busy_seen: false,
             since: now,
             doubt: None,
             state,
@@ -153,6 +159,17 @@ impl Memory {
     pub fn call_of(&self, operation: &Operation) -> Option<&Call> {
         let call = self.call.as_deref();
         call.filter(|call| call.is_of(number_of(operation), &operation.nonce))
+    }
+
+    /// The server is busy. If this process made the operation's current call within the settling time, the service accepted that
+    /// call. A listing is no evidence of that, since it may be older than it seems.
+    pub fn busy_after_call(&mut self, operation: &Operation, settle: Duration, now: Instant) {
+        let number = number_of(operation);
+        let call = self.call.as_deref_mut();
+        if let Some(call) = call.filter(|call| call.is_of(number, &operation.nonce)) {
+            let is_called = call.is_own && call.tries > 0;
+            call.busy_seen |= is_called && now > call.since && now < call.since + settle;
+        }
     }
 
     /// The operation in progress on the server, also if status got lost.
@@ -240,8 +257,6 @@ impl Memory {
     /// The call is sent: earlier observations of the server no longer apply, and until an answer arrives the outcome is unknown.
     pub fn call_begins(&mut self, digest: Option<[u8; 16]>) {
         self.call_is(CallState::Unknown);
-        self.calls.pending_seen = false;
-        self.calls.auxiliary = None;
         self.observations.look = Look::default();
         self.observations.poll = None;
         if (self.call.as_ref()).is_some_and(|call| call.verb.bears_login()) {
@@ -259,6 +274,7 @@ impl Memory {
             let is_made = state == CallState::Unknown && call.state != CallState::Unknown;
             call.tries += u32::from(is_made);
             call.state = state;
+            call.busy_seen = false;
             call.since = Instant::now();
         }
     }

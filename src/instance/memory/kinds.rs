@@ -1,6 +1,6 @@
 //! The kinds of values in a memory: attempts, calls, polls.
 
-use crate::api::{SecretTemplate, Verb};
+use crate::api::SecretTemplate;
 use crate::inventory::Attention;
 use jiff::Timestamp;
 use tokio::time::Instant;
@@ -61,20 +61,6 @@ pub struct ConnectionTrouble {
     pub words: String,
     /// When to retry; None if only another version of the Secret can help.
     pub until: Option<Instant>,
-}
-
-/// An auxiliary call within an attempt that stopped or started the server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Auxiliary {
-    /// Start or Stop.
-    pub verb: Verb,
-    /// When it was answered.
-    pub at: Instant,
-    /// The error, for users.
-    pub trouble: Option<String>,
-    pub is_unknown: bool,
-    /// The service answered, and refuses the call in the server's current state.
-    pub is_refused: bool,
 }
 
 /// Why a server counts as gone.

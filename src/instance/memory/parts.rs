@@ -4,7 +4,7 @@
 use crate::api::conditions::Reason;
 use crate::cloud::ServerId;
 use crate::instance::memory::call::Release;
-use crate::instance::memory::kinds::{Auxiliary, Connected, LoginMetadata, Passwords, Wants};
+use crate::instance::memory::kinds::{Connected, LoginMetadata, Passwords, Wants};
 use crate::instance::memory::look::{Look, Poll};
 use crate::instance::memory::version::Newest;
 use crate::runtime::Backoff;
@@ -43,14 +43,6 @@ pub enum Birth {
 pub struct Calls {
     /// The servers that this process released or knows to be gone.
     pub releases: LiteMap<ServerId, Release>,
-    /// The auxiliary stop or start within the newest attempt since its call was last made.
-    pub auxiliary: Option<Box<Auxiliary>>,
-    /// The attempt for which the operator stopped the server.
-    pub stopped_for: Option<i64>,
-    /// The attempt for which the operator cut the server's power, or may have.
-    pub cut_for: Option<i64>,
-    /// The service has shown an operation in progress on the server since the call of the newest attempt.
-    pub pending_seen: bool,
     /// Digests of the password in the newest attempt and of the server's password.
     pub password: Passwords,
     /// When the newest operation on an existing server ended.

@@ -228,8 +228,8 @@ fn take_in_detail(
                 idle_since: is_idle.then(|| former.idle_since().unwrap_or(now)),
                 temporary: Temporary::next(temporary, status, &detail.fields, now),
             };
-            if !is_idle && called_lately(observed, session) {
-                observed.memory.calls.pending_seen = true;
+            if !is_idle && let Some(open) = observed.open() {
+                observed.memory.busy_after_call(&open, session.settle, now);
             }
         }
         Fact::Absent => {
@@ -246,16 +246,4 @@ fn take_in_detail(
         }
     }
     observed.memory.observations.look = look;
-}
-
-/// Whether this process called for the open operation within the settling time, and for nothing else since. If the server is busy
-/// then, the service accepted the call. A listing is no evidence of that, since it may be older than it seems.
-fn called_lately(observed: &Observation, session: &AccountSession) -> bool {
-    let open = observed.open();
-    let call = open.and_then(|open| observed.memory.call_of(&open));
-    let call = call.filter(|call| call.is_own && call.tries > 0);
-    let is_last = observed.memory.calls.auxiliary.is_none();
-    call.is_some_and(|call| {
-        is_last && observed.now > call.since && observed.now < call.since + session.settle
-    })
 }

@@ -141,12 +141,11 @@ fn operation_at(observed: &Observation, open: &Operation, id: &ServerId) -> Opti
     if ended_at.is_some_and(|ended| look.at.is_none_or(|at| at < ended)) {
         return Some(observed.now);
     }
-    let auxiliary = memory.calls.auxiliary.as_ref().map(|call| call.at);
     let is_refused = attempt.is_some_and(|it| matches!(it.state, CallState::Refused { .. }));
-    let pause = match is_refused && auxiliary.is_none() {
+    let pause = match is_refused {
         true => times::SERVER_BUSY_RECHECK,
         false => {
-            let begun = [since, auxiliary, ended_at].into_iter().flatten().max();
+            let begun = [since, ended_at].into_iter().flatten().max();
             let begun = begun.unwrap_or(observed.now);
             observed
                 .schedule

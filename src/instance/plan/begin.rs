@@ -1,4 +1,4 @@
-//! Decides which operation comes next when a recorded server must change.
+//! Decides which operation comes next when a recorded server must change, and plans its call.
 //!
 //! The spec is compared with what the service last accepted ([`Applied`]) and never with the last observation, so that only a
 //! change of the spec or of a Secret erases or changes anything (rules 10 and 11). Operations run one at a time: an open one is
@@ -15,8 +15,10 @@ use crate::instance::plan::due::wanted;
 use crate::instance::plan::evidence::breaker_open;
 use crate::instance::plan::login::credentials;
 use crate::instance::plan::step::{Plan, Read, Request, Step};
+use crate::instance::plan::verbs::row;
 use crate::instance::plan::why::Why;
 use crate::instance::plan::{attempt, cause, ended, judge, policy, words};
+use crate::instance::times;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Map, Value};
 
@@ -24,7 +26,12 @@ use serde_json::{Map, Value};
 pub(super) fn may_operate(observed: &Observation, detail: &Map<String, Value>) -> bool {
     is_idle(observation::pending(detail))
         && observed.unknown_state(detail).is_none()
-        && judge::is_ours(observed, detail)
+        && may_cut_power(observed, detail)
+}
+
+/// The same for a power cut: the server may be busy with the stop that does not take effect.
+pub(super) fn may_cut_power(observed: &Observation, detail: &Map<String, Value>) -> bool {
+    judge::is_ours(observed, detail)
         && judge::bought_otherwise(observed).is_none()
         && breaker_open(observed).is_none()
 }
@@ -54,7 +61,7 @@ pub(super) fn begin(
         // `judge` reports the obstacle instead.
         return None;
     }
-    let mut held_up: Option<Plan> = None;
+    let mut first_wait: Option<Plan> = None;
     for verb in wanted {
         let plan = match ended::pause(observed, verb, &applied) {
             Some((left, why)) => Plan::rest(why, left).with_id(Some(id.clone())),
@@ -64,9 +71,9 @@ pub(super) fn begin(
             return Some(plan);
         }
         // Report the operation that comes first in the order.
-        held_up.get_or_insert(plan);
+        first_wait.get_or_insert(plan);
     }
-    held_up
+    first_wait
 }
 
 /// Whether spec and Secret still ask for the open operation.
@@ -78,15 +85,15 @@ pub(super) fn is_still_asked(observed: &Observation, operation: &Operation) -> b
         && (!operation.verb.bears_login() || same_secret)
 }
 
-/// The plan that announces an attempt and makes its call.
-pub(super) fn announce(
+/// The plan that announces a new operation and makes its call.
+fn announce(
     observed: &Observation,
     id: &ServerId,
     verb: Verb,
     applied: &Applied,
     detail: &Map<String, Value>,
 ) -> Plan {
-    if verb == Verb::Reinstall && !matches!(observed.detail, Fact::Known(_)) {
+    if row(verb).needs_fresh_detail && !matches!(observed.detail, Fact::Known(_)) {
         // Never erase a disk based on an old observation.
         return Plan::needing(Read::Detail).with_id(Some(id.clone()));
     }
@@ -107,53 +114,53 @@ pub(super) fn announce(
         started_at: Time(observed.wall_clock),
         generation: observed.facts.generation,
         cause: Some(cause::of(observed, verb, applied, &target)),
+        stage: None,
         power_cut: verb == Verb::Stop && observed.facts.spec.stop_policy.force == ForceStop::Always,
         target,
         waiting_password,
         before: Before {
             image: observation::text(detail, "imageResourceUUID").map(ToOwned::to_owned),
-            running: observation::text(detail, "ecsStatus") == Some("STARTED")
-                || was_running(observed),
+            running: observation::text(detail, "ecsStatus") == Some("STARTED"),
         },
         accepted: false,
         task_id: None,
         end: None,
     };
-    let why = Why::progress(words::reason(verb), words::running(verb, id));
-    let step = match request(observed, &operation, id, credentials) {
-        Some(request) => Step::Operate {
-            operation: Box::new(operation),
-            announce: true,
-            request: Box::new(request),
-        },
-        None => Step::Rest,
+    call(observed, id, operation, credentials, true)
+}
+
+/// The plan that makes the current call of an operation. `announce`: its intent is written first.
+pub(super) fn call(
+    observed: &Observation,
+    id: &ServerId,
+    operation: Operation,
+    credentials: Option<Credentials>,
+    announce: bool,
+) -> Plan {
+    let Some(request) = request(observed, &operation, id, credentials) else {
+        return Plan::wait(times::PASS_RECHECK).with_id(Some(id.clone()));
     };
-    let plan = Plan::act(step).because(Some(why));
-    plan.with_id(Some(id.clone()))
+    let why = Why::progress(row(operation.verb).reason, words::running(&operation, id));
+    Plan::act(Step::Operate {
+        operation: Box::new(operation),
+        announce,
+        request: Box::new(request),
+    })
+    .because(Some(why))
+    .with_id(Some(id.clone()))
 }
 
-/// Whether the server was running before a reinstall that stopped it and failed.
-pub(super) fn was_running(observed: &Observation) -> bool {
-    let last = observed.facts.status.operation.as_ref();
-    let in_vain = last.filter(|last| last.verb == Verb::Reinstall && !last.is_open());
-    in_vain.is_some_and(|last| last.before.running)
-}
-
-/// The request of an operation; None if the login does not fit it.
-pub(super) fn request(
+/// The request of the current call; None if the login does not fit it.
+fn request(
     observed: &Observation,
     operation: &Operation,
     id: &ServerId,
     credentials: Option<Credentials>,
 ) -> Option<Request> {
-    let region = observed
-        .facts
-        .places
-        .last()
-        .map(|place| place.region.clone())?;
+    let region = observed.facts.places.last()?.region.clone();
     let server = id.clone();
     let login = credentials.map(|credentials| credentials.login);
-    match (operation.verb, login) {
+    match (operation.call(), login) {
         (Verb::Reinstall, Some(login)) => Some(Request::Reinstall(ReinstallRequest {
             server,
             image: ImageId::from(operation.target.image.as_str()),
@@ -170,7 +177,7 @@ pub(super) fn request(
         (Verb::Start, _) => Some(Request::Start(server)),
         (Verb::Stop, _) => Some(Request::Stop {
             id: server,
-            force: observed.facts.spec.stop_policy.force == ForceStop::Always,
+            force: operation.power_cut,
         }),
         (Verb::Restart, _) => Some(Request::Restart(server)),
         (Verb::Create | Verb::Release | Verb::Reinstall | Verb::ModifyPassword, _) => None,

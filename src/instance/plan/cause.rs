@@ -55,8 +55,8 @@ fn of_password(observed: &Observation, applied: &Applied, target: &Applied) -> C
     }
 }
 
-/// Cause and spec as the end of a sentence.
-pub(in crate::instance) fn told(operation: &Operation) -> String {
+/// Cause and generation of the spec, for the end of a sentence.
+pub(in crate::instance) fn summary(operation: &Operation) -> String {
     let why = operation
         .cause
         .map_or_else(String::new, |cause| format!("{cause}, "));

@@ -1,6 +1,6 @@
 //! The ends of operations, and the pauses before they begin again.
 
-use crate::api::conditions::Reason;
+use crate::api::conditions::{Readiness, Reason};
 use crate::api::{Applied, EndReason, HistoryEntry, Operation, OperationEnd, Retry, Verb};
 use crate::instance::observation::Observation;
 use crate::instance::plan::step::StatusChanges;
@@ -27,7 +27,7 @@ pub(in crate::instance) fn ended(
         cause: operation.cause,
         generation: Some(operation.generation),
         password_secret: secret.filter(|_| operation.verb.bears_login()),
-        power_cut: operation.power_cut || observed.memory.calls.cut_for == Some(operation.attempt),
+        power_cut: operation.power_cut,
         started_at: operation.started_at.clone(),
         finished_at: Time(observed.wall_clock),
     }
@@ -42,8 +42,8 @@ pub(in crate::instance) fn badly(
 ) -> StatusChanges {
     let times = times(observed, operation.verb, reason) + 1;
     let pause = match reason {
-        // Each try would be an outage.
-        EndReason::Refused if observed.memory.calls.stopped_for == Some(operation.attempt) => {
+        // The server was stopped for it, and each try would be an outage.
+        EndReason::Refused if operation.stage.is_some() && operation.before.running => {
             Some(times::RETRY_REFUSED_AFTER_STOP)
         }
         _ => times::pause_after(reason, times),
@@ -83,6 +83,7 @@ pub(super) fn with_end(
         finished_at: Time(observed.wall_clock),
     };
     Operation {
+        stage: None,
         end: Some(end),
         ..operation
     }
@@ -112,7 +113,7 @@ pub(super) fn pause(
         |retry: &&Retry| retry.generation == observed.facts.generation && retry.target == target;
     let retry = retry(observed, verb).filter(is_same);
     let waits = retry.and_then(|retry| Some((left(observed, retry)?, why(retry))));
-    let flaps = || Some((flapping(observed, verb)?, words::restless(verb).into()));
+    let flaps = || Some((flapping(observed, verb)?, words::power_flaps(verb).into()));
     waits.or_else(flaps)
 }
 
@@ -174,17 +175,26 @@ pub(super) fn is_same_installation(
     of(&desired) == of(target)
 }
 
-/// The reason of an operation that ended badly.
+/// The reason to report after an operation ended badly. It is `Stalled` once it has failed so often that waiting is not enough.
 pub(super) fn why(retry: &Retry) -> Why {
-    let words = retry.message.as_deref().unwrap_or_default();
+    let (verb, failed) = (retry.verb, Reason::OperationFailed);
+    let message = retry.message.as_deref().unwrap_or_default();
     let is_hopeless =
         usize::try_from(retry.times).is_ok_and(|times| times >= times::RETRY_FAILED.len());
+    let failure = format!("the {verb} failed: {message}; it is retried");
     match retry.reason {
-        EndReason::Refused => Why::refused(words, Reason::OperationRefused),
-        EndReason::AnswerLost => words::lost(retry.verb, words).into(),
-        EndReason::OutcomeUnknown => words::undecided(words).into(),
-        EndReason::Failed | EndReason::Superseded | EndReason::ServerGone => {
-            words::failed(retry.verb, words, is_hopeless).into()
-        }
+        EndReason::Refused => return Why::refused(message, Reason::OperationRefused),
+        EndReason::OutcomeUnknown => words::undecided(message),
+        EndReason::AnswerLost => Readiness::reconciling(
+            failed,
+            format!(
+                "the outcome of the {verb} is unknown: {message}; it is retried if the spec still asks for it"
+            ),
+        ),
+        EndReason::Failed | EndReason::Superseded | EndReason::ServerGone => match is_hopeless {
+            true => Readiness::stalled(failed, failure),
+            false => Readiness::reconciling(failed, failure),
+        },
     }
+    .into()
 }

@@ -1,25 +1,40 @@
-//! An operation on a recorded server is open: follows it to its end, regardless of the outcome of its call.
+//! An operation on a recorded server is open: follows its calls to its end, regardless of their outcomes.
 //!
 //! With a receipt, nothing that erases or reboots is ever repeated. Without one, the server's state after the settling time
 //! decides; if that shows nothing, only harmless operations are repeated (rules 10 and 11).
+//!
+//! [`follow`] distinguishes what is known about the current call. Each of its arms ends in one of three: the call goes on
+//! ([`Open::running`]), it is made ([`Open::make_call`]), or it has ended ([`Open::call_ended`], in [`end`]).
 
 mod call;
 mod end;
-mod force;
-mod open;
-mod settle;
+mod lost;
 
-use crate::api::{Operation, Verb};
+use crate::api::{EndReason, Operation, PowerState, Stage, Verb};
 use crate::cloud::{Detail, ServerId, TaskState};
 use crate::instance::fact::Fact;
-use crate::instance::memory::call::CallState;
+use crate::instance::memory::call::{Call, CallState};
 use crate::instance::observation::{Observation, SessionFacts, is_idle};
-use crate::instance::plan::step::{Plan, Request};
+use crate::instance::plan::step::{Plan, Read};
+use crate::instance::plan::verbs::{Effect, Row, row};
 use crate::instance::plan::why::Why;
-use crate::instance::plan::{evidence, replace, words};
+use crate::instance::plan::{begin, evidence, policy, replace, words};
 use crate::instance::{observation, times};
-use open::{End, Open};
 use std::time::Duration;
+
+/// An open operation and its server.
+struct Open<'a> {
+    observed: &'a Observation,
+    operation: &'a Operation,
+    id: &'a ServerId,
+}
+
+/// How a call or an operation ended.
+enum End {
+    Well,
+    /// It failed, or its outcome stays unknown, with a message.
+    Badly(EndReason, String),
+}
 
 pub(super) fn follow(
     observed: &Observation,
@@ -36,80 +51,85 @@ pub(super) fn follow(
         return replace::gone(observed, session, id);
     }
     let attempt = observed.memory.call_of(operation);
-    let was_taken =
-        attempt.is_some_and(|attempt| matches!(attempt.state, CallState::Accepted { .. }));
+    let state = attempt.map_or(&CallState::Unknown, |attempt| &attempt.state);
+    let is_accepted = matches!(state, CallState::Accepted { .. });
     if evidence::is_reported_missing(observed, id)
-        && !was_taken
+        && !is_accepted
         && !matches!(observed.detail, Fact::Known(_))
     {
         let plan = Plan::wait(times::PASS_RECHECK).in_flight();
         return plan.with_id(Some(id.clone()));
     }
     let since = attempt.map_or(observed.now, |attempt| attempt.since);
-    match (attempt.map(|attempt| &attempt.state), &operation.task_id) {
-        (_, Some(_)) => open.by_task(),
-        // The service accepted the call and named no task.
-        (Some(CallState::Accepted { .. }), None) => open.by_state(),
-        // This process knows that the call had no effect.
-        (Some(CallState::NotSent), None) => open.not_sent(),
-        (Some(CallState::Refused { message, reason }), None) => {
-            open.after_refusal(message, *reason)
-        }
-        // The outcome is unknown.
-        (Some(CallState::Unknown) | None, None) => open.settle(since + session.settle),
+    match (state, &operation.task_id) {
+        (_, Some(_)) | (CallState::Accepted { .. }, None) => open.accepted(),
+        (CallState::NotSent, None) => open.not_sent(),
+        (CallState::Refused { message, reason }, None) => open.refused(message, *reason),
+        (CallState::Unknown, None) => open.unanswered(since + session.settle),
     }
 }
 
 impl Open<'_> {
-    fn by_task(&self) -> Plan {
+    /// The service accepted the current call: its task and the idle server show when it is over. Once the server has been idle
+    /// for long, an effect that does not show never will.
+    fn accepted(&self) -> Plan {
         if let Some(plan) = self.cut_power() {
             return plan;
         }
-        let seen_task = &self.observed.task;
-        match (seen_task, &self.observed.detail) {
-            (Fact::Known(TaskState::Failed { reason }), _) => {
-                if let Some(plan) = self.cut_is_under_way() {
-                    return plan;
-                }
-                let words = reason.as_deref().unwrap_or("the service gave no reason");
-                self.conclude(End::failed(words))
+        let (task, is_settled) = (&self.observed.task, self.observed.has_been_idle());
+        if let Fact::Known(TaskState::Failed { reason }) = task {
+            if self.shows_power_state() {
+                return self.call_ended(End::Well);
             }
-            (Fact::Known(TaskState::Succeeded), Fact::Known(detail))
-                if is_idle(detail.pending()) =>
-            {
-                self.finish(detail, self.observed.has_been_idle())
+            let message = reason.as_deref().unwrap_or("the service gave no reason");
+            return self.call_ended(End::Badly(EndReason::Failed, message.to_owned()));
+        }
+        let detail = match &self.observed.detail {
+            Fact::Known(detail) if is_idle(detail.pending()) => detail,
+            _ => return self.running(),
+        };
+        let has_ended = match task {
+            Fact::Known(TaskState::Succeeded) => true,
+            // The answer named no task.
+            Fact::NotAsked if self.operation.task_id.is_none() => {
+                is_settled || self.effect() == Some(true)
             }
-            // The service forgot the task or never reports its end, and the server has been idle for long.
-            (
-                Fact::Absent | Fact::Unknown(_) | Fact::Known(TaskState::Unknown { .. }),
-                Fact::Known(detail),
-            ) if self.observed.has_been_idle() && is_inconclusive(seen_task, self.observed) => {
-                self.finish(detail, true)
+            // The service forgot the task, or has given no useful answer for long.
+            Fact::Absent => is_settled,
+            Fact::Unknown(_) | Fact::Known(TaskState::Unknown { .. }) => {
+                is_settled && self.is_task_unreadable()
             }
-            // The service reports the task as running. Believe that until it has run too long for a server that shows no
-            // operation.
-            (Fact::Known(TaskState::Running), Fact::Known(detail))
-                if self.observed.has_been_idle()
-                    && self.is_overdue()
-                    && self.effect() != Some(false) =>
-            {
-                self.finish(detail, true)
+            // Believe that, until it has run too long for a server that shows no operation.
+            Fact::Known(TaskState::Running) => {
+                is_settled && self.is_overdue() && self.effect() != Some(false)
             }
-            _ => self.running(words::running(self.verb(), self.id)),
+            Fact::Known(TaskState::Failed { .. }) | Fact::NotAsked => false,
+        };
+        match has_ended {
+            true => self.ended_at_service(detail, is_settled),
+            false => self.running(),
         }
     }
 
-    /// Follows the server's state, since there is no task.
-    fn by_state(&self) -> Plan {
-        if let Some(plan) = self.cut_power() {
-            return plan;
-        }
-        match (&self.observed.detail, self.effect()) {
-            (Fact::Known(detail), Some(true)) if is_idle(detail.pending()) => {
-                self.finish(detail, false)
+    /// The service is done with the current call. `is_settled`: an effect that does not show by now never will.
+    fn ended_at_service(&self, detail: &Detail, is_settled: bool) -> Plan {
+        let is_unshown = self.effect() == Some(false);
+        let may_show = !is_settled || self.observed.unknown_state(&detail.fields).is_some();
+        match self.row().effect {
+            _ if is_unshown && may_show => self.running(),
+            Effect::PowerState(_) if is_unshown => self.call_ended(End::Badly(
+                EndReason::Failed,
+                "the service reports success, but the server does not show it".to_owned(),
+            )),
+            // The receipt forbids a repeat, so an image that does not show counts as drift. Its password may not have been set
+            // either, so it is set again.
+            Effect::Image if !self.shows_its_image(detail) => {
+                let mut operation = self.operation.clone();
+                operation.target.password_secret = None;
+                let operation = &operation;
+                Open { operation, ..*self }.call_ended(End::Well)
             }
-            (Fact::Known(detail), _) if self.observed.has_been_idle() => self.finish(detail, true),
-            _ => self.running(words::running(self.verb(), self.id)),
+            _ => self.call_ended(End::Well),
         }
     }
 
@@ -120,66 +140,103 @@ impl Open<'_> {
         target.is_empty() || shown.is_none_or(|image| image == target)
     }
 
-    /// The service reports that the operation is done. A reinstall ends when the new image shows, after a server that was
-    /// running, or should run, has been started again. `for_sure`: an effect that does not show by now never will.
-    fn finish(&self, detail: &Detail, for_sure: bool) -> Plan {
-        let shows = self.effect();
-        let may_show = !for_sure || self.observed.unknown_state(&detail.fields).is_some();
-        if shows == Some(false) && may_show {
-            return self.running(words::running(self.verb(), self.id));
-        }
-        match self.verb() {
-            Verb::Reinstall if self.is_to_be_started(detail) => {
-                self.auxiliary(Verb::Start, Request::Start(self.id.clone()))
-            }
-            // Repeating these after a pause does no harm.
-            Verb::Start | Verb::Stop if shows == Some(false) => self.conclude(End::failed(
-                "the service says that it is done, and the server does not show it",
-            )),
-            // The receipt forbids a repeat, so an image that does not show counts as drift. Its password may not have been set
-            // either.
-            Verb::Reinstall if !self.shows_its_image(detail) => self.conclude(End::Assumed),
-            _ => self.conclude(End::Well),
-        }
-    }
-
-    /// Whether the server shows the effect of the operation; None if nothing shows it.
+    /// Whether the server shows the effect of the current call; None if nothing shows it.
     fn effect(&self) -> Option<bool> {
         let Fact::Known(detail) = &self.observed.detail else {
             return None;
         };
-        let operation = self.operation;
-        let target = operation.target.image.as_str();
-        let was_seen = self.observed.memory.calls.pending_seen.then_some(true);
-        match operation.verb {
-            Verb::Start => Some(detail.status() == Some("STARTED")),
-            Verb::Stop => Some(detail.status() == Some("STOPPED")),
-            Verb::Reinstall if self.shows_by_image() => match detail.image()?.as_str() {
-                image if image == target => Some(true),
-                image if operation.before.image.as_deref() == Some(image) => Some(false),
-                // Another image was installed externally, after our reinstall or instead of it.
-                _ => None,
-            },
-            Verb::Reinstall => was_seen,
-            Verb::Restart => was_seen,
-            Verb::ModifyPassword | Verb::Create | Verb::Release => None,
+        let (target, before) = (
+            &self.operation.target.image,
+            self.operation.before.image.as_ref(),
+        );
+        match self.row().effect {
+            Effect::PowerState(state) => Some(detail.status() == Some(state)),
+            Effect::Image if before.is_some_and(|before| before != target) => {
+                match detail.image()?.as_str() {
+                    image if image == target => Some(true),
+                    image if before.is_some_and(|before| before == image) => Some(false),
+                    // Another image was installed externally, after our reinstall or instead of it.
+                    _ => None,
+                }
+            }
+            Effect::Image | Effect::Work => self.was_busy().then_some(true),
+            Effect::Nothing => None,
         }
     }
 
-    /// Whether the image shows if the reinstall took effect: the server had another one before.
-    fn shows_by_image(&self) -> bool {
-        let operation = self.operation;
-        let before = operation.before.image.as_ref();
-        before.is_some_and(|before| *before != operation.target.image)
+    /// Whether the call was to change the power state, and the idle server has the new one.
+    fn shows_power_state(&self) -> bool {
+        let is_power = matches!(self.row().effect, Effect::PowerState(_));
+        let detail = match &self.observed.detail {
+            Fact::Known(detail) => Some(detail),
+            Fact::NotAsked | Fact::Absent | Fact::Unknown(_) => None,
+        };
+        is_power
+            && self.effect() == Some(true)
+            && detail.is_some_and(|detail| is_idle(detail.pending()))
     }
 
-    fn running(&self, note: String) -> Plan {
+    /// Whether the service was busy with the server after the current call.
+    fn was_busy(&self) -> bool {
+        self.attempt().is_some_and(|attempt| attempt.busy_seen)
+    }
+
+    /// Whether the task has given no useful answer for long. A single failed query is no evidence.
+    fn is_task_unreadable(&self) -> bool {
+        let poll = self.observed.memory.observations.poll.as_ref();
+        let since = poll.and_then(|poll| poll.inconclusive_since);
+        since.is_some_and(|since| self.observed.now >= since + times::IDLE_COUNTS_AS_DONE)
+    }
+
+    fn is_overdue(&self) -> bool {
+        let attempt = self.attempt();
+        attempt.is_some_and(|attempt| self.observed.now >= attempt.since + self.row().overdue)
+    }
+
+    /// Whether spec and Secret still ask for the current call.
+    fn is_still_asked(&self) -> bool {
+        match self.operation.stage {
+            Some(Stage::Starting) => self.should_run(),
+            Some(Stage::Stopping | Stage::Erasing) | None => {
+                begin::is_still_asked(self.observed, self.operation)
+            }
+        }
+    }
+
+    /// Whether a server that is off after its reinstall must be started.
+    fn should_run(&self) -> bool {
+        // Under the policy `Observe` the server stays as it is.
+        !policy::is_observed(self.observed)
+            && match self.observed.facts.spec.power_state {
+                PowerState::Running => true,
+                PowerState::Stopped => false,
+                PowerState::Unmanaged => self.operation.before.running,
+            }
+    }
+
+    /// Does nothing: the current call goes on.
+    fn running(&self) -> Plan {
+        self.waiting(words::running(self.operation, self.id))
+    }
+
+    fn waiting(&self, note: String) -> Plan {
         let why = match self.is_overdue() {
             true => words::overdue(&note).into(),
-            false => Why::progress(words::reason(self.verb()), note),
+            false => Why::progress(row(self.operation.verb).reason, note),
         };
         self.because(why, times::PASS_RECHECK)
             .in_flight_while_readable(self.observed)
+    }
+
+    /// The same, and reads the server unless that has just failed.
+    fn reading(&self) -> Plan {
+        let mut plan = self.running();
+        if !self.observed.look().is_unreadable()
+            || self.observed.is_look_older_than(times::UNREADABLE_RETRY)
+        {
+            plan.needs = Some(Read::Detail);
+        }
+        plan
     }
 
     /// Does nothing about the open operation, for this reason.
@@ -189,20 +246,16 @@ impl Open<'_> {
             .with_operation(Some(self.operation.clone()))
     }
 
-    fn is_overdue(&self) -> bool {
-        let limit = match self.verb() {
-            Verb::Reinstall => times::REINSTALL_OVERDUE,
-            _ => times::OPERATION_OVERDUE,
-        };
-        let attempt = self.call();
-        attempt.is_some_and(|attempt| self.observed.now >= attempt.since + limit)
+    /// The row of the current call.
+    fn row(&self) -> &'static Row {
+        row(self.operation.call())
     }
-}
 
-/// Whether the task is forgotten, or has given no useful answer for long. A single failed query is no evidence.
-fn is_inconclusive(task: &Fact<TaskState>, observed: &Observation) -> bool {
-    let poll = observed.memory.observations.poll.as_ref();
-    let since = poll.and_then(|poll| poll.inconclusive_since);
-    matches!(task, Fact::Absent)
-        || since.is_some_and(|since| observed.now >= since + times::IDLE_COUNTS_AS_DONE)
+    fn attempt(&self) -> Option<&Call> {
+        self.observed.memory.call_of(self.operation)
+    }
+
+    fn is_reinstall(&self) -> bool {
+        self.operation.verb == Verb::Reinstall
+    }
 }

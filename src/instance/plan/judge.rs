@@ -3,7 +3,7 @@
 use crate::api::conditions::{Readiness, Reason};
 use crate::api::{Applied, PowerState, Reference};
 use crate::instance::observation::{Observation, is_idle, pending, text};
-use crate::instance::plan::{due, erase, policy, resolve, secret, words};
+use crate::instance::plan::{due, erase, policy, resolve, secret, verbs};
 use crate::instance::{references, times};
 use serde_json::{Map, Value};
 
@@ -40,7 +40,7 @@ pub(super) fn judge(
             return passes(state);
         }
         return Readiness::reconciling(
-            words::reason(*verb),
+            verbs::row(*verb).reason,
             format!("the spec asks for a {verb} of the server"),
         );
     }

@@ -6,7 +6,7 @@
 //! there is a second one, [`replace`] if it is gone for good, [`begin`] if it must change, [`follow`] while an operation is open,
 //! [`resolve`] if selectors have to be resolved, [`secret`] for the content of Secrets, and [`delete`] while the object is being
 //! deleted. [`policy`] removes from every plan what the spec forbids. They use [`diff`] (the applied state and the spec's),
-//! [`due`] (the operations that the difference requires), [`erase`] (whether the disk may be erased), [`attempt`] (number and
+//! [`due`] (the operations that the difference requires), [`erase`] (whether the disk may be erased), [`verbs`] (a row for each verb), [`attempt`] (number and
 //! nonce), [`cause`] (why an operation begins), [`login`], [`recreate`] (whether a lost server is bought again), [`judge`] (the
 //! readiness), [`words`], [`ended`] (the ends of operations) and [`evidence`].
 
@@ -35,6 +35,7 @@ mod secret;
 mod steady;
 pub mod step;
 mod surplus;
+pub(super) mod verbs;
 pub mod why;
 pub(super) mod words;
 

@@ -100,7 +100,7 @@ fn only_observed(plan: Plan) -> Plan {
             };
         }
         Step::Buy { .. } => not_bought(),
-        Step::Operate { .. } | Step::Auxiliary { .. } => differs("an operation is wanted"),
+        Step::Operate { .. } => differs("an operation is wanted"),
         Step::Release { id, .. } => differs(&format!("server {id} is to be released")),
     };
     instead(plan, readiness)
@@ -121,7 +121,6 @@ fn paused(observed: &Observation, plan: Plan, left: Option<Duration>) -> Plan {
         Step::Secret(SecretStep::Settle { .. }) => observed.is_open(),
         Step::Buy { .. }
         | Step::Operate { .. }
-        | Step::Auxiliary { .. }
         | Step::Release { .. }
         | Step::Secret(_)
         | Step::Finish

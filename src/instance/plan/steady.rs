@@ -174,7 +174,7 @@ fn done(observed: &Observation, record: &PurchaseRecord, id: &ServerId, detail: 
         let place = observed.facts.place();
         let note = format!(
             "server {id} was created in {place} ({})",
-            cause::told(&create)
+            cause::summary(&create)
         );
         plan = plan.with_event(EventNote::normal("Created", note));
     }

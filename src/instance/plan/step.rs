@@ -1,7 +1,7 @@
 //! A plan: one step, the reason for it, and the changes of status that go with it.
 
 use crate::api::conditions::{Readiness, Reason, State};
-use crate::api::{Applied, HistoryEntry, Operation, PurchaseRecord, Retry, Verb};
+use crate::api::{Applied, HistoryEntry, Operation, PurchaseRecord, Retry};
 use crate::cloud::{CreateRequest, PasswordRequest, ReinstallRequest, ServerId};
 use crate::instance::memory::kinds::Wants;
 use crate::instance::observation::Observation;
@@ -103,8 +103,6 @@ pub enum Step {
         announce: bool,
         request: Box<Request>,
     },
-    /// Stop or start the server within an attempt that needs it. Harmless, repeatable, and not recorded.
-    Auxiliary { request: Box<Request> },
     /// Write the record of an existing server.
     Record { record: Box<PurchaseRecord> },
     Release {
@@ -133,18 +131,6 @@ pub enum Request {
         force: bool,
     },
     Restart(ServerId),
-}
-
-impl Request {
-    pub fn verb(&self) -> Verb {
-        match self {
-            Self::Reinstall(_) => Verb::Reinstall,
-            Self::ModifyPassword(_) => Verb::ModifyPassword,
-            Self::Start(_) => Verb::Start,
-            Self::Stop { .. } => Verb::Stop,
-            Self::Restart(_) => Verb::Restart,
-        }
-    }
 }
 
 /// Why a server is released.

@@ -246,6 +246,7 @@ impl Scene {
 fn purchased(record: &PurchaseRecord, state: CallState, memory: &Memory) -> Box<Call> {
     Box::new(Call {
         tries: 1,
+        busy_seen: false,
         is_own: true,
         ..Call::of_purchase(record, state, memory.origin.first_seen)
     })
@@ -302,6 +303,7 @@ fn operation(verb: Verb, target: Applied) -> Operation {
         nonce: "n2".into(),
         generation: 1,
         cause: None,
+        stage: None,
         power_cut: false,
         target,
         waiting_password: false,

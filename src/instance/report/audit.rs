@@ -1,10 +1,11 @@
 //! Each mutating call that the service accepts becomes an Event: the operation, its cause, and the generation of the spec.
 
-use crate::api::{Operation, Verb};
+use crate::api::{ForceStop, Operation, Verb};
 use crate::cloud::ServerId;
 use crate::instance::observation::{Observation, of_purchase};
 use crate::instance::outcome::Outcome;
-use crate::instance::plan::step::{Plan, ReleaseReason, Request, Step};
+use crate::instance::plan::step::{Plan, ReleaseReason, Step};
+use crate::instance::plan::verbs::row;
 use crate::instance::plan::{cause, words};
 use crate::runtime::events::EventNote;
 
@@ -13,15 +14,13 @@ pub(super) fn of(observed: &Observation, plan: &Plan, outcome: &Outcome) -> Opti
     match (outcome, &plan.step) {
         (Outcome::Accepted { id, .. }, Step::Buy { .. } | Step::Operate { .. }) => {
             let operation = called(plan)?;
-            let why = cause::told(&operation);
-            Some(match operation.power_cut {
-                true => {
-                    let rule = "spec.stopPolicy.force is Always";
-                    power_cut(id, &format!("{rule} ({why})"))
-                }
+            let why = cause::summary(&operation);
+            let verb = operation.call();
+            Some(match operation.power_cut && verb == Verb::Stop {
+                true => power_cut(observed, &operation, id),
                 false => {
-                    let note = format!("{} ({why})", words::doing(operation.verb, id));
-                    EventNote::normal(words::reason(operation.verb).as_str(), note)
+                    let note = words::accepted(&operation, id);
+                    EventNote::normal(row(verb).reason.as_str(), format!("{note} ({why})"))
                 }
             })
         }
@@ -30,22 +29,11 @@ pub(super) fn of(observed: &Observation, plan: &Plan, outcome: &Outcome) -> Opti
                 is_new: true,
                 trouble,
             },
-            step,
-        ) => {
-            let unknown = trouble.as_ref().filter(|trouble| trouble.is_unknown);
-            match (step, trouble, unknown) {
-                (Step::Auxiliary { request }, None, _) => beside(observed, request),
-                (Step::Release { id, why }, None, _) => Some(released(observed, id, *why)),
-                (Step::Auxiliary { request }, _, Some(unknown)) => {
-                    let id = observed.facts.id()?;
-                    Some(unanswered(request.verb(), &id, &unknown.message))
-                }
-                (Step::Release { id, .. }, _, Some(unknown)) => {
-                    Some(unanswered(Verb::Release, id, &unknown.message))
-                }
-                _ => None,
-            }
-        }
+            Step::Release { id, why },
+        ) => match trouble {
+            None => Some(released(observed, id, *why)),
+            Some(trouble) => trouble.is_unknown.then(|| unanswered(id, &trouble.message)),
+        },
         _ => None,
     }
 }
@@ -59,52 +47,27 @@ fn called(plan: &Plan) -> Option<Operation> {
     }
 }
 
-/// The outcome of the call is unknown. For an announced operation, status reports that instead.
-fn unanswered(verb: Verb, id: &ServerId, why: &str) -> EventNote {
+/// The outcome of a release is unknown. For an announced operation, status reports that instead.
+fn unanswered(id: &ServerId, why: &str) -> EventNote {
     let note = format!(
-        "it is not known whether the {verb} of server {id} was carried out ({why}): it is repeated until the server shows it, which does \
-         no harm"
+        "it is unknown whether server {id} was released ({why}): the release is repeated until the server is gone, which does no \
+         harm"
     );
     EventNote::warning("CallOutcomeUnknown", note)
 }
 
-/// The Event of an auxiliary call within an attempt.
-fn beside(observed: &Observation, request: &Request) -> Option<EventNote> {
-    let is_cut = matches!(request, Request::Stop { force: true, .. });
-    let verb = request.verb();
-    let (open, id) = (observed.open()?, observed.facts.id()?);
-    let why = cause::told(&open);
-    let of_reinstall = open.verb == Verb::Reinstall;
-    Some(match (is_cut, of_reinstall) {
-        (true, true) => {
-            let words = format!("it did not stop for its reinstall ({why})");
-            power_cut(&id, &words)
+fn power_cut(observed: &Observation, operation: &Operation, id: &ServerId) -> EventNote {
+    let rule = match (operation.stage, observed.facts.spec.stop_policy.force) {
+        (Some(_), _) => "it did not stop for its reinstall",
+        (None, ForceStop::Always) => "spec.stopPolicy.force is Always",
+        (None, _) => {
+            "it did not stop within spec.stopPolicy.gracePeriodSeconds, or its stop failed"
         }
-        (true, false) => {
-            let rule =
-                "it did not stop within spec.stopPolicy.gracePeriodSeconds, or its stop failed";
-            power_cut(&id, &format!("{rule} ({why})"))
-        }
-        (false, _) => EventNote::normal(
-            words::reason(verb).as_str(),
-            within_reinstall(verb, &id, &why),
-        ),
-    })
-}
-
-/// The stop comes before the reinstall of an attempt, the start after it.
-fn within_reinstall(verb: Verb, id: &ServerId, why: &str) -> String {
-    let when = match verb {
-        Verb::Start => "after",
-        _ => "for",
     };
-    format!("{} {when} its reinstall ({why})", words::doing(verb, id))
-}
-
-fn power_cut(id: &ServerId, why: &str) -> EventNote {
+    let why = cause::summary(operation);
     EventNote::warning(
         "ForcedPowerOff",
-        format!("the power of server {id} is cut: {why}"),
+        format!("the power of server {id} is cut: {rule} ({why})"),
     )
 }
 
@@ -126,27 +89,5 @@ fn released(observed: &Observation, id: &ServerId, why: ReleaseReason) -> EventN
             "Releasing",
             format!("releasing server {id}, which its failed create left behind"),
         ),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_server_is_started_after_its_reinstall_and_stopped_for_it() {
-        let id = ServerId::from("ecs-1");
-        for (verb, words) in [
-            (
-                Verb::Start,
-                "the service is starting server ecs-1 after its reinstall (why)",
-            ),
-            (
-                Verb::Stop,
-                "the service is stopping server ecs-1 for its reinstall (why)",
-            ),
-        ] {
-            assert_eq!(within_reinstall(verb, &id, "why"), words);
-        }
     }
 }

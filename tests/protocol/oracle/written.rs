@@ -104,7 +104,10 @@ impl Oracle {
             return;
         };
         let before = operation(former);
-        if before.is_some_and(|before| before.nonce == after.nonce) {
+        if before
+            .as_ref()
+            .is_some_and(|before| before.nonce == after.nonce)
+        {
             return;
         }
         let name = name_of(now);
@@ -119,7 +122,15 @@ impl Oracle {
             return;
         }
         let number = u32::try_from(after.attempt).unwrap_or(0);
-        self.judge_number(newest_attempt(former), number);
+        // Another call of the same operation: a stop before its reinstall, a start after it, a power cut.
+        let is_next_call = before.is_some_and(|before| {
+            let of = |it: &Operation| (it.verb, it.attempt, it.target.reinstall.clone());
+            of(&before) == of(&after)
+                && (before.stage, before.power_cut) != (after.stage, after.power_cut)
+        });
+        if !is_next_call {
+            self.judge_number(newest_attempt(former), number);
+        }
         // An operation of another generation is not carried out: the answer to the write shows the difference.
         let is_of_now = now["metadata"]["generation"] == after.generation;
         if self.is_just_restored() && is_of_now && is_unasked(&after, &now["spec"]) {

@@ -1,25 +1,76 @@
-//! Ends an operation in status.
+//! A call has ended: the next call of the operation, or its end in status.
 
-use super::open::{End, Open};
-use crate::api::{Applied, EndReason, Verb};
+use super::{End, Open};
+use crate::api::{Applied, EndReason, OperationEnd, Stage};
 use crate::instance::fact::Fact;
-use crate::instance::observation::is_idle;
-use crate::instance::plan::step::{Plan, Read, Request};
+use crate::instance::observation::{is_idle, is_off};
+use crate::instance::plan::step::Plan;
 use crate::instance::plan::{begin, diff, due, ended, judge, secret, words};
 use crate::instance::times;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Map, Value};
 
 impl Open<'_> {
-    /// Ends the operation in status. The next step is planned from the status that shows the end. A server that was stopped for a
-    /// reinstall that failed is started first.
-    pub(super) fn conclude(&self, end: End) -> Plan {
+    /// The current call has ended like this.
+    pub(super) fn call_ended(&self, end: End) -> Plan {
+        match (self.operation.stage, end) {
+            (Some(Stage::Stopping), End::Well) if self.is_still_asked() => {
+                self.next_call(|operation| operation.stage = Some(Stage::Erasing))
+            }
+            (Some(Stage::Stopping), End::Well) => {
+                let message = "the spec asks for something else now".to_owned();
+                self.start_first(End::Badly(EndReason::Superseded, message))
+            }
+            // A second start does no harm.
+            (Some(Stage::Starting), End::Badly(EndReason::AnswerLost, _)) => {
+                self.next_call(|operation| operation.stage = Some(Stage::Starting))
+            }
+            // The reinstall has ended before. A start that fails becomes an operation of its own.
+            (Some(Stage::Starting), _) => self.close(match &self.operation.end {
+                Some(end) => End::Badly(end.reason, end.message.clone().unwrap_or_default()),
+                None => End::Well,
+            }),
+            (Some(Stage::Stopping | Stage::Erasing) | None, end) => self.start_first(end),
+        }
+    }
+
+    /// Ends the operation. If a reinstall leaves a server off that should run, it is started first: the end of the reinstall is
+    /// written together with the stage, so that it survives a crash.
+    fn start_first(&self, ended: End) -> Plan {
+        let observed = self.observed;
+        let was_stopped = self.operation.stage.is_some();
+        match &observed.detail {
+            _ if !self.is_reinstall() => self.close(ended),
+            Fact::Known(detail)
+                if self.should_run()
+                    && is_off(detail)
+                    && begin::may_operate(observed, &detail.fields) =>
+            {
+                let end = match ended {
+                    End::Well => None,
+                    End::Badly(reason, message) => Some(OperationEnd {
+                        reason,
+                        message: Some(message),
+                        times: 0,
+                        finished_at: Time(observed.wall_clock),
+                    }),
+                };
+                self.next_call(|operation| {
+                    (operation.stage, operation.end) = (Some(Stage::Starting), end);
+                })
+            }
+            // The service may show late that the server is being stopped.
+            Fact::Known(detail) if was_stopped && !is_idle(detail.pending()) => self.running(),
+            Fact::NotAsked if was_stopped => self.reading(),
+            Fact::Unknown(_) if was_stopped => self.running().within(times::UNREADABLE_RETRY),
+            Fact::NotAsked | Fact::Known(_) | Fact::Absent | Fact::Unknown(_) => self.close(ended),
+        }
+    }
+
+    /// Ends the operation in status. The next step is planned from the status that shows the end.
+    fn close(&self, end: End) -> Plan {
         if matches!(end, End::Well)
             && let Some(plan) = secret::settle_first(self.observed, self.operation, self.id)
-        {
-            return plan;
-        }
-        if let (Verb::Reinstall, End::Badly(..)) = (self.verb(), &end)
-            && let Some(plan) = self.start_first()
         {
             return plan;
         }
@@ -30,15 +81,7 @@ impl Open<'_> {
         let fields = detail.unwrap_or(&self.observed.facts.status.detail);
         let mut plan = match end {
             End::Well => self.done(&diff::brought(self.observed, self.operation), fields),
-            End::Assumed => {
-                let brought = diff::brought(self.observed, self.operation);
-                let without_password = Applied {
-                    password_secret: None,
-                    ..brought
-                };
-                self.done(&without_password, fields)
-            }
-            End::Badly(reason, words) => self.ended_badly(reason, &words, fields),
+            End::Badly(reason, message) => self.ended_badly(reason, &message, fields),
         };
         plan.changes.detail = detail.cloned();
         plan.with_id(Some(self.id.clone()))
@@ -51,7 +94,7 @@ impl Open<'_> {
         plan.changes.applied = Some(due::taken_over(observed, applied, fields));
         plan.changes.ended = Some(ended::ended(observed, operation, None, None));
         let mut event = words::done(operation, self.id);
-        if observed.memory.calls.cut_for == Some(operation.attempt) || operation.power_cut {
+        if operation.power_cut {
             event.note.push_str("; its power was cut");
         }
         plan.with_event(event)
@@ -81,35 +124,5 @@ impl Open<'_> {
         record.map_or_else(Applied::default, |record| {
             diff::applied(self.observed, record)
         })
-    }
-
-    /// A server that was stopped for a reinstall is started again if the reinstall fails.
-    fn start_first(&self) -> Option<Plan> {
-        let was_stopped = self.observed.memory.calls.stopped_for == Some(self.operation.attempt);
-        match &self.observed.detail {
-            Fact::Known(detail) if !is_idle(detail.pending()) && was_stopped => {
-                Some(self.stopping())
-            }
-            Fact::Known(detail)
-                if self.is_to_be_started(detail)
-                    && begin::may_operate(self.observed, &detail.fields) =>
-            {
-                Some(self.auxiliary(Verb::Start, Request::Start(self.id.clone())))
-            }
-            Fact::NotAsked if was_stopped => {
-                let (observed, mut plan) = (self.observed, self.stopping());
-                if !observed.look().is_unreadable()
-                    || observed.is_look_older_than(times::UNREADABLE_RETRY)
-                {
-                    plan.needs = Some(Read::Detail);
-                }
-                Some(plan)
-            }
-            // The server may be busy with the start.
-            Fact::Unknown(_) if was_stopped => {
-                Some(self.stopping().within(times::UNREADABLE_RETRY))
-            }
-            Fact::NotAsked | Fact::Known(_) | Fact::Absent | Fact::Unknown(_) => None,
-        }
     }
 }

@@ -114,7 +114,7 @@ fn a_history_entry_says_why_for_which_spec_and_with_which_secret() {
         (Some(Cause::Rotation), Some(4), Some("login/password/u/7"))
     );
     assert!(!entry.power_cut);
-    let told = super::super::cause::told(&password);
+    let told = super::super::cause::summary(&password);
     for word in [
         "rotated",
         "generation 4",
@@ -122,10 +122,12 @@ fn a_history_entry_says_why_for_which_spec_and_with_which_secret() {
     ] {
         assert!(told.contains(word), "{told}");
     }
-    // A stop sets no password. The process that cut the power knows that it did.
-    let mut stop = password;
-    stop.verb = Verb::Stop;
-    let cut = scene.memory(|memory| memory.calls.cut_for = Some(2));
-    let entry = ended::ended(&cut.0, &stop, None, None);
+    // A stop sets no password.
+    let stop = Operation {
+        verb: Verb::Stop,
+        power_cut: true,
+        ..password
+    };
+    let entry = ended::ended(&scene.0, &stop, None, None);
     assert!(entry.power_cut && entry.password_secret.is_none());
 }

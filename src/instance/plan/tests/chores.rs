@@ -4,12 +4,13 @@ use super::diff::{server, with_spec};
 use super::follow::{later, open_operation, with_task};
 use super::*;
 use crate::api::{ForceStop, Pause, PowerState, StopPolicy};
+use crate::instance::memory::look::Failure;
 
 const OFF: (&str, &str) = ("ecsStatus", "STOPPED");
 
 fn request(plan: &Plan) -> Option<&Request> {
     match &plan.step {
-        Step::Operate { request, .. } | Step::Auxiliary { request } => Some(request),
+        Step::Operate { request, .. } => Some(request),
         _ => None,
     }
 }
@@ -84,52 +85,45 @@ fn power_is_cut_only_after_the_grace_period_or_a_failure_and_where_the_spec_says
 }
 
 #[test]
-fn the_detail_is_asked_for_once_after_the_grace_period_and_then_as_seldom_as_ever() {
-    let asks = |observed_at: Option<u64>, was_off, now, task| {
+fn a_detail_is_read_once_after_the_grace_period() {
+    let reads = |observed_at: Option<u64>, is_unread: bool, task| {
         let scene = stop(ForceStop::AfterGracePeriod, Fact::Known(task), &[]);
         let scene = scene.look(|look, first_seen, _| {
             look.at = observed_at.map(|at| first_seen + Duration::from_secs(at));
-            look.answer = Answer::Exists {
-                is_off: was_off,
-                idle_since: None,
-                temporary: None,
-            };
+            look.failure = is_unread.then_some(Failure::Unreadable);
         });
         let scene = scene.with(|observed| observed.detail = Fact::NotAsked);
-        later(scene, Duration::from_secs(now)).plan().needs == Some(Read::Detail)
+        let needs = later(scene, Duration::from_secs(60)).plan().needs;
+        needs == Some(Read::Detail)
     };
-    let running = TaskState::Running;
-    let failed = TaskState::Failed { reason: None };
-    for (observed_at, was_off, now, task, expected) in [
-        (None, false, 31, &running, true),
-        (Some(29), false, 31, &running, true),
-        (Some(29), true, 31, &running, true),
-        (Some(31), false, 36, &running, false),
-        (Some(31), false, 41, &running, true),
-        // The server is off already, and its task goes on: nothing to cut, and no reason to read.
-        (Some(31), true, 600, &running, false),
-        (Some(31), true, 36, &failed, true),
+    let running = || TaskState::Running;
+    let failed = || TaskState::Failed { reason: None };
+    for (observed_at, is_unread, task, expected) in [
+        (None, false, running(), true),
+        (Some(29), false, running(), true),
+        (Some(31), false, running(), false),
+        // It could not be read; it is read again after a while.
+        (Some(31), true, running(), true),
+        (Some(50), true, running(), false),
+        (Some(31), false, failed(), true),
     ] {
-        let asked = asks(observed_at, was_off, now, task.clone());
-        assert_eq!(asked, expected, "{observed_at:?} {was_off} {now} {task:?}");
+        let asked = reads(observed_at, is_unread, task.clone());
+        assert_eq!(asked, expected, "{observed_at:?} {is_unread} {task:?}");
     }
 }
 
 #[test]
-fn a_cut_is_not_repeated_at_once_and_a_stop_that_it_does_not_help_has_failed() {
+fn a_power_cut_is_announced_under_the_number_of_its_stop_and_made_once() {
     let failed = Fact::Known(TaskState::Failed { reason: None });
-    let cut = stop(ForceStop::AfterGracePeriod, failed, &[]).memory(|memory| {
-        memory.calls.auxiliary = Some(Box::new(crate::instance::memory::kinds::Auxiliary {
-            verb: Verb::Stop,
-            at: memory.origin.first_seen,
-            trouble: None,
-            is_unknown: false,
-            is_refused: false,
-        }));
+    let plan = stop(ForceStop::AfterGracePeriod, failed.clone(), &[]).plan();
+    let cut = begun(&plan).unwrap();
+    assert_eq!((cut.attempt, cut.power_cut, cut.accepted), (2, true, false));
+    assert_eq!(cut.task_id, None);
+    // A cut that failed is not repeated under the same number.
+    let cut = stop(ForceStop::AfterGracePeriod, failed, &[]).status(|status| {
+        status.operation.as_mut().unwrap().power_cut = true;
     });
-    assert!(rests(&cut.plan()) && cut.plan().changes.ended.is_none());
-    let later = later(cut, Duration::from_secs(60));
-    assert_eq!(later.plan().changes.ended.map(|e| e.succeeded), Some(false));
+    assert_eq!(cut.plan().changes.ended.map(|e| e.succeeded), Some(false));
 }
 
 #[test]

@@ -20,6 +20,7 @@ pub(super) fn open_operation(verb: Verb, target: Applied, state: CallState) -> S
             intent: Intent::Unneeded,
             is_own: true,
             tries: 1,
+            busy_seen: false,
             ..Call::of_operation(&operation, "default", state, since)
         }));
     })

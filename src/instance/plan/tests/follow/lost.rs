@@ -49,7 +49,7 @@ fn evidence_that_the_service_took_it_ends_the_wait() {
             open_operation(verb, to_second(), CallState::Unknown),
             &shown,
         );
-        let observed = lost.memory(|memory| memory.calls.pending_seen = true);
+        let observed = lost.memory(|memory| memory.call.as_mut().unwrap().busy_seen = true);
         assert_eq!(end(&observed), ends, "{verb} {shown:?}");
     }
 }
@@ -86,7 +86,7 @@ fn the_same_image_asked_for_again_is_never_repeated_by_itself() {
         matches!(&both.step, Step::Release { why: ReleaseReason::Surplus, id } if id.as_str() == "ecs-2"),
         "{both:?}"
     );
-    let seen_busy = lost().memory(|memory| memory.calls.pending_seen = true);
+    let seen_busy = lost().memory(|memory| memory.call.as_mut().unwrap().busy_seen = true);
     assert_eq!(end(&seen_busy), Some(true), "the service was seen at it");
     for change in [
         |spec: &mut crate::api::InstanceSpec| spec.image.id = Some("img-2".into()),
@@ -184,18 +184,6 @@ fn an_image_of_somebody_else_after_a_lost_reinstall_is_left_alone() {
     assert_eq!(reason(&shown("img-3").plan()), Some(unknown));
     let written = shown("img-3").written();
     assert_eq!(reason(&written.plan()), Some(unknown));
-}
-
-#[test]
-fn an_end_that_could_not_be_written_is_found_again_by_another_read() {
-    let lost = later(
-        open_operation(Verb::Reinstall, to_key(), CallState::Unknown),
-        SETTLE * 2,
-    );
-    let read = lost.look(|look, _, now| (look.at, look.answer) = (Some(now), idle(now)));
-    assert_eq!(read.plan().needs, None, "it was just looked at");
-    let late = later(read, times::UNREADABLE_RETRY);
-    assert_eq!(late.plan().needs, Some(Read::Detail));
 }
 
 #[test]

@@ -1,126 +1,142 @@
 //! Tests of a server that must be stopped for a reinstall.
 
 use super::*;
-use crate::api::PowerState;
-use crate::instance::memory::kinds::Auxiliary;
+use crate::api::{PowerState, Stage};
 
-#[test]
-fn a_reinstall_that_needs_a_stop_stops_reinstalls_and_starts_under_one_record() {
-    let refused = || refused(Verb::Reinstall, Reason::Stopping);
-    let is_auxiliary = |scene: &Scene, wanted: fn(&Request) -> bool| matches!(scene.plan().step, Step::Auxiliary { request } if wanted(&request));
-    let is_stop: fn(&Request) -> bool = |request| matches!(request, Request::Stop { .. });
-    let is_start: fn(&Request) -> bool = |request| matches!(request, Request::Start(_));
-    assert!(is_auxiliary(&refused(), is_stop));
-    let asked = refused().with(|observed| {
-        let at = observed.now;
-        observed.memory.calls.auxiliary = Some(Box::new(Auxiliary {
-            verb: Verb::Stop,
-            at,
-            trouble: None,
-            is_unknown: false,
-            is_refused: false,
-        }));
-    });
-    assert!(rests(&asked.plan()), "asked once in a while");
-    let stopped = shows(refused(), &[OFF]);
-    assert!(matches!(
-        stopped.plan().step,
-        Step::Operate {
-            announce: false,
-            ..
-        }
-    ));
+/// A reinstall at this stage, with this outcome of the stage's call.
+fn at(stage: Stage, call_state: CallState) -> Scene {
+    open_operation(Verb::Reinstall, to_second(), call_state).status(|status| {
+        status.operation.as_mut().unwrap().stage = Some(stage);
+    })
+}
 
-    let done = || {
-        let scene = open_operation(Verb::Reinstall, to_second(), CallState::Unknown);
-        with_task(scene, Fact::Known(TaskState::Succeeded), &[OFF, SECOND])
-    };
-    assert!(is_auxiliary(&done(), is_start));
-    let off = with_spec(done(), |spec| spec.power_state = PowerState::Stopped);
-    assert_eq!(end(&off), Some(true), "it is to stay off");
-    let left_alone = || with_spec(done(), |spec| spec.power_state = PowerState::Unmanaged);
-    assert!(is_auxiliary(&left_alone(), is_start), "it ran before");
-    // A start that fails becomes an operation of its own.
-    let in_vain = done().with(|observed| {
-        let at = observed.now;
-        observed.memory.calls.auxiliary = Some(Box::new(Auxiliary {
-            verb: Verb::Start,
-            at,
-            trouble: None,
-            is_unknown: false,
-            is_refused: false,
-        }));
-        observed.now += Duration::from_secs(31);
-    });
-    assert_eq!(end(&in_vain), Some(true));
+fn accepted() -> CallState {
+    CallState::Accepted {
+        id: ServerId::from(ID),
+        task: None,
+    }
+}
+
+fn no(reason: Reason) -> CallState {
+    let message = "no".to_owned();
+    CallState::Refused { message, reason }
+}
+
+/// The call that the plan announces: its stage, whether it cuts the power, and how the reinstall has ended.
+fn next(scene: &Scene) -> Option<(Option<Stage>, bool, Option<EndReason>)> {
+    let plan = scene.plan();
+    let next = begun(&plan)?;
+    assert_eq!((next.verb, next.attempt), (Verb::Reinstall, 2));
+    assert!(!next.accepted && next.task_id.is_none());
+    let end = next.end.as_ref().map(|end| end.reason);
+    Some((next.stage, next.power_cut, end))
+}
+
+fn with_power(scene: Scene, power_state: PowerState) -> Scene {
+    scene.with(|observed| {
+        let mut spec = crate::api::InstanceSpec::clone(&observed.facts.spec);
+        spec.power_state = power_state;
+        observed.facts.spec = spec.into();
+    })
 }
 
 #[test]
-fn a_server_stopped_for_a_reinstall_that_does_not_come_is_started_again() {
-    let is_start = |scene: &Scene| matches!(&scene.plan().step, Step::Auxiliary { request } if matches!(**request, Request::Start(_)));
-    let refused = || shows(refused(Verb::Reinstall, Reason::OperationRefused), &[OFF]);
-    assert!(is_start(&refused()));
+fn a_reinstall_that_needs_a_stop_is_one_operation_of_three_calls() {
+    let (stopping, erasing, starting) = (Stage::Stopping, Stage::Erasing, Stage::Starting);
+    let refused = refused(Verb::Reinstall, Reason::Stopping);
+    assert_eq!(next(&refused), Some((Some(stopping), false, None)));
+    let stopped = shows(at(stopping, accepted()), &[OFF]);
+    assert_eq!(next(&stopped), Some((Some(erasing), false, None)));
+    let lost = shows(at(stopping, CallState::Unknown), &[OFF]);
+    assert_eq!(next(&lost), Some((Some(erasing), false, None)));
+    let erased = || shows(at(erasing, accepted()), &[OFF, SECOND]);
+    assert_eq!(next(&erased()), Some((Some(starting), false, None)));
+    let unmanaged = with_power(erased(), PowerState::Unmanaged);
+    assert_eq!(next(&unmanaged), Some((Some(starting), false, None)));
+    let off = with_power(erased(), PowerState::Stopped);
+    assert_eq!(end(&off), Some(true), "it is to stay off");
+    let started = shows(at(starting, accepted()), &[SECOND]);
+    assert_eq!(end(&started), Some(true));
+    // A start that fails becomes an operation of its own.
+    let failed = Fact::Known(TaskState::Failed { reason: None });
+    let failed = with_task(at(starting, accepted()), failed, &[OFF, SECOND]);
+    assert_eq!(end(&failed), Some(true));
+}
+
+#[test]
+fn a_stop_before_a_reinstall_that_does_not_help_is_forced() {
+    let running = || shows(at(Stage::Stopping, accepted()), &[]);
+    assert_eq!(next(&running()), None);
+    let forced = Some((Some(Stage::Stopping), true, None));
+    let late = || later(running(), Duration::from_secs(30));
+    assert_eq!(next(&late()), forced);
+    let unwanted = with_spec(late(), |_| {});
+    assert_eq!(next(&unwanted), None, "the spec asks for something else");
+    let refused = shows(at(Stage::Stopping, no(Reason::OperationRefused)), &[]);
+    assert_eq!(next(&refused), forced);
+    let failed = Fact::Known(TaskState::Failed { reason: None });
+    assert_eq!(next(&with_task(running(), failed, &[])), forced);
+}
+
+#[test]
+fn a_server_stopped_for_a_reinstall_that_does_not_come_about_is_started_again() {
+    let starts = |reason| Some((Some(Stage::Starting), false, Some(reason)));
+    let refused = shows(at(Stage::Erasing, no(Reason::OperationRefused)), &[OFF]);
+    assert_eq!(next(&refused), starts(EndReason::Refused));
+    let failed = Fact::Known(TaskState::Failed { reason: None });
+    let failed = with_task(at(Stage::Erasing, accepted()), failed, &[OFF]);
+    assert_eq!(next(&failed), starts(EndReason::Failed));
+    let lost = shows(at(Stage::Erasing, CallState::Unknown), &[OFF]);
+    let lost = later(lost, SETTLE * 2);
+    assert_eq!(next(&lost), starts(EndReason::AnswerLost));
     let taken_back = |power| {
-        let stopped = shows(super::refused(Verb::Reinstall, Reason::Stopping), &[OFF]);
+        let stopped = shows(at(Stage::Stopping, accepted()), &[OFF]);
         with_spec(stopped, move |spec| spec.power_state = power)
     };
-    assert!(is_start(&taken_back(PowerState::Unmanaged)));
+    let superseded = starts(EndReason::Superseded);
+    assert_eq!(next(&taken_back(PowerState::Unmanaged)), superseded);
     assert_eq!(end(&taken_back(PowerState::Stopped)), Some(false));
-    // The plan waits a while for a stop whose effect does not show yet.
-    let on_its_way = super::refused(Verb::Reinstall, Reason::Stopping);
-    let on_its_way = with_spec(shows(on_its_way, &[]), |_| {});
-    let on_its_way = on_its_way.with(|observed| {
-        let at = observed.now;
-        observed.memory.calls.auxiliary = Some(Box::new(Auxiliary {
-            verb: Verb::Stop,
-            at,
-            trouble: None,
-            is_unknown: false,
-            is_refused: false,
-        }));
-    });
-    assert_eq!(end(&on_its_way), None);
-    let long_ago = later(on_its_way, Duration::from_secs(31));
-    assert_eq!(end(&long_ago), Some(false));
-    let in_vain = refused().with(|observed| {
-        let at = observed.now;
-        observed.memory.calls.auxiliary = Some(Box::new(Auxiliary {
-            verb: Verb::Start,
-            at,
-            trouble: Some("no".into()),
-            is_unknown: false,
-            is_refused: false,
-        }));
-        observed.now += Duration::from_secs(31);
-    });
-    assert_eq!(end(&in_vain), Some(false));
+    // The server was not read yet.
+    let unread = at(Stage::Erasing, no(Reason::OperationRefused));
+    assert_eq!(unread.plan().needs, Some(Read::Detail));
 }
 
 #[test]
-fn a_server_stopped_for_a_reinstall_of_which_nothing_tells_is_started() {
-    let lost = shows(
-        open_operation(Verb::Reinstall, to_key(), CallState::Unknown),
-        &[OFF],
+fn a_start_after_a_reinstall_is_repeated_if_its_answer_is_lost_and_keeps_the_end() {
+    let starting = |reason| {
+        at(Stage::Starting, CallState::Unknown).status(|status| {
+            status.operation.as_mut().unwrap().end = bad_end(reason, 1);
+        })
+    };
+    let lost = shows(starting(EndReason::OutcomeUnknown), &[OFF]);
+    let lost = later(lost, SETTLE * 2);
+    let again = (
+        Some(Stage::Starting),
+        false,
+        Some(EndReason::OutcomeUnknown),
     );
-    let lost = later(lost, SETTLE * 2).with(|observed| {
+    assert_eq!(next(&lost), Some(again));
+    for reason in [EndReason::OutcomeUnknown, EndReason::Refused] {
+        let plan = shows(starting(reason), &[]).plan();
+        let operation = plan.changes.operation.unwrap();
+        assert_eq!(operation.stage, None);
+        assert_eq!(operation.end.map(|end| end.reason), Some(reason));
+    }
+}
+
+#[test]
+fn a_reinstall_of_which_nothing_shows_the_outcome_starts_its_server() {
+    let lost = open_operation(Verb::Reinstall, to_key(), CallState::Unknown);
+    let lost = later(shows(lost, &[OFF]), SETTLE * 2).with(|observed| {
         let mut spec = crate::api::InstanceSpec::clone(&observed.facts.spec);
         spec.login.password_secret_ref = None;
         spec.login.ssh_key = Some(crate::api::SshKeyRef::of_id("key-1"));
         observed.facts.spec = spec.into();
     });
-    let Step::Auxiliary { request } = lost.plan().step else {
-        panic!("{:?}", lost.plan())
-    };
-    assert!(matches!(*request, Request::Start(_)));
-}
-
-#[test]
-fn a_server_is_not_stopped_twice_for_a_reinstall_that_is_refused_then() {
-    let again = |stopped_for| {
-        let scene = shows(refused(Verb::Reinstall, Reason::OperationRefused), &[]);
-        scene.memory(|memory| memory.calls.stopped_for = stopped_for)
-    };
-    assert_eq!(pause(&again(None).plan()), Some(Duration::from_secs(75)));
-    let waits = pause(&again(Some(2)).plan()).unwrap();
-    assert!(waits > Duration::from_secs(3600), "an outage each time");
+    let starting = (
+        Some(Stage::Starting),
+        false,
+        Some(EndReason::OutcomeUnknown),
+    );
+    assert_eq!(next(&lost), Some(starting));
 }
