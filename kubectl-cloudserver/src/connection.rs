@@ -7,9 +7,6 @@ mod error;
 mod kubeconfig;
 mod proxy;
 
-#[cfg(test)]
-mod tests;
-
 pub use error::ConnectError;
 
 use clap::Args;
@@ -365,3 +362,6 @@ fn authorities(
         _ => Err(ConnectError::NoAuthority),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,8 +10,6 @@ mod pass;
 mod row;
 mod state;
 mod summary;
-#[cfg(test)]
-pub(crate) mod testing;
 mod times;
 mod tombstones;
 mod view;
@@ -148,19 +146,6 @@ pub struct Failing {
     /// The error, in the words of the first failure of its kind.
     pub message: String,
     kind: pass::Kind,
-}
-
-#[cfg(test)]
-impl Failing {
-    /// A value for tests.
-    pub(crate) fn of(since: Instant, began: Timestamp, message: &str) -> Self {
-        Self {
-            since,
-            began,
-            message: message.to_owned(),
-            kind: ("", None, None),
-        }
-    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -350,5 +335,7 @@ impl Inventory {
     }
 }
 
+#[cfg(test)]
+pub(crate) mod testing;
 #[cfg(test)]
 mod tests;

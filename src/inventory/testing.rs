@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
+use super::Failing;
 use super::pass::{Assembly, Pass};
 use super::row::Row;
 use super::view::View;
@@ -53,5 +55,17 @@ pub(crate) fn nowhere(tries: [Instant; 2]) -> View {
     View {
         nowhere: tries.map(Some),
         ..View::default()
+    }
+}
+
+impl Failing {
+    /// A value for tests.
+    pub(crate) fn of(since: Instant, began: Timestamp, message: &str) -> Self {
+        Self {
+            since,
+            began,
+            message: message.to_owned(),
+            kind: ("", None, None),
+        }
     }
 }

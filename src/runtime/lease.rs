@@ -18,8 +18,6 @@ mod candidate;
 mod observed;
 mod record;
 mod settings;
-#[cfg(test)]
-mod tests;
 
 pub use candidate::{Candidate, Won};
 pub use settings::Settings;
@@ -249,3 +247,6 @@ enum NoRenewal {
     Lost(Lost),
     Failed(KubeError),
 }
+
+#[cfg(test)]
+mod tests;
