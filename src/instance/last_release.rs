@@ -57,3 +57,56 @@ fn retry(status: &InstanceStatus) -> Option<Retry> {
         not_before: Some(Time(end.finished_at.0.saturating_add(pause).ok()?)),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn completed(status: serde_json::Value) -> InstanceStatus {
+        let mut status = serde_json::from_value(status).unwrap();
+        complete(&mut status, PowerState::Running);
+        // What was derived stays as it is.
+        let once = status.clone();
+        complete(&mut status, PowerState::Stopped);
+        assert_eq!(status, once);
+        status
+    }
+
+    #[test]
+    fn a_status_of_the_last_release_gets_the_fields_that_it_lacks() {
+        let at = "2026-01-01T00:00:00Z";
+        let ready = |status: &str, reason: &str| {
+            json!([{"type": "Ready", "status": status, "reason": reason, "message": "",
+                "lastTransitionTime": at}])
+        };
+        let applied = json!({"image": "img-1"});
+        let is_ready = completed(json!({
+            "id": "ecs-1", "applied": applied, "conditions": ready("True", "Available")}));
+        assert_eq!(
+            is_ready.applied.unwrap().power_state,
+            Some(PowerState::Running)
+        );
+        assert_eq!(
+            (is_ready.missing_since, is_ready.retries),
+            (None, Vec::new())
+        );
+        let stop = json!([{"verb": "Stop", "attempt": 2, "succeeded": true, "startedAt": at, "finishedAt": at}]);
+        let operation = json!({"verb": "Start", "attempt": 3, "startedAt": at,
+            "end": {"reason": "Failed", "message": "no", "times": 2, "finishedAt": at}});
+        let failed = completed(json!({
+            "id": "ecs-1", "applied": applied, "history": stop, "operation": operation,
+            "conditions": ready("False", "OperationFailed")}));
+        assert_eq!(
+            failed.applied.unwrap().power_state,
+            Some(PowerState::Stopped)
+        );
+        let retry = &failed.retries[0];
+        assert_eq!((retry.verb, retry.times), (Verb::Start, 2));
+        let again: Time = serde_json::from_value(json!("2026-01-01T00:01:00Z")).unwrap();
+        assert_eq!(retry.not_before, Some(again));
+        let missing = completed(json!({
+            "id": "ecs-1", "conditions": ready("False", "ServerMissing")}));
+        assert!(missing.missing_since.is_some());
+    }
+}
