@@ -64,7 +64,8 @@ pub(super) fn go_on(
 ) -> OrPlan<Plan> {
     let attempt = observed.memory.attempt(record);
     first_what_is_ours(observed, session, attempt.map(|attempt| attempt.since))?;
-    let since = attempt.map_or(observed.now, |attempt| attempt.since);
+    // If an operation has followed the attempt, its call is the newest.
+    let since = observed.memory.newest_attempt().unwrap_or(observed.now);
     let settle = |since| settle(observed, session, record, since + session.settle);
     if observed.facts.status.applied.is_some() {
         // Its server existed, and a user removed the identifier from the record.
