@@ -200,18 +200,10 @@ schedules! {
         one().reinstall_needs_stop().spec(json!({"powerState": "Unmanaged"})).at(4_000, Step::Reinstall(1)).on(Reinstall, 2, CrashAfter).on(Intent, 5, CrashAfter);
     s1_stopped_and_status_is_wiped_during_the_stop => "bought 1, left 1, erased 1, stopped 1, started 1; web-1 Available":
         one().reinstall_needs_stop().at(4_000, EditImage(1)).tasks(5).on(Power, 1, After(WipeStatus(1)));
-    s1_stopped_and_status_is_wiped_after_the_stop_and_a_crash => "bought 1, left 1, erased 1, stopped 1, started 1; web-1 Available":
-        one().reinstall_needs_stop().at(4_000, Step::Reinstall(1)).tasks(5).on(Power, 1, Before(WipeStatus(1))).on(Power, 1, CrashAfter);
     s1_stopped_and_status_is_wiped_during_the_erasure => "bought 1, left 1, erased 1, stopped 1, started 1; web-1 Available":
         one().reinstall_needs_stop().at(4_000, EditImage(1)).tasks(5).on(Reinstall, 2, After(WipeStatus(1)));
-    s1_stopped_and_status_is_wiped_after_the_erasure_and_a_crash => "bought 1, left 1, erased 1, stopped 1, started 1; web-1 Available":
-        one().reinstall_needs_stop().at(4_000, Step::Reinstall(1)).tasks(5).on(Reinstall, 2, Before(WipeStatus(1))).on(Reinstall, 2, CrashAfter);
     s1_stopped_and_status_is_wiped_during_the_start => "bought 1, left 1, erased 1, stopped 1, started 1; web-1 Available":
         one().reinstall_needs_stop().at(4_000, EditImage(1)).tasks(5).on(Power, 2, After(WipeStatus(1)));
-    s1_stopped_and_status_is_wiped_after_the_start_and_a_crash => "bought 1, left 1, erased 1, stopped 1, started 1; web-1 Available":
-        one().reinstall_needs_stop().at(4_000, Step::Reinstall(1)).tasks(5).on(Power, 2, Before(WipeStatus(1))).on(Power, 2, CrashAfter);
-    s1_stopped_and_refused_is_started_again => "bought 1, left 1, stopped 1, started 1; web-1 OperationRefused":
-        one().reinstall_needs_stop().at(4_000, EditImage(1)).on(Reinstall, 2, Act::Status(400));
     s1_stopped_by_force_after_thirty_seconds => "bought 1, left 1, erased 1, stopped 1, started 1; web-1 Available":
         one().reinstall_needs_stop().stops_in(120).at(4_000, EditImage(1));
     s8_wiped_twice_during_a_reinstall_and_a_crash => "bought 1, left 1, erased 1; web-1 Available":

@@ -8,7 +8,7 @@ use super::{
 use crate::apiserver::{Apiserver, INSTANCES, finalizers, others_conditions, uid};
 use crate::fault::Kind;
 use cloud_server_operator::api::names::FINALIZER;
-use cloud_server_operator::api::{Operation, PurchaseRecord, Verb};
+use cloud_server_operator::api::{Operation, PurchaseRecord, Stage, Verb};
 use cloud_simulator::model::{ServerInfo, World};
 use serde_json::Value;
 use std::time::Duration;
@@ -126,7 +126,9 @@ impl Oracle {
         let is_next_call = before.is_some_and(|before| {
             let of = |it: &Operation| (it.verb, it.attempt, it.target.reinstall.clone());
             of(&before) == of(&after)
-                && (before.stage, before.power_cut) != (after.stage, after.power_cut)
+                // A start after a reinstall is repeated if its answer is lost.
+                && (after.stage == Some(Stage::Starting)
+                    || (before.stage, before.power_cut) != (after.stage, after.power_cut))
         });
         if !is_next_call {
             self.judge_number(newest_attempt(former), number);

@@ -160,8 +160,8 @@ impl Open<'_> {
         {
             return self.superseded("its Secret was changed");
         }
+        // The announcement changes the operation in status; the plan must not put the former one back.
         begin::call(observed, self.id, operation, credentials, announce)
-            .with_operation(Some(self.operation.clone()))
     }
 
     /// Repeats the call after this time.
