@@ -35,8 +35,7 @@ fn told(source: &str) -> BTreeSet<String> {
             let rest = code[at + call.len()..].trim_start();
             if rest.starts_with('"') {
                 reasons.extend(quoted(rest).take(1).map(ToOwned::to_owned));
-            } else {
-                let function = code[..at].rfind("fn ").unwrap();
+            } else if let Some(function) = code[..at].rfind("fn ") {
                 reasons.extend(quoted(&code[function..at]).map(ToOwned::to_owned));
             }
         }
