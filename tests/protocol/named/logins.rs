@@ -167,7 +167,7 @@ schedules! {
         edited().on(Password, 1, TaskFails).at(5_000, EditLogin(1));
     edited_with_its_status_wiped => "bought 1, left 1, passwords 1; web-1 Available":
         edited().at(4_500, WipeStatus(1)).on(Password, 1, After(WipeStatus(1)));
-    edited_with_a_reinstall_that_never_went_out_and_a_status_that_is_wiped => "bought 1, left 1; web-1 OutcomeUnknown":
+    edited_with_a_reinstall_that_never_went_out_and_a_status_that_is_wiped => "bought 1, left 1, passwords 1; web-1 OutcomeUnknown":
         edited().at(4_000, Reinstall(1)).on(Kind::Reinstall, 1, CrashBefore).at(12_000, WipeStatus(1));
     edited_with_a_reinstall_that_failed_and_whose_task_is_denied => "bought 1, left 1, passwords 1; web-1 ImageDiffers":
         edited().at(4_000, EditImage(1)).on(Kind::Reinstall, 1, TaskFails).on(Task, 2, FalseNotFound).on(Task, 3, FalseNotFound);

@@ -178,7 +178,7 @@ fn a_server_of_another_size_than_the_package_is_not_taken_over() {
     let written = format!("{:?}", alike.plan().events);
     for words in [
         "only CPU and memory were compared",
-        "so that the spec is believed",
+        "so the values in the spec are assumed",
     ] {
         assert!(written.contains(words), "{words}: {written}");
     }
