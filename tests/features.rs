@@ -72,8 +72,13 @@ fn each_feature_has_tests_that_are_there() {
             let text = file
                 .as_ref()
                 .unwrap_or_else(|| panic!("{feature}: {word} in which file?"));
-            // A function, or a line of a macro that generates one.
-            let is_there = [format!("fn {word}("), format!("    {word}, ")];
+            // A function, a line of a macro that generates one, or a named schedule.
+            let is_there = [
+                format!("fn {word}("),
+                format!("    {word}, "),
+                format!("    {word}: "),
+                format!("    {word} => "),
+            ];
             let is_there = is_there.iter().any(|words| text.contains(words));
             assert!(is_there, "{feature}: no test {word}");
             named += 1;

@@ -2,12 +2,11 @@
 
 use crate::support::{
     Mark, Setup, Told, Weather, World, at_rest, done, effects, eventually, insist, instance,
-    is_ready, mark, names, other_image, path_of, stopped, three, token, with, within,
+    is_ready, mark, names, other_image, path_of, stopped, three, token, within,
 };
 use cloud_server_operator::api::Verb;
 use cloud_simulator::Readings;
 use cloud_simulator::catalogue;
-use cloud_simulator::faults::{Act, Rule, When};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
@@ -94,25 +93,13 @@ pub enum Away {
     Silent,
     /// It refuses connections.
     Refusing,
-    /// It answers each call with 503.
-    Failing,
 }
 
 impl Away {
     fn begin(self, world: &World) {
-        let error = Act::Error {
-            status: 503,
-            code: "InternalError.Unknown".to_owned(),
-            message: "maintenance".to_owned(),
-            retry_after: None,
-            when: When::BeforeEffect,
-        };
         match self {
             Self::Silent => world.links().service.set(Weather::Silent),
             Self::Refusing => world.links().service.set(Weather::Cut),
-            Self::Failing => {
-                world.sim.fault(Rule::on("/*", error));
-            }
         }
     }
 
@@ -221,16 +208,6 @@ async fn ready_is_false_before_the_service_is_called() {
     fair(three::specified()).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ready_is_false_before_the_service_is_called_where_rows_are_minimal() {
-    fair(three::minimal()).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ready_is_false_before_the_service_is_called_where_results_are_null() {
-    fair(three::null()).await;
-}
-
 async fn answered(away: Away, readings: Readings) {
     let world = Setup::default().links().readings(readings);
     let world = world.begin("answered").await;
@@ -244,65 +221,8 @@ async fn what_is_asked_for_is_answered_while_the_service_refuses_connections() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_asked_for_is_answered_while_the_service_answers_503() {
-    answered(Away::Failing, three::specified()).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_asked_for_is_answered_while_the_service_is_silent() {
     answered(Away::Silent, three::specified()).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_asked_for_is_answered_while_a_service_of_minimal_rows_is_silent() {
-    answered(Away::Silent, three::minimal()).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_asked_for_is_answered_while_a_service_of_null_results_is_silent() {
-    answered(Away::Silent, three::null()).await;
-}
-
-/// Neither an edit that follows another one nor the fix of a refused spec concerns a Ready Instance.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_edit_of_what_is_not_ready_is_answered_while_the_service_is_silent() {
-    let world = Setup::default().links().begin("not-ready").await;
-    let (twice, refused) = (names("twice", EACH), names("refused", EACH));
-    let nonsense = |name: &str| with(name, |it| it["package"] = json!({"code": "no-such"}));
-    world.apply_all(&twice, instance).await;
-    world.apply_all(&refused, nonsense).await;
-    world.all_ready(&twice).await;
-    for name in &refused {
-        world.until_reason(name, "CreateRefused").await;
-    }
-    let again = |name: &str| {
-        let mut manifest = other_image(name);
-        manifest["spec"]["powerState"] = json!("Stopped");
-        manifest
-    };
-    world.links().service.set(Weather::Silent);
-    let mut figures = Vec::new();
-    for (name, edits) in twice
-        .iter()
-        .map(|name| (name, vec![stopped(name), again(name)]))
-        .chain(refused.iter().map(|name| (name, vec![instance(name)])))
-    {
-        let followed = Told::of(&world, name).await;
-        for edit in edits {
-            let since = mark(&world, name).await;
-            let edited = world.apply(&edit).await;
-            let generation = edited.metadata.generation.unwrap();
-            let answer = followed.answered(&world, &since, generation).await;
-            println!("{name}: {} after {:#}", answer.reason, answer.late());
-            assert_ne!(answer.reason, "CreateRefused", "of the spec of before");
-            figures.push(answer.late());
-        }
-    }
-    within("silent service, not Ready", &figures, BOUND, SLACK);
-    Away::end(&world);
-    world.all_ready(&twice).await;
-    world.all_ready(&refused).await;
-    world.finish().await;
 }
 
 /// The tasks take two seconds: a client that mistakes the earlier Ready for that of the edit returns long before their end.

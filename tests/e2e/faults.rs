@@ -4,21 +4,17 @@
 //!
 //! The Instances of a test share a world and get their faults at the same time.
 
-mod listings;
 mod tasks;
-mod untold;
 
 use crate::support::{
-    PATIENCE, Setup, World, busy, condition, console, counts, end_task, eventually, failed,
-    instance, instance_by_key, is_ready, new_password, other_image, outline, password_of, path_of,
-    posts, quiet_all, reason, stopped, token,
+    PATIENCE, Setup, World, condition, console, counts, eventually, failed, instance, is_ready,
+    new_password, other_image, outline, password_of, path_of, posts, quiet_all, stopped, token,
 };
 use cloud_server_operator::api::{Instance, Marker, Verb};
-use cloud_simulator::catalogue;
-use cloud_simulator::faults::{Act, Listing, Rule, When};
+use cloud_simulator::faults::{Act, Rule, When};
 use cloud_simulator::model::{Console, TaskScript};
 use kube::ResourceExt;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::time::{Duration, Instant};
 
 /// Answers without information about the outcome, and malformed answers.
@@ -275,10 +271,6 @@ faults_on! {
     each_fault_on_a_create_ends_with_one_server: Create;
     each_fault_on_a_reinstall_ends_with_one_reinstall: Reinstall;
     each_fault_on_a_password_change_ends_with_the_new_password: ModifyPassword;
-    each_fault_on_a_start_ends_with_one_start: Start;
-    each_fault_on_a_stop_ends_with_one_stop: Stop;
-    each_fault_on_a_restart_ends_with_a_restart: Restart;
-    each_fault_on_a_release_ends_with_nothing_left: Release;
 }
 
 /// The longest wait of the client is a minute: one call hangs, and no other call waits for it.
@@ -379,11 +371,6 @@ async fn spoilt_answers_about_tasks_repeat_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn spoilt_details_repeat_nothing() {
     spoilt_answers_of("/instance/detail", &on_queries()).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn spoilt_listings_buy_and_release_nothing() {
-    spoilt_answers_of("/instance/list", &on_queries()[..5]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -334,37 +334,6 @@ async fn an_instance_at_another_service_has_nothing_to_say_about_a_server_of_the
     world.finish().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_import_whose_record_was_taken_away_goes_and_says_that_its_server_stays() {
-    let world = Setup::default().imports().begin("import-unrecorded").await;
-    let server = strangers(&world, 1).remove(0);
-    world
-        .apply(&importing("web", json!({"id": server.id})))
-        .await;
-    world.ready("web").await;
-    let broken = format!("{BINDING}=broken");
-    let annotate = ["annotate", "instance", "web", "--overwrite", &broken];
-    world.run(&annotate, "").await;
-    world.until_reason("web", "RecordInvalid").await;
-    world.delete("web").await;
-    world.until_reason("web", "RecordInvalid").await;
-    let remove = format!("{BINDING}-");
-    world
-        .run(&["annotate", "instance", "web", &remove], "")
-        .await;
-    world.gone("web").await;
-    world.told("ServerNotReleased", 1).await;
-    let note = world
-        .events("ServerNotReleased")
-        .await
-        .remove(0)
-        .note
-        .unwrap();
-    assert!(note.contains(&server.id), "{note}");
-    assert_eq!(world.sim.live_servers().len(), 1, "{}", world.ledger_text());
-    world.finish().await;
-}
-
 /// Sets the Account's policy for imports, and waits until it is in effect: an Instance may be reconciled before it, and the
 /// service is probed again before a changed Account is used.
 async fn account_says(world: &World, imports: &str) {

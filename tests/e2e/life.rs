@@ -217,48 +217,6 @@ async fn identifiers_that_need_escaping_are_taken_as_they_are() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_deleted_instance_leaves_no_server() {
-    let world = Setup::default().begin("delete").await;
-    world.apply(&instance("web")).await;
-    let ready = world.ready("web").await;
-    let server = world.only_server(&ready);
-    world.delete("web").await;
-    world.gone("web").await;
-    // The object may only be removed after the server, so the test does not wait here.
-    assert_eq!(world.sim.live_servers(), []);
-    assert_eq!(world.sim.ledger().count("/instance/release"), 1);
-    for reason in ["Created", "Available", "Released"] {
-        eventually(&format!("an Event tells {reason}"), async || {
-            let mut events = world.events(reason).await;
-            // The Account has an Event with this reason, too.
-            events.retain(|e| {
-                e.regarding.as_ref().and_then(|r| r.kind.as_deref()) == Some("Instance")
-            });
-            let told = events.len() == 1
-                && events[0]
-                    .regarding
-                    .as_ref()
-                    .is_some_and(|r| r.uid == ready.uid());
-            if told {
-                Ok(())
-            } else {
-                Err(format!("{events:?}"))
-            }
-        })
-        .await;
-    }
-    assert_eq!(world.sim.servers().len(), 1, "{}", world.ledger_text());
-    assert!(
-        world
-            .sim
-            .servers()
-            .iter()
-            .all(|s| s.id == server.id && s.released_at.is_some())
-    );
-    world.finish().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_instance_with_the_longest_name_has_its_secrets_and_events() {
     let world = Setup::default().begin("longest-name").await;
     let name = name_of_length(253);
@@ -290,25 +248,6 @@ async fn an_instance_with_the_longest_name_has_its_secrets_and_events() {
         })
         .await;
     }
-    world.finish().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_instance_deleted_while_its_create_runs_leaves_no_server() {
-    let world = Setup::default().tasks(3_000).begin("delete-early").await;
-    world.apply(&instance("web")).await;
-    eventually("the create is accepted", async || {
-        if create_calls(&world.sim) == 1 {
-            Ok(())
-        } else {
-            Err("no call".to_owned())
-        }
-    })
-    .await;
-    world.delete("web").await;
-    world.gone("web").await;
-    assert_eq!(world.sim.live_servers(), []);
-    assert_eq!(create_calls(&world.sim), 1);
     world.finish().await;
 }
 

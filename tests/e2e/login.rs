@@ -10,9 +10,8 @@ mod rights;
 
 use crate::secrets::{pages, writings};
 use crate::support::{
-    Setup, World, at_rest, condition, counts, create, create_calls, delete, done, eventually,
-    failed, insist, instance, is_ready, mark, outline, password_of, path_of, quiet_all, with,
-    written,
+    Setup, World, at_rest, condition, counts, create, create_calls, delete, eventually, failed,
+    insist, instance, is_ready, mark, outline, password_of, path_of, quiet_all, with, written,
 };
 use cloud_server_operator::api::names::{ROTATED_AT, SETTLED_FROM};
 use cloud_server_operator::api::{Instance, Verb};
@@ -299,21 +298,6 @@ async fn login_an_edited_secret_changes_the_password_and_a_failure_keeps_the_old
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn login_a_secret_that_is_taken_away_is_made_again_with_another_password() {
-    let world = Setup::default().begin("lost-login").await;
-    world.apply(&generated("web")).await;
-    let web = world.ready("web").await;
-    let first = server_password(&world, &web);
-    let before = mark(&world, "web").await;
-    delete(&world.secrets(), "web-login").await;
-    let web = done(&world, "web", &before, &[Verb::ModifyPassword]).await;
-    let held = agrees(&world, &web, "web-login").await;
-    assert_ne!(held["password"], first);
-    quiet_all(&world).await;
-    world.finish().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn login_an_old_password_is_followed_by_another_one_and_no_secret_is_told() {
     let mut world = Setup::default().filter("trace").begin("rotated").await;
     world.apply(&hourly("web")).await;
@@ -347,72 +331,6 @@ async fn login_an_old_password_is_followed_by_another_one_and_no_secret_is_told(
             assert!(!text.contains(&form), "a password stands in {place}");
         }
     }
-    world.finish().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn login_a_rotation_that_fails_is_told_and_the_old_password_stays_in_force() {
-    let world = Setup::default().begin("rotation-fails").await;
-    world.apply(&hourly("web")).await;
-    let web = world.ready("web").await;
-    let first = server_password(&world, &web);
-    let fails = TaskScript::Fail {
-        reason: "locked".to_owned(),
-    };
-    let rule = Rule::on(path_of(Verb::ModifyPassword), Act::Task(fails));
-    // Twice: after the second failure the operator waits a minute, which gives the test time to check.
-    world.sim.fault(rule.times(2));
-    age(&world, "web-login", 2).await;
-    failed(&world, "web", "locked").await;
-    let held = read(&world, "web-login").await;
-    assert_eq!(held["password"], first);
-    assert_eq!(server_password(&world, &web), first);
-    let pending = held["pending"].clone();
-    let web = world.ready("web").await;
-    let held = agrees(&world, &web, "web-login").await;
-    assert_eq!(held["password"], pending, "the same is tried again");
-    quiet_all(&world).await;
-    world.finish().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn login_a_clock_that_was_ahead_makes_no_further_password() {
-    let world = Setup::default().begin("clock-login").await;
-    world.apply(&hourly("web")).await;
-    let web = world.ready("web").await;
-    let first = server_password(&world, &web);
-    age(&world, "web-login", -100_000).await;
-    eventually("the time is set right", async || {
-        let stamp = rotated_at(&world, "web-login").await;
-        let tomorrow = Timestamp::now() + SignedDuration::from_hours(1);
-        match stamp < tomorrow {
-            true => Ok(()),
-            false => Err(stamp.to_string()),
-        }
-    })
-    .await;
-    let web = in_force(&world, "web", "web-login").await;
-    let held = agrees(&world, &web, "web-login").await;
-    assert_eq!(held["password"], first);
-    assert_eq!(counts(&world, Verb::ModifyPassword, None), (0, 0));
-    quiet_all(&world).await;
-    world.finish().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn login_from_a_given_password_to_a_generated_one_and_back() {
-    let world = Setup::default().begin("given-generated").await;
-    world.apply(&instance("web")).await;
-    world.ready("web").await;
-    let before = mark(&world, "web").await;
-    world.apply(&generated("web")).await;
-    let web = done(&world, "web", &before, &[Verb::ModifyPassword]).await;
-    agrees(&world, &web, "web-login").await;
-    let before = mark(&world, "web").await;
-    world.apply(&instance("web")).await;
-    let web = done(&world, "web", &before, &[Verb::ModifyPassword]).await;
-    assert_eq!(server_password(&world, &web), World::PASSWORD);
-    quiet_all(&world).await;
     world.finish().await;
 }
 

@@ -5,12 +5,10 @@ pub mod refusal;
 mod unclear;
 
 use crate::support::{
-    Setup, World, condition, create_calls, eventually, insist, instance, instance_by_key, once,
-    path_of, reason, stays,
+    Setup, World, condition, create_calls, eventually, insist, instance, instance_by_key, reason,
+    stays,
 };
-use cloud_server_operator::api::{Instance, Verb};
-use cloud_simulator::catalogue;
-use jiff::Timestamp;
+use cloud_server_operator::api::Instance;
 use serde_json::json;
 use std::time::Duration;
 
@@ -90,21 +88,6 @@ async fn a_missing_account_then_a_missing_token_then_a_missing_password_are_name
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_password_against_the_rules_is_stalled_until_it_is_mended() {
-    let world = Setup::default().begin("password").await;
-    world.secret("login", "password", "withoutupper1!").await;
-    world.apply(&instance("web")).await;
-    let (kinds, message) = told(&world, "web", "LoginPasswordInvalid").await;
-    assert_eq!(kinds, ["Stalled"]);
-    assert_names(&message, &["login", "password", "A-Z"]);
-    assert!(!message.contains("withoutupper1!"), "{message}");
-    assert_eq!(create_calls(&world.sim), 0);
-    world.secret("login", "password", World::PASSWORD).await;
-    world.ready("web").await;
-    world.finish().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_refused_token_costs_few_calls_and_is_mended_by_the_secret() {
     let world = Setup::default().begin("token").await;
     world.apply(&instance("before")).await;
@@ -179,60 +162,6 @@ async fn an_endpoint_that_is_not_there_holds_up_nobody_else_and_is_mended() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_refused_create_tells_the_services_words_costs_little_and_is_mended_by_the_spec() {
-    let world = Setup::default().begin("refused").await;
-    let mut manifest = instance("web");
-    manifest["spec"]["image"]["id"] = json!("img-no-such-image");
-    world.apply(&manifest).await;
-    let (kinds, message) = told(&world, "web", "CreateRefused").await;
-    assert_eq!(kinds, ["Stalled"]);
-    assert_names(&message, &["404", "ImageResourceUUID", "does not exist"]);
-    assert_eq!(world.sim.servers(), []);
-    // Until the refusal is reported there is no limit; from then on a minute may cost six calls and no write at all.
-    let (seen, since) = (world.sim.ledger().last_seq(), Timestamp::now());
-    let minute = Duration::from_secs(60);
-    let end = world.sim.world(|w| w.now()).plus(minute);
-    stays("at most six calls", minute, async || {
-        let ledger = world.sim.ledger();
-        let calls = ledger.since(seen).into_iter();
-        // Calls after the minute do not count, even if the last check was slow.
-        let calls: Vec<_> = calls
-            .filter(|call| call.at < end)
-            .map(|e| format!("{} {}", e.at, e.path))
-            .collect();
-        if calls.len() <= 6 {
-            Ok(())
-        } else {
-            Err(format!("{calls:#?}"))
-        }
-    })
-    .await;
-    // Count the writes first: the next attempt is due about now, and its call must count if its writes do.
-    let writes = once(world.writes_since(since).await);
-    let ledger = world.sim.ledger();
-    let tries = ledger.since(seen);
-    let tries = tries
-        .iter()
-        .filter(|call| call.path == path_of(Verb::Create));
-    // An intent and its end for each attempt; the previous attempt may still have to be closed.
-    assert!(writes.len() <= 2 * tries.count() + 1, "{writes:#?}");
-    assert!(
-        writes.iter().all(|write| write.subresource != "status"),
-        "a refusal that stays the same is told once: {writes:#?}"
-    );
-    // Nothing was bought, so every field may be fixed.
-    manifest["spec"]["image"]["id"] = json!(catalogue::example().image);
-    manifest["spec"]["package"]["code"] = json!(catalogue::example().other_package);
-    world.apply(&manifest).await;
-    let ready = world.ready("web").await;
-    assert_eq!(
-        world.only_server(&ready).package,
-        catalogue::example().other_package
-    );
-    world.finish().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_instance_that_never_got_a_server_is_deleted_at_once_even_without_its_account() {
     let world = Setup::default().bare().begin("never").await;
     world.apply(&instance("web")).await;
@@ -240,26 +169,5 @@ async fn an_instance_that_never_got_a_server_is_deleted_at_once_even_without_its
     world.delete("web").await;
     world.gone("web").await;
     assert_eq!(world.sim.ledger().last_seq(), 0, "{}", world.ledger_text());
-    world.finish().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_instance_in_a_place_that_is_not_there_goes_when_it_is_deleted_mended_or_not() {
-    let world = Setup::default().begin("nowhere").await;
-    for (name, is_mended) in [("left", false), ("mended", true)] {
-        let mut nowhere = instance(name);
-        nowhere["spec"]["region"] = json!("ru-nowhere-1");
-        world.apply(&nowhere).await;
-        let (kinds, message) = told(&world, name, "CreateRefused").await;
-        assert_eq!(kinds, ["Stalled"]);
-        assert_names(&message, &["spec.region", "ru-nowhere-1"]);
-        if is_mended {
-            world.apply(&instance(name)).await;
-            world.ready(name).await;
-        }
-        world.delete(name).await;
-        world.gone(name).await;
-    }
-    assert_eq!(world.sim.live_servers(), [], "{}", world.ledger_text());
     world.finish().await;
 }

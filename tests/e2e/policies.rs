@@ -2,10 +2,7 @@
 //! calls.
 
 mod deletion;
-mod holding;
 mod looks;
-mod power;
-mod recreate;
 mod reinstall;
 
 use crate::support::{Mark, World, ended};
@@ -19,12 +16,6 @@ const IMAGE: &str = "img-debian12aaaa";
 
 fn path(file: &str) -> String {
     format!("{}/../../examples/{file}.yaml", env!("CARGO_MANIFEST_DIR"))
-}
-
-/// An example with one manifest, which the test changes before it applies it.
-fn manifest(file: &str) -> Value {
-    let text = std::fs::read_to_string(path(file)).unwrap();
-    serde_saphyr::from_str(&text).unwrap()
 }
 
 /// Applies an example without changes.

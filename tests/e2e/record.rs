@@ -1,7 +1,7 @@
 //! The record of a purchase survives changes of the object by users and tools: a wiped status, a replace with the bare
 //! manifest, a copy of the manifest under another name.
 
-use crate::support::{Setup, World, console, create_calls, eventually, instance, stays};
+use crate::support::{Setup, World, console, create_calls, instance, stays};
 use cloud_server_operator::api::Instance;
 use cloud_server_operator::api::names::{BINDING, FINALIZER};
 use cloud_simulator::model::Console;
@@ -33,111 +33,6 @@ async fn nothing_else_happens(world: &World, posts: usize) {
         },
     )
     .await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_wiped_status_comes_back_and_nothing_is_bought() {
-    let (world, ready, server) = one_ready("wiped").await;
-    world.wipe_status("web").await;
-    let again = world.ready("web").await;
-    let (before, after) = (
-        ready.status.unwrap(),
-        again.status.as_ref().unwrap().clone(),
-    );
-    assert_eq!(after.id.as_deref(), Some(server.as_str()));
-    assert_eq!(
-        (after.detail.get("ecsResourceUUID"), after.addresses),
-        (before.detail.get("ecsResourceUUID"), before.addresses)
-    );
-    nothing_else_happens(&world, 1).await;
-    world.finish().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_wiped_status_comes_back_after_a_restart_too() {
-    let (mut world, _, server) = one_ready("wiped-restart").await;
-    world.kill();
-    let patch = r#"[{"op":"replace","path":"/status","value":{"observedGeneration":-1}}]"#;
-    let (done, text) = world
-        .kubectl(
-            &[
-                "patch",
-                "instance",
-                "web",
-                "--subresource=status",
-                "--type=json",
-                "-p",
-                patch,
-            ],
-            "",
-        )
-        .await;
-    assert!(done, "{text}");
-    world.start().await;
-    assert_eq!(world.ready("web").await.status.unwrap().id, Some(server));
-    nothing_else_happens(&world, 1).await;
-    world.finish().await;
-}
-
-/// Performs `kubectl replace` with the bare manifest, which removes finalizer and annotation but keeps the status.
-async fn replace_by_bare_manifest(world: &World) {
-    let (done, text) = world
-        .kubectl(&["replace", "-f", "-"], &instance("web").to_string())
-        .await;
-    assert!(done, "{text}");
-}
-
-async fn held_again(world: &World, server: &str) -> Instance {
-    world
-        .until("web", "has its record and its finalizer again", |i| {
-            let names = |text: &String| {
-                let record: Value = serde_json::from_str(text).unwrap();
-                record["id"] == server
-            };
-            i.finalizers().iter().any(|f| f == FINALIZER)
-                && i.annotations().get(BINDING).is_some_and(names)
-        })
-        .await
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_dropped_record_is_rebuilt() {
-    let (world, _, server) = one_ready("replaced").await;
-    replace_by_bare_manifest(&world).await;
-    held_again(&world, &server).await;
-    assert_eq!(world.ready("web").await.status.unwrap().id, Some(server));
-    nothing_else_happens(&world, 1).await;
-    world.delete("web").await;
-    world.gone("web").await;
-    assert_eq!(world.sim.live_servers(), []);
-    world.finish().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_record_and_status_dropped_while_nobody_watched_are_rebuilt() {
-    let (mut world, _, server) = one_ready("replaced-away").await;
-    world.kill();
-    replace_by_bare_manifest(&world).await;
-    let patch = r#"[{"op":"replace","path":"/status","value":{"observedGeneration":-1}}]"#;
-    world
-        .kubectl(
-            &[
-                "patch",
-                "instance",
-                "web",
-                "--subresource=status",
-                "--type=json",
-                "-p",
-                patch,
-            ],
-            "",
-        )
-        .await;
-    world.start().await;
-    held_again(&world, &server).await;
-    assert_eq!(world.ready("web").await.status.unwrap().id, Some(server));
-    nothing_else_happens(&world, 1).await;
-    world.finish().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -203,26 +98,6 @@ async fn a_restored_backup_finds_its_server_again() {
     world.delete("web").await;
     world.gone("web").await;
     assert_eq!(world.sim.live_servers(), []);
-    world.finish().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_namesake_of_a_deleted_instance_gets_a_server_of_its_own() {
-    let (world, ready, server) = one_ready("namesake").await;
-    world.delete("web").await;
-    world.gone("web").await;
-    world.apply(&instance("web")).await;
-    let second = world.ready("web").await;
-    assert_ne!(second.uid(), ready.uid());
-    assert_ne!(world.only_server(&second).id, server);
-    eventually("only the second lives", async || {
-        if world.sim.live_servers().len() == 1 {
-            Ok(())
-        } else {
-            Err(world.ledger_text())
-        }
-    })
-    .await;
     world.finish().await;
 }
 

@@ -2,24 +2,19 @@
 //! truth: one call, one effect, and then nothing more.
 
 mod power;
-mod wiped;
 
 use crate::support::{
-    Mark, Setup, World, condition, console, done, effects, end_task, endless, eventually, failed,
-    instance, instance_by_key, is_ready, mark, new_password, other_image, outline, password_of,
-    posts, quiet, reason, stopped, token, with, written,
+    Mark, Setup, World, console, done, effects, end_task, endless, eventually, instance,
+    instance_by_key, is_ready, mark, new_password, other_image, password_of, posts, quiet, stopped,
+    token, with, written,
 };
 use cloud_server_operator::api::{Instance, Verb};
 use cloud_simulator::catalogue;
-use cloud_simulator::faults::{Act, Rule};
-use cloud_simulator::model::{Console, TaskScript};
+use cloud_simulator::model::Console;
 use cloud_simulator::readings::Readings;
 use devcluster::audit::Entry;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::collections::BTreeMap;
-
-/// Makes a changed manifest for a name.
-type Change = fn(&str) -> Value;
 
 /// Checks that a verb costs one call, two effects and few writes.
 async fn cost(world: &World, mark: &Mark, call: &str, effect: [&str; 2], most: usize) {
@@ -167,191 +162,6 @@ async fn verbs_another_password_is_set_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn verbs_a_touched_secret_changes_nothing() {
-    let (world, ready) = begin(Setup::default(), "touched").await;
-    let before = mark(&world, "web").await;
-    let (ok, told) = world
-        .kubectl(&["label", "secret", "login", "touched=yes"], "")
-        .await;
-    assert!(ok, "{told}");
-    eventually("status tells of the Secret as it is now", async || {
-        let now = world.get("web").await;
-        if applied(&now).password_secret == applied(&ready).password_secret {
-            Err(outline(&now))
-        } else {
-            Ok(())
-        }
-    })
-    .await;
-    quiet(&world, "web").await;
-    assert_eq!(posts(&world, before.seq), [""; 0]);
-    let all = written(&world, "web", &before).await;
-    println!("WRITES touched Secret: {all:?}");
-    assert!(all.len() <= 1, "{all:?}");
-    assert!(is_ready(&world.get("web").await));
-    world.finish().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn verbs_image_and_password_together_are_one_reinstall() {
-    let (mut world, ready) = begin(Setup::default(), "both").await;
-    let id = world.only_server(&ready).id;
-    let before = mark(&world, "web").await;
-    // The operator sees both changes at the same time.
-    world.kill();
-    new_password(&world).await;
-    world.apply(&other_image("web")).await;
-    world.start().await;
-    done(&world, "web", &before, &[Verb::Reinstall]).await;
-    cost(
-        &world,
-        &before,
-        "reinstallSystem",
-        REINSTALLED,
-        MOST_OF_A_REINSTALL,
-    )
-    .await;
-    assert_eq!(
-        password_of(&world, &id).as_deref(),
-        Some(World::NEW_PASSWORD)
-    );
-    quiet(&world, "web").await;
-    assert_eq!(posts(&world, before.seq), ["reinstallSystem"]);
-    world.finish().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn verbs_an_image_given_at_the_console_is_told_and_not_erased() {
-    let (mut world, ready) = begin(Setup::default(), "rebuilt").await;
-    let server = world.only_server(&ready).id;
-    let before = mark(&world, "web").await;
-    let image = catalogue::example().other_image.to_owned();
-    console(&world, Console::Rebuild { server, image });
-    let drifted = world.until_reason("web", "ImageDiffers").await;
-    assert_eq!(condition(&drifted, "Drifted").unwrap().status, "True");
-    quiet(&world, "web").await;
-    world.restart().await;
-    quiet(&world, "web").await;
-    assert_eq!(reason(&world.get("web").await), "ImageDiffers");
-    // The drift is accepted: no call is made for it.
-    world.apply(&other_image("web")).await;
-    world.ready("web").await;
-    quiet(&world, "web").await;
-    assert_eq!(posts(&world, before.seq), [""; 0]);
-    world.finish().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn verbs_there_and_back_while_a_reinstall_runs_ends_where_it_began() {
-    let (world, ready) = begin(Setup::default(), "there-and-back").await;
-    let before = mark(&world, "web").await;
-    endless(&world, Verb::Reinstall);
-    world.apply(&other_image("web")).await;
-    world
-        .until("web", "shows the reinstall in flight", |i| {
-            let operation = i.status.as_ref().unwrap().operation.as_ref();
-            operation.is_some_and(|operation| operation.verb == Verb::Reinstall)
-        })
-        .await;
-    world.apply(&instance("web")).await;
-    end_task(&world, &ready).await;
-    done(&world, "web", &before, &[Verb::Reinstall, Verb::Reinstall]).await;
-    quiet(&world, "web").await;
-    assert_eq!(world.only_server(&ready).image, catalogue::example().image);
-    assert_eq!(
-        posts(&world, before.seq),
-        ["reinstallSystem", "reinstallSystem"]
-    );
-    world.finish().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn verbs_a_reinstall_token_reinstalls_once_with_the_same_image() {
-    let (world, ready) = begin(Setup::default(), "again").await;
-    let before = mark(&world, "web").await;
-    let asked = with("web", |spec| spec["reinstall"] = json!({"token": "one"}));
-    world.apply(&asked).await;
-    let now = done(&world, "web", &before, &[Verb::Reinstall]).await;
-    cost(
-        &world,
-        &before,
-        "reinstallSystem",
-        REINSTALLED,
-        MOST_OF_A_REINSTALL,
-    )
-    .await;
-    assert_eq!(applied(&now).reinstall.as_deref(), Some("one"));
-    assert_eq!(world.only_server(&ready).image, catalogue::example().image);
-    // The token is removed and added back: its reinstall was already done once.
-    let before = mark(&world, "web").await;
-    for manifest in [instance("web"), asked] {
-        world.apply(&manifest).await;
-        world.ready("web").await;
-        quiet(&world, "web").await;
-    }
-    assert_eq!(posts(&world, before.seq), [""; 0]);
-    world.finish().await;
-}
-
-/// The service accepts an operation and its task fails: the failure is reported, and the operation is tried again until it has
-/// been done once.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn verbs_an_operation_whose_task_fails_is_told_and_tried_again() {
-    let changes: [(Verb, &str, Change); 2] = [
-        (Verb::Reinstall, "/instance/reinstallSystem", other_image),
-        (Verb::Stop, "/instance/stop", stopped),
-    ];
-    for (verb, path, change) in changes {
-        let (world, _) = begin(Setup::default(), "fails").await;
-        let reason = "the hypervisor was not in the mood".to_owned();
-        let act = Act::Task(TaskScript::Fail {
-            reason: reason.clone(),
-        });
-        world.sim.fault(Rule::on(path, act).times(1));
-        world.apply(&change("web")).await;
-        failed(&world, "web", &reason).await;
-        let ready = world.ready("web").await;
-        let history = &ready.status.as_ref().unwrap().history;
-        let ends: Vec<_> = history.iter().map(|e| (e.verb, e.succeeded)).collect();
-        assert_eq!(ends, [(verb, true), (verb, false), (Verb::Create, true)]);
-        assert_eq!(world.sim.ledger().count(path), 2, "{}", world.ledger_text());
-        quiet(&world, "web").await;
-        world.finish().await;
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn verbs_a_stopped_server_is_reinstalled_and_stays_stopped() {
-    for reinstall_needs_stop in [false, true] {
-        let readings = Readings {
-            reinstall_needs_stop,
-            ..Readings::default()
-        };
-        let world = Setup::default().readings(readings).begin("off").await;
-        let start = Mark::default();
-        world.apply(&stopped("web")).await;
-        done(&world, "web", &start, &[Verb::Create, Verb::Stop]).await;
-        let before = mark(&world, "web").await;
-        let mut manifest = other_image("web");
-        manifest["spec"]["powerState"] = json!("Stopped");
-        world.apply(&manifest).await;
-        let ready = done(&world, "web", &before, &[Verb::Reinstall]).await;
-        assert_eq!(
-            ready.status.as_ref().unwrap().detail["ecsStatus"],
-            "STOPPED"
-        );
-        quiet(&world, "web").await;
-        assert_eq!(
-            posts(&world, before.seq),
-            ["reinstallSystem"],
-            "{}",
-            world.ledger_text()
-        );
-        world.finish().await;
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn verbs_a_reinstall_taken_back_while_the_server_stops_for_it_erases_nothing() {
     let readings = Readings {
         reinstall_needs_stop: true,
@@ -385,28 +195,4 @@ async fn verbs_a_reinstall_taken_back_while_the_server_stops_for_it_erases_nothi
     assert_eq!(effects(&world, before.seq), all, "{}", world.ledger_text());
     assert_eq!(world.only_server(&ready).image, catalogue::example().image);
     world.finish().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn verbs_a_deletion_while_an_operation_runs_leaves_nothing() {
-    let changes: [(Verb, Change); 3] = [
-        (Verb::Reinstall, other_image),
-        (Verb::Stop, stopped),
-        (Verb::Restart, |name| token(name, "one")),
-    ];
-    for (verb, change) in changes {
-        let (world, ready) = begin(Setup::default(), "leave").await;
-        endless(&world, verb);
-        world.apply(&change("web")).await;
-        world
-            .until("web", &format!("shows the {verb} in flight"), |i| {
-                i.status.as_ref().unwrap().operation.is_some()
-            })
-            .await;
-        world.delete("web").await;
-        end_task(&world, &ready).await;
-        world.gone("web").await;
-        assert_eq!(world.sim.live_servers(), [], "{}", world.ledger_text());
-        world.finish().await;
-    }
 }

@@ -4,7 +4,7 @@ use super::{all, none, recovers};
 use crate::support::wire::{Act, Asked, Blow, Fault, Kind};
 use crate::support::{
     Setup, World, at_rest, counts, create_calls, instance, instance_by_key, is_ready, once,
-    other_image, outline, posts, stays, token,
+    other_image, posts, token,
 };
 use cloud_server_operator::api::Verb;
 use jiff::Timestamp;
@@ -175,75 +175,4 @@ async fn a_version_that_is_too_old_starts_a_listing_anew_and_changes_nothing() {
     assert!(of_others <= 4, "{of_others} writes for one create");
     let names = [&FLEET[..], &["new"]].concat();
     ends_with_one_each(world, &names).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cache_that_is_seconds_late_doubles_and_destroys_nothing() {
-    for _ in 0..3 {
-        let world = fleet(Setup::default(), "k6-late").await;
-        if behind_a_late_cache(world).await {
-            return;
-        }
-    }
-    panic!("three times this machine was too slow to take a wish back before it showed");
-}
-
-/// The delay of the cache: longer than the settling time (2 s) and every pause of the operator.
-const LATE: Duration = Duration::from_secs(7);
-
-/// Whether the edit was reverted before the cache showed it; otherwise the result shows nothing.
-async fn behind_a_late_cache(world: World) -> bool {
-    world.wire().delay_watches("instances", LATE);
-    for name in ["new-1", "new-2", "new-3"] {
-        world.apply(&instance(name)).await;
-    }
-    // An edit that is reverted before the cache shows it must not erase anything.
-    let asked = Instant::now();
-    world.apply(&other_image("web-1")).await;
-    // An edit, and a deletion before the cache shows it.
-    world.apply(&other_image("web-2")).await;
-    sleep(Duration::from_secs(1)).await;
-    world.apply(&instance("web-1")).await;
-    world.delete("web-2").await;
-    if asked.elapsed() + Duration::from_secs(1) >= LATE {
-        return false;
-    }
-    world.delete("new-3").await;
-    world.apply(&other_image("web-3")).await;
-    world.apply(&token("web-4", "one")).await;
-    let left = ["web-1", "web-3", "web-4", "new-1", "new-2"];
-    let begun = Instant::now();
-    crate::support::eventually("K6: all is as wanted behind a late cache", async || {
-        none(&world, &["web-2", "new-3"]).await?;
-        all(&world, &left, is_ready).await
-    })
-    .await;
-    println!("K6: {:.1} s", begun.elapsed().as_secs_f64());
-    assert_eq!(
-        counts(&world, Verb::Reinstall, None),
-        (1, 1),
-        "{}",
-        world.ledger_text()
-    );
-    assert_eq!(counts(&world, Verb::Restart, None), (1, 1));
-    assert!(create_calls(&world.sim) <= 7, "{}", world.ledger_text());
-    let mutating = posts(&world, 0).len();
-    stays(
-        "nothing more comes of it",
-        Duration::from_secs(9),
-        async || {
-            if posts(&world, 0).len() == mutating {
-                Ok(())
-            } else {
-                Err(world.ledger_text())
-            }
-        },
-    )
-    .await;
-    for name in left {
-        let found = world.get(name).await;
-        assert!(is_ready(&found), "{}", outline(&found));
-    }
-    ends_with_one_each(world, &left).await;
-    true
 }

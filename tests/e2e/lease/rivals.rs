@@ -62,9 +62,3 @@ async fn ten_more(world: &World, names: &[String]) {
 async fn two_operators_without_a_lease_end_with_one_server_each() {
     two_at_once(Setup::default().begin("lease-none").await).await;
 }
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_operators_with_different_leases_end_with_one_server_each() {
-    let world = Setup::default().long_leases().begin("lease-two").await;
-    two_at_once(world).await;
-}

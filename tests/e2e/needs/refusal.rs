@@ -7,7 +7,6 @@ use crate::support::{
 use cloud_server_operator::api::Verb;
 use cloud_simulator::Readings;
 use futures::StreamExt;
-use futures::future::join_all;
 use kube::ResourceExt;
 use kube::runtime::{WatchStreamExt, watcher};
 use serde_json::{Value, json};
@@ -115,31 +114,4 @@ async fn under(readings: Readings) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_refusal_is_remembered_over_a_restart() {
     under(three::specified()).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_refusal_within_a_2xx_answer_is_remembered_over_a_restart() {
-    join_all([under(three::minimal()), under(three::null())]).await;
-}
-
-/// With a settling time of an hour, which an Instance would wait if the refusal of the earlier name were mistaken for a lost
-/// purchase.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_name_that_is_mended_is_no_purchase_that_was_lost() {
-    let world = Setup::default().begin("mended-name").await;
-    let settle = json!({"settleSeconds": 3600});
-    world.change_account("default", settle).await;
-    let watcher = never_told(&world, "web", "CreateUnconfirmed");
-    let named = |name: &str| with("web", |spec| spec["image"] = json!({"name": name}));
-    world.apply(&named("no such image")).await;
-    let (kinds, _) = told(&world, "web", "ReferenceNotFound").await;
-    assert_eq!(kinds, ["Stalled"]);
-    world.apply(&instance("web")).await;
-    let web = world.ready("web").await;
-    assert_eq!((create_calls(&world.sim), world.live(&web).len()), (1, 1));
-    assert!(
-        !watcher.is_finished(),
-        "it says that a create is unconfirmed"
-    );
-    world.finish().await;
 }

@@ -1,13 +1,8 @@
 //! The fate of a server when its Instance is deleted.
 
 use super::{delete, edit, example};
-use crate::support::{
-    Setup, World, condition, counts, create_calls, eventually, instance, mark, path_of, posts,
-    quiet,
-};
+use crate::support::{Setup, World, condition, counts, eventually, instance, mark, posts, quiet};
 use cloud_server_operator::api::Verb;
-use cloud_simulator::faults::{Act, Rule, When};
-use kube::ResourceExt;
 use serde_json::json;
 
 /// Waits until the policy of `deploy/` refuses a deletion, since the apiserver applies policies after a delay.
@@ -112,68 +107,5 @@ async fn a_protected_instance_is_not_deleted_and_one_that_is_keeps_its_server() 
     edit(&world, "precious", json!({"deletionProtection": false})).await;
     world.gone("precious").await;
     assert_eq!(counts(&world, Verb::Release, None), (1, 1));
-    world.finish().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_retained_server_is_told_and_its_namesake_gets_one_of_its_own() {
-    let world = Setup::default().begin("retained").await;
-    example(&world, "instance-retained").await;
-    let first = world.ready("kept").await;
-    let server = world.only_server(&first);
-    let before = mark(&world, "kept").await;
-    delete(&world, "kept").await;
-    world.gone("kept").await;
-    world.told("Retained", 1).await;
-    let event = world.events("Retained").await.remove(0);
-    let note = event.note.unwrap();
-    assert!(note.contains(&server.id), "{note}");
-    example(&world, "instance-retained").await;
-    let second = world.ready("kept").await;
-    assert_ne!(second.uid(), first.uid());
-    assert_ne!(world.only_server(&second).id, server.id);
-    quiet(&world, "kept").await;
-    assert_eq!(world.only_server(&first).id, server.id, "it lives on");
-    assert_eq!(posts(&world, before.seq), ["create"]);
-    assert_eq!(counts(&world, Verb::Release, None), (0, 0));
-    assert!(world.events("ServerOrphaned").await.is_empty());
-    world.finish().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_retained_server_whose_create_was_not_answered_is_found_and_told() {
-    let world = Setup::default().begin("retained-lost").await;
-    let lost = Act::Lose {
-        when: When::AfterEffect,
-    };
-    // Its listings cannot be read before the Instance is deleted.
-    let blind = Act::Error {
-        status: 503,
-        code: "Gateway.Unavailable".to_owned(),
-        message: "no upstream".to_owned(),
-        retry_after: None,
-        when: When::BeforeEffect,
-    };
-    let blind = world.sim.fault(Rule::on("/instance/list", blind));
-    let rule = Rule::on(path_of(Verb::Create), lost);
-    world.sim.fault(rule.times(1));
-    let mut manifest = instance("web");
-    manifest["spec"]["deletionPolicy"] = json!("Retain");
-    let web = world.apply(&manifest).await;
-    eventually("it is bought", async || match world.live(&web).len() {
-        1 => Ok(()),
-        n => Err(n.to_string()),
-    })
-    .await;
-    delete(&world, "web").await;
-    world.until_reason("web", "CreateUnconfirmed").await;
-    world.sim.faults().remove(blind);
-    world.gone("web").await;
-    world.told("Retained", 1).await;
-    let server = world.only_server(&web).id;
-    let note = world.events("Retained").await.remove(0).note.unwrap();
-    assert!(note.contains(&server), "{note}");
-    assert_eq!(create_calls(&world.sim), 1);
-    assert_eq!(counts(&world, Verb::Release, None), (0, 0));
     world.finish().await;
 }

@@ -1,7 +1,7 @@
 //! When the operator reads a server.
 
 use super::{edit, example};
-use crate::support::{Setup, World, eventually, mark, posts, quiet, with, written};
+use crate::support::{Setup, World, mark, posts, quiet, written};
 use serde_json::json;
 
 fn details(world: &World) -> u64 {
@@ -38,26 +38,5 @@ async fn a_new_token_has_everything_looked_at_once() {
     world.restart().await;
     quiet(&world, "fresh").await;
     assert_eq!(details(&world), seen + 1);
-    world.finish().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_period_has_the_server_looked_at_again_and_again_and_nothing_else() {
-    let world = Setup::default().begin("period").await;
-    world
-        .apply(&with("web", |spec| spec["resyncPeriod"] = json!("1m")))
-        .await;
-    world.ready("web").await;
-    let before = mark(&world, "web").await;
-    let seen = details(&world);
-    eventually("it is looked at twice", async || {
-        match details(&world) - seen {
-            n if n >= 2 => Ok(()),
-            n => Err(format!("{n} times")),
-        }
-    })
-    .await;
-    assert_eq!(posts(&world, before.seq), Vec::<String>::new());
-    assert_eq!(written(&world, "web", &before).await, Vec::<String>::new());
     world.finish().await;
 }

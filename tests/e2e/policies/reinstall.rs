@@ -1,10 +1,7 @@
 //! When a disk may be erased.
 
-use super::{IMAGE, OTHER_IMAGE, edit, example, have_ended, manifest};
-use crate::support::{
-    Setup, World, at_rest, condition, counts, instance, mark, new_password, other_image, posts,
-    quiet,
-};
+use super::{IMAGE, OTHER_IMAGE, edit, example, have_ended};
+use crate::support::{Setup, World, at_rest, condition, counts, mark, posts, quiet};
 use cloud_server_operator::api::Verb;
 use serde_json::json;
 
@@ -76,98 +73,5 @@ async fn on_request_a_disk_is_erased_once_its_image_is_acknowledged() {
     edit(&world, "careful", json!({"image": {"id": OTHER_IMAGE}})).await;
     world.ready("careful").await;
     assert_eq!(counts(&world, Verb::Reinstall, None), (1, 1));
-    world.finish().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn where_a_reinstall_is_forbidden_the_password_changes_and_the_image_does_not() {
-    let world = Setup::default().begin("never").await;
-    let mut manifest = instance("web");
-    manifest["spec"]["reinstallPolicy"] = json!("Never");
-    world.apply(&manifest).await;
-    world.ready("web").await;
-    let before = mark(&world, "web").await;
-    let mut other = other_image("web");
-    other["spec"]["reinstallPolicy"] = json!("Never");
-    let wanted = other["spec"]["image"]["id"].clone();
-    other["spec"]["reinstall"] = json!({"token": "now", "image": wanted});
-    world.apply(&other).await;
-    let words = ["ERASES THE DISK", "spec.reinstallPolicy is Never"];
-    waits(&world, "web", "ReinstallForbidden", &words).await;
-    new_password(&world).await;
-    have_ended(&world, "web", &before, &[Verb::ModifyPassword]).await;
-    waits(&world, "web", "ReinstallForbidden", &words).await;
-    quiet(&world, "web").await;
-    // A restart of the operator does not change that.
-    let mut world = world;
-    world.restart().await;
-    quiet(&world, "web").await;
-    let calls = posts(&world, before.seq);
-    assert_eq!(calls, ["modifyInstancePassword"], "{}", world.ledger_text());
-    world.apply(&manifest).await;
-    world.ready("web").await;
-    assert_eq!(counts(&world, Verb::Reinstall, None), (0, 0));
-    world.finish().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_example_with_an_acknowledged_token_erases_the_disk_of_another_image_once() {
-    let world = Setup::default().begin("acknowledged").await;
-    // The server from before: with another image, and without a request.
-    let mut before = manifest("instance-reinstall-acknowledged");
-    before["spec"]["image"]["id"] = json!(IMAGE);
-    before["spec"].as_object_mut().unwrap().remove("reinstall");
-    world.apply(&before).await;
-    let former = at_rest(&world, &world.ready("renewed").await);
-    let before = mark(&world, "renewed").await;
-    example(&world, "instance-reinstall-acknowledged").await;
-    have_ended(&world, "renewed", &before, &[Verb::Reinstall]).await;
-    let server = at_rest(&world, &world.ready("renewed").await);
-    assert_eq!((server.id, server.image.as_str()), (former.id, OTHER_IMAGE));
-    // Applied again, it requests nothing; the same image with a new token requests it again.
-    example(&world, "instance-reinstall-acknowledged").await;
-    quiet(&world, "renewed").await;
-    assert_eq!(posts(&world, before.seq), ["reinstallSystem"]);
-    let before = mark(&world, "renewed").await;
-    let again = json!({"reinstall": {"token": "once more", "image": OTHER_IMAGE}});
-    edit(&world, "renewed", again).await;
-    have_ended(&world, "renewed", &before, &[Verb::Reinstall]).await;
-    world.ready("renewed").await;
-    quiet(&world, "renewed").await;
-    assert_eq!(posts(&world, before.seq), ["reinstallSystem"]);
-    world.finish().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_example_that_forbids_reinstalls_keeps_its_disk_whatever_is_asked_for() {
-    let world = Setup::default().begin("settled").await;
-    example(&world, "instance-never-reinstalled").await;
-    let former = at_rest(&world, &world.ready("settled").await);
-    let before = mark(&world, "settled").await;
-    let asked = json!({
-        "image": {"id": OTHER_IMAGE}, "reinstall": {"token": "now", "image": OTHER_IMAGE},
-    });
-    edit(&world, "settled", asked).await;
-    let words = [
-        "ERASES THE DISK",
-        OTHER_IMAGE,
-        "spec.reinstallPolicy is Never",
-    ];
-    waits(&world, "settled", "ReinstallForbidden", &words).await;
-    quiet(&world, "settled").await;
-    assert_eq!(posts(&world, before.seq), Vec::<String>::new());
-    // The power state is still managed.
-    edit(&world, "settled", json!({"powerState": "Stopped"})).await;
-    have_ended(&world, "settled", &before, &[Verb::Stop]).await;
-    edit(
-        &world,
-        "settled",
-        json!({"powerState": "Running", "image": {"id": IMAGE}, "reinstall": null}),
-    )
-    .await;
-    have_ended(&world, "settled", &before, &[Verb::Stop, Verb::Start]).await;
-    let server = at_rest(&world, &world.ready("settled").await);
-    assert_eq!((server.id, server.image), (former.id, former.image));
-    assert_eq!(posts(&world, before.seq), ["stop", "start"]);
     world.finish().await;
 }

@@ -30,24 +30,6 @@ async fn verbs_stop_and_start_are_called_once_each() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn verbs_a_server_stopped_at_the_console_is_started_again() {
-    let (world, ready) = begin(Setup::default(), "console-off").await;
-    let server = world.only_server(&ready).id;
-    let before = mark(&world, "web").await;
-    console(&world, Console::PowerOff { server });
-    done(&world, "web", &before, &[Verb::Start]).await;
-    assert_eq!(
-        posts(&world, before.seq),
-        ["start"],
-        "{}",
-        world.ledger_text()
-    );
-    world.told("Started", 1).await;
-    quiet(&world, "web").await;
-    world.finish().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn verbs_a_server_started_at_the_console_is_stopped_again() {
     let world = Setup::default().begin("console-on").await;
     let before = Mark::default();
@@ -116,27 +98,6 @@ async fn verbs_a_restart_token_restarts_once() {
     }
 }
 
-/// The power state changes repeatedly, by the operator and externally: a state that a listing showed before an operation of
-/// ours is news again after it.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn verbs_a_server_stopped_at_the_console_twice_is_started_twice() {
-    let (world, ready) = begin(Setup::default(), "console-twice").await;
-    let server = world.only_server(&ready).id;
-    for _ in 0..2 {
-        let before = mark(&world, "web").await;
-        let server = server.clone();
-        console(&world, Console::PowerOff { server });
-        done(&world, "web", &before, &[Verb::Start]).await;
-        assert_eq!(
-            posts(&world, before.seq),
-            ["start"],
-            "{}",
-            world.ledger_text()
-        );
-    }
-    world.finish().await;
-}
-
 /// The token is any text, even one that encoders write in different ways; it is part of the record, which patches test.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn verbs_a_restart_token_of_any_text_restarts_once_and_holds_no_deletion() {
@@ -154,31 +115,5 @@ async fn verbs_a_restart_token_of_any_text_restarts_once_and_holds_no_deletion()
     world.gone("web").await;
     let refused = world.writes().await;
     assert!(refused.iter().all(Entry::is_success), "{refused:#?}");
-    world.finish().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn verbs_a_restart_token_of_a_stopped_server_restarts_nothing() {
-    let world = Setup::default().begin("token-off").await;
-    let start = Mark::default();
-    world.apply(&stopped("web")).await;
-    done(&world, "web", &start, &[Verb::Create, Verb::Stop]).await;
-    let before = mark(&world, "web").await;
-    let mut manifest = token("web", "one");
-    manifest["spec"]["powerState"] = json!("Stopped");
-    world.apply(&manifest).await;
-    world.ready("web").await;
-    quiet(&world, "web").await;
-    assert_eq!(posts(&world, before.seq), [""; 0]);
-    // The start of the server counts as the restart.
-    world.apply(&token("web", "one")).await;
-    done(&world, "web", &before, &[Verb::Start]).await;
-    quiet(&world, "web").await;
-    assert_eq!(
-        posts(&world, before.seq),
-        ["start"],
-        "{}",
-        world.ledger_text()
-    );
     world.finish().await;
 }
