@@ -1,4 +1,4 @@
-//! What is generated stands in the repository, and does not drift from its source.
+//! The generated files in the repository match their sources.
 
 mod decodes;
 mod events;

@@ -64,7 +64,7 @@ pub struct Query<'a> {
     pub spec: &'a InstanceSpec,
     pub reference: Reference,
     pub place: &'a Place,
-    /// What the server has now. If several offers match a selector, one of these is meant.
+    /// The identifiers that the server has now. If several offers match a selector, it means one of these.
     pub current: &'a [String],
     /// Only lists that were read after this instant count.
     pub newer_than: Option<Instant>,

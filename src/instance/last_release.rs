@@ -66,7 +66,7 @@ mod tests {
     fn completed(status: serde_json::Value) -> InstanceStatus {
         let mut status = serde_json::from_value(status).unwrap();
         complete(&mut status, PowerState::Running);
-        // What was derived stays as it is.
+        // A second derivation changes nothing.
         let once = status.clone();
         complete(&mut status, PowerState::Stopped);
         assert_eq!(status, once);

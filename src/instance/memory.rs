@@ -25,7 +25,7 @@ pub struct Memory {
     pub origin: Origin,
     /// The newest attempt.
     pub call: Option<Box<Call>>,
-    /// What else is known about calls to the service.
+    /// Facts about other calls to the service.
     pub calls: Calls,
     pub observations: Observations,
     /// When the object is due.

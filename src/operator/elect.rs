@@ -6,7 +6,7 @@ use crate::runtime::lease::Settings;
 use clap::{ArgAction, Args};
 use std::time::Duration;
 
-/// Where a Pod finds the namespace of its ServiceAccount.
+/// The file in which a Pod finds the namespace of its ServiceAccount.
 const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 
 /// Each process watches the whole cluster, so more shards than this cost the apiserver more than they bring.
@@ -51,7 +51,7 @@ pub(super) struct ElectArgs {
 }
 
 impl ElectArgs {
-    /// Who asks for which Lease; none when this is the only replica.
+    /// The holder and the Lease of this process; None if it is the only replica.
     ///
     /// # Errors
     /// No namespace, or times that do not fit together: a sentence that names the flags.

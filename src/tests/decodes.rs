@@ -1,4 +1,4 @@
-//! What the schema lets pass, the types take in: an object that is accepted and cannot be decoded would be dropped by the watch.
+//! The types decode every object that the schema accepts; the watch would drop one that does not decode.
 
 use crate::api::{Account, Instance, definitions};
 use kube::CustomResourceExt;

@@ -30,7 +30,6 @@ pub struct Process {
     pub cluster: String,
     /// Speaks to services.
     pub http: Http,
-    /// What the process counts.
     pub metrics: Metrics,
     /// The namespaces that it serves.
     pub shard: Shard,
@@ -40,7 +39,7 @@ pub struct Process {
     pub pod: Option<String>,
 }
 
-/// What the reconcilers of both kinds work with; cheap to clone.
+/// The contexts of the reconcilers of both kinds; cheap to clone.
 #[derive(Clone)]
 pub struct Contexts {
     pub instances: instance::context::Context,

@@ -38,7 +38,7 @@ pub enum Birth {
     Intended,
 }
 
-/// What is known about calls, except for the newest attempt. Owned by `attempt`.
+/// Facts about calls other than the newest attempt. Owned by `attempt`.
 #[derive(Clone, Debug, Default)]
 pub struct Calls {
     /// The servers that this process released or knows to be gone.

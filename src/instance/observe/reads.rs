@@ -159,7 +159,8 @@ fn operation_at(observed: &Observation, open: &Operation, id: &ServerId) -> Opti
     })
 }
 
-/// What a failed create left behind is read until it is gone. Its absence counts only after a while, so it is read then.
+/// When to read the server that a failed create left behind, until it is gone. Its absence counts only after some time, so one
+/// read is due then.
 fn leftover_at(observed: &Observation, id: &ServerId) -> Option<Instant> {
     if observed.memory.gone(id).is_some() {
         return None;

@@ -19,7 +19,7 @@ pub(super) fn is_our_account(observed: &Observation, session: &SessionFacts) -> 
             .is_none_or(|record| session.made(record))
 }
 
-/// What the listings prove about servers with our marker.
+/// The conclusion of the listings about servers with our marker.
 pub(super) enum Proof {
     /// There is none.
     Absent,

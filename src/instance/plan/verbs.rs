@@ -27,7 +27,7 @@ pub(super) enum Lost {
     Undecided,
 }
 
-/// What planning must know about a verb.
+/// The properties of a verb that the planner uses.
 #[derive(Debug)]
 pub(in crate::instance) struct Row {
     /// The call is planned only from a detail that was read in the same reconcile.

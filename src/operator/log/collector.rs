@@ -1,4 +1,4 @@
-//! Where spans go: an OpenTelemetry collector, where the environment names one by the variables that OpenTelemetry gives for it.
+//! Sends spans to an OpenTelemetry collector, if the environment names one by the variables that OpenTelemetry defines.
 
 use crate::api::names::MANAGER;
 use crate::runtime::chain;

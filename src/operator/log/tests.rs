@@ -7,14 +7,14 @@ mod quotes;
 const CANARY: &str = "canary-päss-5f0e8c2b";
 
 thread_local! {
-    /// What the hook would log of this thread's panics.
+    /// The lines that the hook would log about panics of this thread.
     static LINES: RefCell<Option<Vec<String>>> = const { RefCell::new(None) };
 }
 
 /// Something that panics.
 type Panics = Box<dyn FnOnce() + std::panic::UnwindSafe>;
 
-/// What is logged of the panic of this. The hook is the process's: it leaves the panics of other threads to the one before.
+/// The lines that are logged when `panics` panics. The process has one hook; it leaves panics of other threads to the former hook.
 fn logged(panics: impl FnOnce() + std::panic::UnwindSafe) -> String {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {

@@ -79,7 +79,7 @@ fn the_oldest_operation_of_a_verb_counts_and_one_that_ended_does_not() {
     let fleet = counted(&[
         instance(&operation("ModifyPassword", "2026-11-21T15:09:00Z")),
         instance(&operation("ModifyPassword", "2026-11-21T15:08:00Z")),
-        // Of a clock that runs ahead.
+        // Announced by a process whose clock runs ahead.
         instance(&operation("Restart", "2026-11-21T16:00:00Z")),
         instance(&ended),
     ]);

@@ -75,7 +75,7 @@ fn a_namesake_with_another_uid_means_that_the_former_is_gone() {
     );
 }
 
-/// What a listing showed may be known elsewhere since.
+/// A consumer may know an object from a listing that was interrupted.
 #[test]
 fn what_only_an_interrupted_listing_showed_is_gone_when_the_next_lacks_it() {
     let mut known = Known::default();
@@ -102,7 +102,7 @@ fn what_only_an_interrupted_listing_showed_is_gone_when_the_next_lacks_it() {
     assert!(known.held.is_empty());
 }
 
-/// Who hears of it goes by the name.
+/// Consumers identify an object by its name.
 #[test]
 fn what_only_an_interrupted_listing_showed_is_gone_before_its_namesake_is_there() {
     let mut known = Known::default();
@@ -132,7 +132,7 @@ enum Asked {
     /// For what there is, and what becomes of it.
     Stream,
     Page,
-    /// What became of it since.
+    /// A watch for the changes since then.
     Watch,
 }
 
@@ -170,7 +170,7 @@ enum Mood {
     Endless,
     /// A watch is refused, as by a proxy that answers for the server.
     Gone,
-    /// What there is has to be read in pages.
+    /// The apiserver refuses a stream of the existing objects, so they are read in pages.
     Paged(NoStream),
     /// The same, and a page does not come to its end.
     EndlessPages,

@@ -11,7 +11,7 @@ fn why(scene: &Scene) -> Option<(Verb, Cause)> {
     Some((operation.verb, operation.cause?))
 }
 
-/// What was bought, with the power state that the server last had as desired.
+/// The values of the purchase, with the power state that an operation last gave the server.
 fn kept(power_state: PowerState) -> Applied {
     Applied {
         power_state: Some(power_state),

@@ -16,7 +16,7 @@ use tracing_subscriber::{EnvFilter, reload};
 
 const CANARY: &str = "canary-7d1fa0";
 
-/// Where the lines of one play go.
+/// The lines that one run logged.
 #[derive(Clone, Default)]
 struct Page(Arc<Mutex<Vec<u8>>>);
 
@@ -53,7 +53,7 @@ fn everything() -> String {
     directives.join(",")
 }
 
-/// Where a line below ERROR was found that quotes, in the versions of the lock file.
+/// Targets with a line below ERROR that quotes an answer, in the versions of the lock file.
 const QUOTING: [&str; 5] = [
     "kube_client::client",
     "kube_runtime::watcher",
@@ -106,7 +106,7 @@ async fn ask_the_apiserver() {
         assert!(api.get(name).await.is_err());
     }
     assert!(api.list(&ListParams::default()).await.is_err());
-    // What is no Status is no error of a delete.
+    // An answer that is not a Status is no error of a delete.
     let _ = api.delete("whole", &DeleteParams::default()).await;
     let watch = api.watch(&WatchParams::default(), "0").await.unwrap();
     assert!(watch.try_collect::<Vec<_>>().await.is_err());
@@ -145,7 +145,7 @@ async fn ask_the_service() {
     assert_eq!(text, CANARY);
 }
 
-/// What is logged of all that.
+/// The text that these requests log.
 async fn played(lines: impl FnOnce(Page) -> Box<dyn Subscriber + Send + Sync>) -> String {
     let page = Page::default();
     let _guard = lines(page.clone()).set_default();
