@@ -1,6 +1,6 @@
-//! Faults of the service: each on each verb, on each query, on tasks and on listings. A fault appears once, or lasts for a
-//! while, and ends. Then the Instance has the state of its spec without human action, and no operation was repeated that must
-//! not be.
+//! Faults of the service: each on a create, a reinstall and a password change, on each query, on tasks and on listings. A fault
+//! appears once, or lasts for a while, and ends. Then the Instance has the state of its spec without human action, and no
+//! operation was repeated that must not be.
 //!
 //! The Instances of a test share a world and get their faults at the same time.
 
@@ -8,7 +8,7 @@ mod tasks;
 
 use crate::support::{
     PATIENCE, Setup, World, condition, console, counts, eventually, failed, instance, is_ready,
-    new_password, other_image, outline, password_of, path_of, posts, quiet_all, stopped, token,
+    new_password, other_image, outline, password_of, path_of, posts, quiet_all, stopped,
 };
 use cloud_server_operator::api::{Instance, Marker, Verb};
 use cloud_simulator::faults::{Act, Rule, When};
@@ -139,12 +139,7 @@ async fn each_fault_on(verb: Verb) {
             world.apply(&instance(name)).await;
         }
     } else {
-        let first: fn(&str) -> Value = if verb == Verb::Start {
-            stopped
-        } else {
-            instance
-        };
-        let ready = fleet(&world, &names, first).await;
+        let ready = fleet(&world, &names, instance).await;
         let ids = ready.iter().map(id_of);
         armed.extend(ids.zip(&faults).map(|(id, (_, act))| arm(&id, act)));
     }
@@ -162,11 +157,6 @@ async fn each_fault_on(verb: Verb) {
     match verb {
         Verb::Create => {}
         Verb::ModifyPassword => new_password(&world).await,
-        Verb::Release => {
-            for name in &names {
-                world.delete(name).await;
-            }
-        }
         _ => {
             for name in &names {
                 world.apply(&changed(name, verb)).await;
@@ -174,11 +164,7 @@ async fn each_fault_on(verb: Verb) {
         }
     }
     for name in &names {
-        if verb == Verb::Release {
-            world.gone(name).await;
-        } else {
-            did(&world, name, verb).await;
-        }
+        did(&world, name, verb).await;
     }
     for (id, name) in armed.iter().zip(&names) {
         assert_eq!(
@@ -215,11 +201,6 @@ async fn each_fault_on(verb: Verb) {
             "{}",
             world.ledger_text()
         );
-        if verb == Verb::Release {
-            assert!(mine[0].released_at.is_some());
-            assert_eq!(counts(&world, verb, Some(&mine[0].id)).1, 1);
-            continue;
-        }
         let now = world.get(name).await;
         assert!(is_ready(&now), "{}", outline(&now));
         is_as_wanted(&world, &now, password);
@@ -227,7 +208,7 @@ async fn each_fault_on(verb: Verb) {
         println!("FAULT {verb:?} {name}: accepted {accepted}, completed {completed}");
         // An operation may be repeated only if nothing shows whether it was done.
         let readable = matches!(name.as_str(), "slow" | "doubled" | "says-no");
-        let hidden = matches!(verb, Verb::ModifyPassword | Verb::Restart);
+        let hidden = verb == Verb::ModifyPassword;
         let most = if hidden && !readable { 2 } else { 1 };
         let context = || format!("{verb} {name}: {}", world.ledger_text());
         assert!((1..=most).contains(&completed), "{}", context());
@@ -252,9 +233,7 @@ async fn uids(world: &World) -> Vec<(String, String)> {
 fn changed(name: &str, verb: Verb) -> Value {
     match verb {
         Verb::Reinstall => other_image(name),
-        Verb::Stop => stopped(name),
-        Verb::Restart => token(name, "one"),
-        Verb::Create | Verb::Release | Verb::Start | Verb::ModifyPassword => instance(name),
+        _ => instance(name),
     }
 }
 

@@ -3,7 +3,6 @@
 
 mod connection;
 mod examples;
-mod kills;
 mod refused;
 mod restored;
 mod rights;
@@ -131,6 +130,18 @@ async fn in_force(world: &World, name: &str, secret: &str) -> Instance {
         }
     })
     .await
+}
+
+/// Waits until another password is in effect, at the service, in the Secret and in status.
+async fn rotated(world: &World, former: &str) -> Instance {
+    eventually("another password is made", async || {
+        match read(world, "web-login").await["password"] != former {
+            true => Ok(()),
+            false => Err(outline(&world.get("web").await)),
+        }
+    })
+    .await;
+    in_force(world, "web", "web-login").await
 }
 
 /// A user edits a key of a Secret.
@@ -312,7 +323,7 @@ async fn login_an_old_password_is_followed_by_another_one_and_no_secret_is_told(
         let before = mark(&world, "web").await;
         age(&world, "web-login", 2).await;
         let former = all.last().unwrap().clone();
-        let web = kills::rotated(&world, &former).await;
+        let web = rotated(&world, &former).await;
         let held = agrees(&world, &web, "web-login").await;
         assert_eq!(held["previous"], former);
         let stamp = rotated_at(&world, "web-login").await;

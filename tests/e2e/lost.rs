@@ -1,4 +1,4 @@
-//! Lost, late, doubled or wrong answers to a create: in the end there is one server, without human action.
+//! A create that the service executes after its Instance is gone. The other answers to a create: `faults.rs`, and the closed loop.
 
 use crate::support::{PATIENCE, Setup, eventually, instance};
 use cloud_simulator::faults::{Act, Rule, When};

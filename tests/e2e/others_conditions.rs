@@ -2,7 +2,7 @@
 //! Kubernetes allow.
 
 use crate::support::{
-    Setup, World, at_rest, done, eventually, insist, instance, is_ready, mark, other_image, quiet,
+    Setup, World, at_rest, done, eventually, insist, instance, mark, other_image, quiet,
 };
 use cloud_server_operator::api::{Account, Instance, Verb};
 use jiff::{SignedDuration, Timestamp};
@@ -22,22 +22,11 @@ const LOOKS: Duration = Duration::from_millis(20);
 /// Changes of the other controller's condition in the window in which the operator must write nothing.
 const CHANGES: usize = 40;
 
-/// How the other controller writes.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
-    /// By server-side apply, which merges the list by type.
-    Apply,
-    /// By a merge patch, which replaces the list.
-    Replace,
-}
-
-/// The other controller: it writes its condition as soon as the condition is missing, or is not the only one in the list that
-/// it wrote.
+/// The other controller: it writes its condition by server-side apply as soon as the condition is missing.
 struct Other {
     api: Api<DynamicObject>,
     kind: ApiResource,
     name: &'static str,
-    way: Way,
 }
 
 /// A running one.
@@ -64,15 +53,10 @@ fn others(object: &DynamicObject) -> Option<&Value> {
 }
 
 impl Other {
-    fn of<K: Resource<DynamicType = ()>>(world: &World, name: &'static str, way: Way) -> Self {
+    fn of<K: Resource<DynamicType = ()>>(world: &World, name: &'static str) -> Self {
         let kind = ApiResource::erase::<K>(&());
         let api = Api::namespaced_with(world.client.clone(), &world.namespace, &kind);
-        Self {
-            api,
-            kind,
-            name,
-            way,
-        }
+        Self { api, kind, name }
     }
 
     /// Makes one attempt to write its condition with this message.
@@ -82,22 +66,13 @@ impl Other {
             "lastTransitionTime": "2026-01-01T00:00:00+01:00",
         });
         let status = json!({"conditions": [condition]});
-        match self.way {
-            Way::Apply => {
-                let object = json!({
-                    "apiVersion": self.kind.api_version, "kind": self.kind.kind,
-                    "metadata": {"name": self.name}, "status": status,
-                });
-                let params = PatchParams::apply("other-controller").force();
-                let patch = Patch::Apply(&object);
-                self.api.patch_status(self.name, &params, &patch).await
-            }
-            Way::Replace => {
-                let patch = Patch::Merge(json!({"status": status}));
-                let params = PatchParams::default();
-                self.api.patch_status(self.name, &params, &patch).await
-            }
-        }
+        let object = json!({
+            "apiVersion": self.kind.api_version, "kind": self.kind.kind,
+            "metadata": {"name": self.name}, "status": status,
+        });
+        let params = PatchParams::apply("other-controller").force();
+        let patch = Patch::Apply(&object);
+        self.api.patch_status(self.name, &params, &patch).await
     }
 
     async fn write(&self, message: &str) {
@@ -111,12 +86,6 @@ impl Other {
         self.api.get_opt(self.name).await.ok().flatten()
     }
 
-    fn is_as_written(&self, object: &DynamicObject) -> bool {
-        let all = object.data["status"]["conditions"].as_array();
-        let is_alone = all.is_some_and(|all| all.len() == 1);
-        others(object).is_some() && (is_alone || self.way == Way::Apply)
-    }
-
     fn run(self) -> Running {
         let writes = Arc::new(AtomicUsize::new(0));
         let count = writes.clone();
@@ -127,7 +96,7 @@ impl Other {
                 let Some(now) = self.get().await else {
                     continue;
                 };
-                if !self.is_as_written(&now) && self.attempt("by its controller").await.is_ok() {
+                if others(&now).is_none() && self.attempt("by its controller").await.is_ok() {
                     count.fetch_add(1, Ordering::SeqCst);
                 }
             }
@@ -141,12 +110,12 @@ async fn a_condition_of_another_controller_stays_through_the_life_of_an_instance
     let mut world = Setup::default().without_operator().begin("others").await;
     world.apply(&instance("web")).await;
     let (web, account) = (
-        Other::of::<Instance>(&world, "web", Way::Apply),
-        Other::of::<Account>(&world, "default", Way::Apply),
+        Other::of::<Instance>(&world, "web"),
+        Other::of::<Account>(&world, "default"),
     );
     let keeps = [
-        Other::of::<Instance>(&world, "web", Way::Apply).run(),
-        Other::of::<Account>(&world, "default", Way::Apply).run(),
+        Other::of::<Instance>(&world, "web").run(),
+        Other::of::<Account>(&world, "default").run(),
     ];
     for other in [&web, &account] {
         eventually("the other controller has written", async || {
@@ -229,32 +198,5 @@ async fn a_condition_of_another_controller_stays_through_the_life_of_an_instance
     drop(keeps);
     world.delete("web").await;
     world.gone("web").await;
-    world.finish().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_controller_that_replaces_the_list_of_conditions_makes_no_loop() {
-    let world = Setup::default().begin("replaces").await;
-    world.apply(&instance("web")).await;
-    world.ready("web").await;
-    quiet(&world, "web").await;
-    let since = Timestamp::now();
-    let other = Other::of::<Instance>(&world, "web", Way::Replace).run();
-    // The operator writes its conditions once, at once or after half a minute: the other controller notices.
-    eventually("the other controller has written twice", async || {
-        (other.writes() >= 2)
-            .then_some(())
-            .ok_or_else(|| format!("{} times", other.writes()))
-    })
-    .await;
-    let taken = Timestamp::now().duration_since(since).as_secs();
-    let most = 2 + taken / 30;
-    let written = world.writes_since(since).await.len();
-    assert!(
-        i64::try_from(written).unwrap() <= most,
-        "{written} writes in {taken} s"
-    );
-    drop(other);
-    world.until("web", "is Ready again", is_ready).await;
     world.finish().await;
 }

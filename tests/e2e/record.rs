@@ -1,5 +1,4 @@
-//! The record of a purchase survives changes of the object by users and tools: a wiped status, a replace with the bare
-//! manifest, a copy of the manifest under another name.
+//! Copied and restored manifests with the record of a purchase, and an operator without a namespace of its own.
 
 use crate::support::{Setup, World, console, create_calls, instance, stays};
 use cloud_server_operator::api::Instance;

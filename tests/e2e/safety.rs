@@ -1,4 +1,4 @@
-//! Missing is not gone: after wrong, empty and refused answers the operator releases nothing, buys nothing and forgets nothing.
+//! A token of another account and an edited record: the operator releases nothing and buys nothing.
 
 use crate::support::{PATIENCE, Setup, World, condition, create_calls, instance, outline, stays};
 use cloud_server_operator::api::Instance;

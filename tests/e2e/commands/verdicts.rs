@@ -1,12 +1,8 @@
 //! `plan`: policies, other managers, and malformed files.
 
 use super::{Told, asked};
-use crate::support::{
-    Mark, Setup, World, busy, console, create_calls, instance, instance_by_key, mark, other_image,
-    posts, with,
-};
+use crate::support::{Setup, World, create_calls, instance, instance_by_key, with};
 use cloud_simulator::catalogue;
-use cloud_simulator::model::Console;
 use serde_json::{Value, json};
 
 /// The verdict, the exit status, and the whole output for the only Instance.
@@ -16,106 +12,6 @@ async fn verdict(world: &World, manifest: &Value, manager: &str) -> (String, i32
     let one = told.json()["instances"][0].clone();
     let verdict = one["verdict"].as_str().unwrap().to_owned();
     (verdict, told.status, one)
-}
-
-async fn assert_verdicts(world: &World, wanted: Vec<(Value, &str, i32, &str)>) {
-    for (manifest, verdict, status, words) in wanted {
-        let (found, code, one) = self::verdict(world, &manifest, "user").await;
-        assert_eq!(
-            (found.as_str(), code),
-            (verdict, status),
-            "{manifest}\n{one}"
-        );
-        assert!(
-            one.to_string().contains(words),
-            "{words}: {manifest}\n{one}"
-        );
-    }
-}
-
-/// The Instance with these fields in its spec.
-fn of(name: &str, spec: &Value) -> Value {
-    with(name, |fields| {
-        for (field, value) in spec.as_object().unwrap() {
-            fields[field] = value.clone();
-        }
-    })
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_policy_has_its_verdict() {
-    let world = Setup::default().own_ids().begin("plan-policies").await;
-    world.apply(&instance("web")).await;
-    world.ready("web").await;
-    let Mark { seq, .. } = mark(&world, "web").await;
-    let image = json!({"id": catalogue::example().other_image});
-    let acknowledged = json!({"token": "1", "image": image["id"]});
-    let wrong = json!({"token": "1", "image": catalogue::example().image});
-    let web = |spec: Value| of("web", &spec);
-    let db = |spec: Value| of("db", &spec);
-    assert_verdicts(
-        &world,
-        vec![
-            // managementPolicy Observe.
-            (web(json!({"managementPolicy": "Observe"})), "inPlace", 2, "only the object changes"),
-            (web(json!({"managementPolicy": "Observe", "image": image})), "waits", 4, "ObservedOnly"),
-            (web(json!({"managementPolicy": "Observe", "powerState": "Stopped"})), "waits", 4, "ObservedOnly"),
-            (db(json!({"managementPolicy": "Observe"})), "waits", 4, "NoServer"),
-            // A pause.
-            (web(json!({"pause": {}})), "inPlace", 2, "only the object changes"),
-            (web(json!({"pause": {}, "restart": {"token": "1"}})), "waits", 4, "Paused"),
-            (db(json!({"pause": {}})), "waits", 4, "Paused"),
-            (db(json!({"pause": {"until": "2020-01-01T00:00:00Z"}})), "newServer", 3, "create"),
-            // Disks.
-            (web(json!({"reinstallPolicy": "OnRequest", "image": image})), "waits", 4, "ReinstallNeedsApproval"),
-            (web(json!({"reinstallPolicy": "OnRequest", "image": image, "reinstall": wrong})), "waits", 4, "ReinstallNeedsApproval"),
-            (web(json!({"reinstallPolicy": "OnRequest", "image": image, "reinstall": acknowledged})), "erasesDisk", 3, "reinstall"),
-            (web(json!({"reinstallPolicy": "Never", "image": image})), "waits", 4, "ReinstallForbidden"),
-            (web(json!({"reinstallPolicy": "Never", "image": image, "reinstall": acknowledged})), "waits", 4, "ReinstallForbidden"),
-            (web(json!({"reinstall": {"token": "1"}})), "erasesDisk", 3, "reinstall"),
-            // A policy that holds up one change does not hold up others, and both are reported.
-            (web(json!({"reinstallPolicy": "Never", "image": image, "powerState": "Stopped"})), "waits", 4, "spec.powerState is Stopped"),
-            // Deletion protection only changes the object.
-            (web(json!({"deletionProtection": true})), "inPlace", 2, "spec.deletionProtection"),
-            (db(json!({"deletionProtection": true})), "newServer", 3, "create"),
-        ],
-    )
-    .await;
-    assert_eq!(posts(&world, seq), Vec::<String>::new());
-    world.finish().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_somebody_else_released_is_bought_anew_only_where_that_is_asked_for() {
-    let world = Setup::default().own_ids().begin("plan-missing").await;
-    world.apply(&instance("web")).await;
-    let server = world.only_server(&world.ready("web").await).id;
-    busy(&world).await;
-    console(&world, Console::Release { server });
-    world.until_reason("web", "ServerMissing").await;
-    let Mark { seq, .. } = mark(&world, "web").await;
-    let recreate = |limit: u32| {
-        of(
-            "web",
-            &json!({"onExternalDeletion": "Recreate", "recreateLimit": limit}),
-        )
-    };
-    assert_verdicts(
-        &world,
-        vec![
-            (instance("web"), "waits", 4, "ServerMissing"),
-            (other_image("web"), "waits", 4, "ServerMissing"),
-            (recreate(1), "newServer", 3, "create"),
-            (recreate(0), "waits", 4, "RecreateLimitReached"),
-        ],
-    )
-    .await;
-    assert_eq!(posts(&world, seq), Vec::<String>::new());
-    // The predicted operation happens.
-    world.apply(&recreate(1)).await;
-    world.ready("web").await;
-    assert_eq!(posts(&world, seq), ["create"]);
-    world.finish().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

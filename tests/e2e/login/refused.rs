@@ -1,7 +1,7 @@
 //! A quota or a policy prevents the write of a Secret: the message quotes it and names the right remedy, and the operator
 //! continues once it is gone.
 
-use super::{age, agrees, generated, hourly, kills, server_password};
+use super::{age, agrees, generated, hourly, rotated, server_password};
 use crate::support::{
     Setup, World, condition, create_calls, eventually, insist, instance, is_ready, quiet_all,
 };
@@ -231,7 +231,7 @@ async fn login_labels_of_a_policy_and_of_users_stay_and_stand_in_no_way() {
     super::in_force(&world, "web", "web-login").await;
     quiet_all(&world).await;
     age(&world, "web-login", 2).await;
-    let web = kills::rotated(&world, &first).await;
+    let web = rotated(&world, &first).await;
     agrees(&world, &web, "web-login").await;
     // A changed template is written without a new password, and removes nothing.
     let second = server_password(&world, &web);

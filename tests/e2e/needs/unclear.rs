@@ -2,7 +2,7 @@
 
 use super::{assert_names, told};
 use crate::support::{
-    Setup, Told, World, condition, create_calls, eventually, instance, marker_of, path_of,
+    Setup, Told, World, condition, create_calls, eventually, instance, marker_of, path_of, with,
 };
 use cloud_server_operator::api::{Instance, Verb};
 use cloud_simulator::faults::{Act, Rule, When};
@@ -129,5 +129,37 @@ async fn the_time_that_is_named_is_still_to_come_while_nothing_was_bought() {
     let after = last.duration_since(second);
     assert!(after >= SETTLE - SignedDuration::from_secs(1), "{after:#}");
     assert_eq!((create_calls(&world.sim), world.live(&web).len()), (3, 1));
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_unclear_create_in_a_zone_that_does_not_exist_needs_nobody() {
+    let mut world = Setup::default().begin("unclear-nowhere").await;
+    let error = Act::Error {
+        status: 503,
+        code: "InternalError.Unknown".to_owned(),
+        message: "maintenance".to_owned(),
+        retry_after: None,
+        when: When::BeforeEffect,
+    };
+    let rule = Rule::on(path_of(Verb::Create), error);
+    world.sim.fault(rule.times(2));
+    let nowhere = |name: &str| with(name, |spec| spec["zone"] = json!("ru-nowhere-1-a"));
+    for name in ["mended", "deleted"] {
+        world.apply(&nowhere(name)).await;
+        told(&world, name, "CreateUnconfirmed").await;
+    }
+    // The next process does not know of the calls, either.
+    world.kill();
+    world.start().await;
+    world.apply(&instance("mended")).await;
+    world.delete("deleted").await;
+    world.ready("mended").await;
+    world.gone("deleted").await;
+    assert_eq!(world.sim.live_servers().len(), 1);
+    // The zone of the first attempt does not prevent the confirmation.
+    world.delete("mended").await;
+    world.gone("mended").await;
+    assert_eq!(world.sim.live_servers().len(), 0);
     world.finish().await;
 }

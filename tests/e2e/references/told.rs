@@ -1,4 +1,4 @@
-//! Selectors without a match, and lists that cannot be read: reported, while unaffected work continues.
+//! Selectors without a match, or with several: reported with candidates, and fixed without a restart.
 
 use super::*;
 

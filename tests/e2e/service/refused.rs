@@ -1,14 +1,12 @@
-//! Temporary refusals: of the token, and false reports that a server does not exist.
+//! A token that the service refuses for a while.
 
-use super::{id_of, refusal};
+use super::refusal;
 use crate::support::{
-    Setup, World, eventually, instance, is_ready, names, once, other_image, outline, posts,
-    quiet_all, reason, side_by_side, stays, stopped,
+    Setup, eventually, instance, names, once, other_image, outline, posts, quiet_all, reason,
+    side_by_side, stays, stopped,
 };
-use cloud_server_operator::api::Verb;
 use cloud_server_operator::api::names::FINALIZER;
-use cloud_simulator::faults::{Act, Rule};
-use cloud_simulator::model::{Console, TaskScript};
+use cloud_simulator::faults::Rule;
 use jiff::Timestamp;
 use kube::ResourceExt;
 use std::time::{Duration, Instant};
@@ -140,95 +138,4 @@ async fn refused(status: u16, code: &'static str) {
     assert!(!world.logs().contains("another-canary-token"));
     world.operator();
     world.finish().await;
-}
-
-/// "No such instance" for half a minute, from a service whose listing still shows all of them.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn details_that_know_no_server_for_a_while_forget_and_buy_nothing() {
-    let world = Setup::default().begin("flapping").await;
-    let fleet = names("web", 8);
-    world.apply_all(&fleet, instance).await;
-    let ready = world.all_ready(&fleet).await;
-    let ids: Vec<_> = ready.iter().map(id_of).collect();
-    // A release that never ends: the server exists until the test ends it.
-    let never = Rule::on("/instance/release", Act::Task(TaskScript::Never));
-    world.sim.fault(never.times(1));
-    let missing = refusal(404, "InvalidInstance.NotFound");
-    let rule = world.sim.fault(Rule::on("/instance/detail", missing));
-    world.apply(&other_image("web-0")).await;
-    world.apply(&stopped("web-1")).await;
-    world.delete("web-2").await;
-    world.apply(&instance("new")).await;
-    // Half a minute: five listings at the pace of running operations, each of which causes reads of details.
-    stays(
-        "nothing is forgotten",
-        Duration::from_secs(30),
-        async || {
-            for (name, now) in world.all().await {
-                let held = name == "new" || now.finalizers().iter().any(|f| f == FINALIZER);
-                if reason(&now) == "ServerMissing" || !held {
-                    return Err(format!(
-                        "{name}: {}\n{}",
-                        outline(&now),
-                        world.ledger_text()
-                    ));
-                }
-            }
-            Ok(())
-        },
-    )
-    .await;
-    let hits = world.sim.faults().hits(rule);
-    assert!(hits >= 4, "{hits} details: the test tests nothing");
-    assert!(
-        world
-            .sim
-            .live_servers()
-            .iter()
-            .any(|server| server.id == ids[2])
-    );
-    world.sim.faults().clear();
-    let server = ids[2].clone();
-    world
-        .sim
-        .world(|w| w.console(Console::EndTask { server }))
-        .unwrap();
-    world.gone("web-2").await;
-    let rest: Vec<_> = fleet
-        .iter()
-        .filter(|name| *name != "web-2")
-        .cloned()
-        .chain(["new".to_owned()])
-        .collect();
-    for now in world.all_ready(&rest).await {
-        assert!(is_ready(&now));
-    }
-    quiet_all(&world).await;
-    let (reinstalls, stops) = (
-        effects_of(&world, Verb::Reinstall),
-        effects_of(&world, Verb::Stop),
-    );
-    assert_eq!(
-        (reinstalls, stops),
-        ((1, 1), (1, 1)),
-        "{}",
-        world.ledger_text()
-    );
-    assert_eq!(
-        effects_of(&world, Verb::Release).1,
-        1,
-        "{}",
-        world.ledger_text()
-    );
-    assert_eq!(
-        world.sim.servers().len(),
-        fleet.len() + 1,
-        "{}",
-        world.ledger_text()
-    );
-    world.finish().await;
-}
-
-fn effects_of(world: &World, verb: Verb) -> (usize, usize) {
-    crate::support::counts(world, verb, None)
 }
