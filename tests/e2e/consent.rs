@@ -98,7 +98,7 @@ async fn told(world: &World, name: &str, kind: &str, reason: &str) -> String {
 
 /// The command in a message.
 fn command_in(message: &str) -> Vec<String> {
-    let line = message.split_once("run: kubectl ").expect(message).1;
+    let line = message.split_once("runs: kubectl ").expect(message).1;
     // Splits like a shell: quotation marks keep a word together.
     let mut words = vec![String::new()];
     let mut is_quoted = false;

@@ -423,7 +423,7 @@ async fn what_a_manifest_would_set_back_is_refused_or_said() {
         &world,
         &["start", "web", "--wait"],
         0,
-        &["field manager user", "set it back"],
+        &["field manager user", "will revert this change"],
     )
     .await;
     world.finish().await;

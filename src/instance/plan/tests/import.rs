@@ -193,7 +193,7 @@ fn a_server_of_another_size_than_the_package_is_not_taken_over() {
     assert!(matches!(gone.step, Step::Record { .. }), "{gone:?}");
     let written = format!("{:?}", gone.events);
     assert!(written.contains("package p is not on sale"), "{written}");
-    assert!(written.contains("firewall and login"), "{written}");
+    assert!(written.contains("firewall or login"), "{written}");
     assert!(
         !written.contains("CPU"),
         "nothing of it was compared: {written}"
