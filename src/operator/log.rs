@@ -26,9 +26,10 @@ use collector::Collector;
 
 /// Lines that may wait for their reader. With [`LONGEST_LINE`] they take some 4 MiB at most.
 const WAITING_LINES: usize = 1_024;
-/// A longer line is cut at this number of bytes; if it is JSON, each of its texts is cut at this number of characters.
+/// A longer line is cut at this number of bytes. If it is JSON, each of its texts is cut at this number of characters, so that it has
+/// about as many bytes and stays valid.
 const LONGEST_LINE: usize = 4_096;
-const LONGEST_TEXT: usize = 2_000;
+const LONGEST_TEXT: usize = 500;
 
 /// The log of the process, and the exporter of its traces. Dropping it writes the waiting lines, for about a second at most.
 pub(super) struct Log {

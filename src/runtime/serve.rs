@@ -53,7 +53,8 @@ pub(super) async fn serve(
     Ok(address)
 }
 
-/// Binds the address. `[::]` means every address of both families, and every IPv4 address on a machine without IPv6.
+/// Binds the address. `[::]` means every address of both families (of IPv6 alone, if the node sets `net.ipv6.bindv6only`), and every
+/// IPv4 address on a machine without IPv6.
 async fn bind(listen: SocketAddr) -> io::Result<TcpListener> {
     match TcpListener::bind(listen).await {
         Err(error)

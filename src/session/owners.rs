@@ -167,10 +167,10 @@ impl Owners {
         former
     }
 
-    /// This process is about to remove the finalizer of an Instance, which leaves no server behind without its user's will.
-    pub fn detach(&self, uid: &str) {
+    /// Whether this process removed the finalizer of an Instance, or is about to. It leaves no server behind without its user's will.
+    pub fn set_detached(&self, uid: &str, is_detached: bool) {
         if let Some(owner) = self.lock().all.get_mut(uid) {
-            owner.is_detached = true;
+            owner.is_detached = is_detached;
         }
     }
 

@@ -113,9 +113,10 @@ impl Quota {
 
     /// An Instance is gone. Returns its last state.
     pub fn gone(&self, uid: &str) -> Option<Owner> {
+        // First: from now on, a reconcile that still runs is not admitted.
+        let owner = self.0.owners.gone(uid);
         self.withdraw(uid);
         self.lock().waiting.remove(uid);
-        let owner = self.0.owners.gone(uid);
         let recorded = owner.as_ref().and_then(|owner| owner.recorded.as_ref());
         self.wake_some(recorded.map(|recorded| &recorded.account));
         owner
@@ -129,7 +130,8 @@ impl Quota {
     /// Checks the same and takes a place and a create, if the limits allow it. Call it right before the intent.
     pub fn admit(&self, uid: &str, account: &ObjectKey, limits: AccountLimits) -> bool {
         let mut state = self.lock();
-        if self.check_in(&mut state, uid, account, limits) != QuotaState::Free {
+        let is_free = self.check_in(&mut state, uid, account, limits) == QuotaState::Free;
+        if !is_free || self.0.owners.key_of(uid).is_none() {
             return false;
         }
         let pending = Pending {
@@ -142,15 +144,15 @@ impl Quota {
         true
     }
 
-    /// An existing server is about to be recorded for this Instance, regardless of the limits. Returns whether no other Instance
-    /// is about to record it.
+    /// An existing server is about to be recorded for this Instance, regardless of the limits. Returns whether the Instance still
+    /// exists and no other Instance is about to record the server.
     pub fn admit_server(&self, uid: &str, account: &ObjectKey, id: Option<ServerId>) -> bool {
         let mut state = self.lock();
         let mut pending = state.pending.iter();
         let is_others = |(other, pending): (&Subject, &Pending)| {
             **other != *uid && id.is_some() && pending.server == id
         };
-        if pending.any(is_others) {
+        if pending.any(is_others) || self.0.owners.key_of(uid).is_none() {
             return false;
         }
         let pending = Pending {
@@ -179,7 +181,7 @@ impl Quota {
     /// This limit, if any, is what the Instance waits for.
     pub fn set_waiting(&self, uid: &str, account: &ObjectKey, limit: Option<Limit>) {
         let mut state = self.lock();
-        match limit {
+        match limit.filter(|_| self.0.owners.key_of(uid).is_some()) {
             Some(limit) => drop(state.waiting.insert(shared(uid), (account.clone(), limit))),
             None => drop(state.waiting.remove(uid)),
         }

@@ -96,7 +96,10 @@ pub(super) async fn replay(
                 facts, account_key, ..
             } = &replay.observed;
             let quota = context.sessions.quota();
-            quota.admit(&facts.uid, account_key, session.limits);
+            if !quota.admit(&facts.uid, account_key, session.limits) {
+                replay.observed.quota = quota.check(&facts.uid, account_key, session.limits);
+                continue;
+            }
         }
         flow = replay.step(&plan);
     }
@@ -264,14 +267,14 @@ impl Replay {
                 // The operator first adds its finalizer again.
                 self.observed.facts.finalizers.push(FINALIZER.to_owned());
             }
-            Step::Secret(step) => return self.secret(step),
+            Step::Secret(step) => return self.secret(step, plan),
             Step::Finish | Step::Retain { .. } => return Break(()),
         }
         Continue(())
     }
 
     /// Takes a step that writes a Secret.
-    fn secret(&mut self, step: &SecretStep) -> ControlFlow<()> {
+    fn secret(&mut self, step: &SecretStep, plan: &Plan) -> ControlFlow<()> {
         let name = self.observed.facts.login_secret().map(|secret| secret.name);
         let name = name.unwrap_or_default();
         let is_new = matches!(step, SecretStep::Generate | SecretStep::Renew { .. });
@@ -287,7 +290,8 @@ impl Replay {
         self.observed.login = stand_in(&self.observed);
         match is_new || is_unowned {
             true => Continue(()),
-            false => Break(()),
+            // The plan of the server itself may wait.
+            false => self.rest(plan),
         }
     }
 

@@ -177,7 +177,11 @@ fn a_token_that_a_manifest_would_set_back_is_not_touched() {
     let Edit::Write(write) = edit(&Wish::Stop, &applied_by("flux", "powerState"), TOKEN) else {
         panic!("it is sent");
     };
-    assert!(write.notes[0].contains("will revert this change"), "{:?}", write.notes);
+    assert!(
+        write.notes[0].contains("will revert this change"),
+        "{:?}",
+        write.notes
+    );
     // A manifest with the same value causes no note.
     let manifest = json!({"spec": {"powerState": "Running"}}).to_string();
     let stopped = instance(|one| {

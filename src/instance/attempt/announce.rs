@@ -18,6 +18,7 @@ use crate::instance::plan::step::{Plan, StatusChanges};
 use crate::instance::status::{Shown, render, write};
 use crate::runtime::kubernetes::{call, json_patch, patch_params};
 use crate::runtime::{KubeError, chance};
+use crate::session::ConflictingOwner;
 use kube::ResourceExt;
 use kube::api::{ObjectMeta, PartialObjectMeta, Patch};
 use serde_json::{Value, json};
@@ -117,12 +118,18 @@ impl Attempt<'_> {
         if !is_admitted {
             return Err(Outcome::Stale); // the next reconcile observes why
         }
+        if self.is_owned_meanwhile(record) {
+            quota.withdraw(uid);
+            return Err(Outcome::Stale);
+        }
         let swapped = match self.swap(&Swap::Record(&finalizers, &text)).await {
             Ok(swapped) => swapped,
             Err(error) => {
                 // If the plan is stale, the cause may be an earlier record of ours that the watch has not shown yet.
                 if !error.may_stand && !matches!(error.outcome, Outcome::Stale) {
                     quota.withdraw(uid);
+                }
+                if !error.may_stand && is_new {
                     quota.bought_nothing(uid);
                 }
                 if error.may_stand && is_new {
@@ -145,6 +152,18 @@ impl Attempt<'_> {
         drop(memory);
         self.observed.facts.annotation = Some(text);
         swapped.is_wanted.then_some(()).ok_or(Outcome::Stale)
+    }
+
+    /// Whether another Instance recorded the server to import since this reconcile asked. Two Instances are not admitted for the same
+    /// server at once, so the second one sees the record of the first.
+    fn is_owned_meanwhile(&self, record: &PurchaseRecord) -> bool {
+        let (facts, sessions) = (&self.observed.facts, &self.context.sessions);
+        let id = record.id.as_deref().map(ServerId::from);
+        let import = id.filter(|id| record.imported.is_some() && facts.id().as_ref() != Some(id));
+        import.zip(self.session).is_some_and(|(id, session)| {
+            let owner = sessions.owner_before_import(&facts.uid, &id, None, session);
+            owner != ConflictingOwner::None
+        })
     }
 
     /// Writes the status with an operation, which users see from then on.

@@ -72,8 +72,14 @@ impl Attempt<'_> {
             self.context.events.publish(&facts.reference, event).await;
         }
         // The watch may show that the object is gone before the patch is answered.
-        self.context.sessions.owners().detach(&facts.uid);
-        match self.patch("finalizer", Target::Object, patch).await {
+        let owners = self.context.sessions.owners();
+        owners.set_detached(&facts.uid, true);
+        let patched = self.patch("finalizer", Target::Object, patch).await;
+        let is_kept = patched
+            .as_ref()
+            .is_err_and(|error| !error.is_not_found() && !error.may_have_happened());
+        owners.set_detached(&facts.uid, !is_kept);
+        match patched {
             Err(error) if error.is_overtaken() => Outcome::Stale,
             Err(error) if !error.is_not_found() => Outcome::not_written(&error),
             Ok(()) | Err(_) => Outcome::Finished,

@@ -86,7 +86,7 @@ fn of_two_importers_of_one_server_one_has_the_better_right_and_a_buyer_before_bo
 #[test]
 fn an_instance_stays_detached_until_it_is_gone() {
     let owners = owners(&[("a", json!({"id": "ecs-1"}))]);
-    owners.detach("a");
+    owners.set_detached("a", true);
     owners.listed(&instance("a", json!({"id": "ecs-1"})));
     assert!(owners.gone("a").unwrap().is_detached);
     owners.listed(&instance("a", json!({"id": "ecs-1"})));

@@ -179,7 +179,7 @@ async fn a_server_is_reported_as_orphaned_without_any_memory_of_it_unless_the_fi
         let context = &feed.0.instances;
         context.memories.doubt_all();
         if is_detached {
-            context.sessions.owners().detach("1");
+            context.sessions.owners().set_detached("1", true);
         }
         feed.instance(&Notice {
             change: Change::Gone,

@@ -42,7 +42,12 @@ async fn a_command_with_greater_rights_sends_no_secret_that_does_not_consent() {
             "token",
             "is bound to https://cloud.example/api",
         ),
-        ("read-on", "bound", "token", "spec.proxy.url is another endpoint"),
+        (
+            "read-on",
+            "bound",
+            "token",
+            "spec.proxy.url is another endpoint",
+        ),
     ] {
         let mut account = account(name, hostile.url(), secret, key);
         if name == "read-on" {

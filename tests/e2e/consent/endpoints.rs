@@ -119,7 +119,10 @@ async fn a_bound_secret_goes_through_no_proxy_that_its_annotation_does_not_name(
         apply_as(&world, &user, account).await;
         let name = account["metadata"]["name"].as_str().unwrap();
         let message = told(&world, name, "Reconciling", "SecretEndpointMismatch").await;
-        assert!(message.contains("spec.proxy.url is another endpoint"), "{message}");
+        assert!(
+            message.contains("spec.proxy.url is another endpoint"),
+            "{message}"
+        );
         messages.push(message);
     }
     nobody_calls(&proxy).await;
