@@ -111,7 +111,7 @@ fn label_values() -> String {
          * `state`: `ready`, `reconciling` (waiting helps), `stalled` (a user must fix something), `unknown` (no status yet).\n\
          * `reason`: [a reason of the conditions](../conditions.md), or `Unknown`.\n\
          * `verb`: {}.\n\
-         * `outcome` of `operation_duration_seconds`: `succeeded`, `failed`, `refused`, `answer_lost`, `superseded`, `server_gone`. A\n  \
+         * `outcome` of `operation_duration_seconds`: `succeeded`, `failed`, `refused`, `answer_lost`, `superseded`, `server_gone`,\n  `outcome_unknown`. A \
          successful `create` may have adopted or imported its server.\n\
          * `priority` of the queue: {}; of the request limit: {}.\n",
         words(&Verb::ALL.map(Verb::as_str)),

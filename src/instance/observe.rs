@@ -122,7 +122,7 @@ fn follow(observed: &mut Observation, session: &AccountSession) {
         call.map(|call| (Verb::Release, call.task.clone(), Some(call.at)))
     } else {
         let open = observed.open();
-        open.map(|open| (open.verb, observed.task_id(), memory.began(&open)))
+        open.map(|open| (open.call(), observed.task_id(), memory.began(&open)))
     };
     observed.memory.observations.poll = match followed {
         Some((verb, task, began)) => {

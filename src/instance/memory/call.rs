@@ -21,6 +21,8 @@ pub struct Call {
     pub number: u32,
     /// The nonce of its intent.
     pub nonce: String,
+    /// The nonce of another intent with the same number, whose write got no answer and under which this process sent nothing.
+    pub unsent: Option<String>,
     /// The Account that it was made with.
     pub account: Arc<str>,
     /// The verb of the call.
@@ -92,6 +94,7 @@ impl Call {
         Self {
             number: record.attempt,
             nonce: record.nonce.clone(),
+            unsent: None,
             account: shared(&record.account),
             verb: Verb::Create,
             intent: match is_own {
@@ -118,6 +121,7 @@ impl Call {
         Self {
             number: number_of(operation),
             nonce: operation.nonce.clone(),
+            unsent: None,
             account: shared(account),
             verb: operation.call(),
             intent: Intent::Operation(Box::new(operation.clone())),
@@ -137,6 +141,17 @@ impl Call {
             Intent::Purchase(text) => PurchaseRecord::parse(&text.text().ok()?).ok(),
             Intent::Unneeded | Intent::Operation(_) => None,
         }
+    }
+
+    /// The nonce of an intent with this number under which this process certainly sent nothing.
+    fn unsent(self, number: u32) -> Option<String> {
+        let is_unsent = self.is_own && self.state == CallState::NotSent;
+        let nonce = if is_unsent {
+            Some(self.nonce)
+        } else {
+            self.unsent
+        };
+        nonce.filter(|_| self.number == number)
     }
 
     fn is_of(&self, number: u32, nonce: &str) -> bool {
@@ -232,8 +247,15 @@ impl Memory {
             return;
         };
         if self.call_of(shown).is_none() {
-            let stranger = Call::of_operation(shown, &record.account, CallState::Unknown, now);
-            self.call = Some(Box::new(stranger));
+            let former = self.call.take();
+            let unsent = former.and_then(|former| former.unsent(number_of(shown)));
+            let state = match unsent.as_ref() == Some(&shown.nonce) {
+                true => CallState::NotSent,
+                false => CallState::Unknown,
+            };
+            let mut call = Call::of_operation(shown, &record.account, state, now);
+            call.unsent = unsent;
+            self.call = Some(Box::new(call));
         }
         let Some(call) = &mut self.call else {
             return;

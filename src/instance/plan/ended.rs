@@ -1,7 +1,7 @@
 //! The ends of operations, and the pauses before they begin again.
 
 use crate::api::conditions::{Readiness, Reason};
-use crate::api::{Applied, EndReason, HistoryEntry, Operation, OperationEnd, Retry, Verb};
+use crate::api::{Applied, EndReason, HistoryEntry, Operation, OperationEnd, Retry, Stage, Verb};
 use crate::instance::observation::Observation;
 use crate::instance::plan::step::StatusChanges;
 use crate::instance::plan::why::Why;
@@ -40,10 +40,16 @@ pub(in crate::instance) fn badly(
     reason: EndReason,
     message: &str,
 ) -> StatusChanges {
+    let reason = match (reason, operation.stage) {
+        // The stop failed, so the disk is as it was.
+        (EndReason::Failed, Some(Stage::Stopping)) => EndReason::Refused,
+        (reason, _) => reason,
+    };
+    let was_stopped = matches!(operation.stage, Some(Stage::Erasing | Stage::Starting));
     let times = times(observed, operation.verb, reason) + 1;
     let pause = match reason {
         // The server was stopped for it, and each try would be an outage.
-        EndReason::Refused if operation.stage.is_some() && operation.before.running => {
+        EndReason::Refused if was_stopped && operation.before.running => {
             Some(times::RETRY_REFUSED_AFTER_STOP)
         }
         _ => times::pause_after(reason, times),
@@ -109,20 +115,28 @@ pub(super) fn pause(
     applied: &Applied,
 ) -> Option<(Duration, Why)> {
     let target = diff::target(verb, applied, diff::as_specified(observed));
-    let is_same =
-        |retry: &&Retry| retry.generation == observed.facts.generation && retry.target == target;
+    // The power state that the server last had is no part of the request.
+    let requested = |target: &Applied| Applied {
+        power_state: None,
+        ..target.clone()
+    };
+    let is_same = |retry: &&Retry| {
+        retry.generation == observed.facts.generation
+            && requested(&retry.target) == requested(&target)
+    };
     let retry = retry(observed, verb).filter(is_same);
     let waits = retry.and_then(|retry| Some((left(observed, retry)?, why(retry))));
     let flaps = || Some((flapping(observed, verb)?, words::power_flaps(verb).into()));
     waits.or_else(flaps)
 }
 
-/// The rest of the pause, by the clock of this process. A clock that was set back does not make it longer than any such pause.
+/// The rest of the pause, by the clock of this process. An end that is longer ahead than any such pause was written by a clock that
+/// ran ahead, and does not count.
 fn left(observed: &Observation, retry: &Retry) -> Option<Duration> {
     let at = retry.not_before.as_ref()?.0.as_second();
     let left = u64::try_from(at - observed.wall_clock.as_second()).ok()?;
-    let left = Duration::from_secs(left).min(times::longest_pause_after(retry.reason));
-    (!left.is_zero()).then_some(left)
+    let left = Duration::from_secs(left);
+    (!left.is_zero() && left <= times::longest_pause_after(retry.reason)).then_some(left)
 }
 
 /// The rest of the pause before another start or stop of a server that does not keep its power state: it was started or stopped

@@ -44,9 +44,6 @@ pub(super) fn reinstall(
         // The selectors of the spec are unresolved.
         return Reinstall::No;
     }
-    if ended::undecided(observed, applied).is_some() {
-        return Reinstall::Undecided;
-    }
     let is_new = diff::is_new(spec.reinstall.as_ref(), applied.reinstall.as_ref());
     let differs = spec.key != applied.key || diff::is_other_image(observed, applied, &spec, detail);
     let request = observed.facts.spec.reinstall.as_ref();
@@ -54,7 +51,9 @@ pub(super) fn reinstall(
     let names_it = named == Some(&spec.image);
     let policy = observed.facts.spec.reinstall_policy;
     match (policy, differs, is_new) {
+        // Also if an undecided one turns out to have installed the image.
         (_, false, false) => Reinstall::No,
+        _ if ended::undecided(observed, applied).is_some() => Reinstall::Undecided,
         (ReinstallPolicy::Automatic, _, true) if named.is_some() && !names_it => {
             Reinstall::OtherImage
         }

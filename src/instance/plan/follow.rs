@@ -140,6 +140,13 @@ impl Open<'_> {
         target.is_empty() || shown.is_none_or(|image| image == target)
     }
 
+    /// Whether the current call is a reinstall that changes the image.
+    fn installs_another_image(&self) -> bool {
+        let (target, before) = (&self.operation.target.image, &self.operation.before.image);
+        let is_other = before.as_ref().is_some_and(|before| before != target);
+        matches!(self.row().effect, Effect::Image) && is_other
+    }
+
     /// Whether the server shows the effect of the current call; None if nothing shows it.
     fn effect(&self) -> Option<bool> {
         let Fact::Known(detail) = &self.observed.detail else {
@@ -151,7 +158,7 @@ impl Open<'_> {
         );
         match self.row().effect {
             Effect::PowerState(state) => Some(detail.status() == Some(state)),
-            Effect::Image if before.is_some_and(|before| before != target) => {
+            Effect::Image if self.installs_another_image() => {
                 match detail.image()?.as_str() {
                     image if image == target => Some(true),
                     image if before.is_some_and(|before| before == image) => Some(false),

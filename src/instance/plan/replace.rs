@@ -124,7 +124,7 @@ fn unreported_end(observed: &Observation) -> Option<HistoryEntry> {
     let verb = open.verb;
     let (reason, words) = match &observed.task {
         Fact::Known(TaskState::Failed { reason }) => (Some(EndReason::Failed), reason.clone()),
-        Fact::Known(TaskState::Succeeded) => (None, None),
+        Fact::Known(TaskState::Succeeded) if open.call() == verb => (None, None),
         _ if matches!(verb, Verb::Create | Verb::Reinstall) => (None, None),
         _ => {
             let words = "the server was gone before it was known to be done";

@@ -95,8 +95,8 @@ pub fn was_overwritten(facts: &Facts, memory: &Memory) -> bool {
         && written.is_some_and(|written| written != digest(&facts.status))
 }
 
-/// JSON patch on `/status`. It tests the UID, the observed generation, the number of the newest operation and whether that has
-/// its receipt. Then it replaces the whole status except for the conditions of other controllers. A merge would never remove a
+/// JSON patch on `/status`. It tests the UID, the observed generation, the number of the newest operation, the nonce of its newest
+/// call and whether that has its receipt. Then it replaces the whole status except for the conditions of other controllers. A merge would never remove a
 /// field, and a re-created object of the same name must not get this status. A process whose watch is late (it has just taken
 /// over) must not revert what its predecessor wrote about a newer spec, about an operation that the predecessor announced since,
 /// or its receipt. An end without a receipt, or after it, is not tested, so such a process may report the operation as open
@@ -116,6 +116,11 @@ async fn write(
     if let Some(operation) = &facts.status.operation {
         let path = "/status/operation/accepted";
         operations.push(json!({"op": "test", "path": path, "value": operation.accepted}));
+        // The calls of one operation differ in their nonce alone.
+        if !operation.nonce.is_empty() {
+            let path = "/status/operation/nonce";
+            operations.push(json!({"op": "test", "path": path, "value": operation.nonce}));
+        }
     }
     if let Some(record) = facts
         .annotation

@@ -132,8 +132,8 @@ impl Oracle {
         is_hidden
             && (self.lost_reinstalls() > 0
                 || self.half_told.contains(name_of(object))
-                // The record that one process restored differs from the one that the other process knows.
-                || (self.troubles.no_lease && self.troubles.drops > 0))
+                // Without a Lease, one process ends the operation whose call the other one delays (docs).
+                || self.troubles.no_lease)
     }
 
     fn may_image_differ(&self, object: &Value, server: &ServerInfo) -> bool {

@@ -26,6 +26,10 @@ impl Open<'_> {
         match effect {
             Some(true) => self.ended_at_service(detail, true),
             Some(false) => self.lost("the server shows that it did not happen"),
+            // The image would show it, and a later detail may have it.
+            None if self.installs_another_image() && detail.image().is_none() => {
+                self.unconfirmed(settled)
+            }
             // Nothing shows whether the disk was erased, and a repeat could erase it twice.
             None if self.row().lost == Lost::Undecided => {
                 let doubt = words::doubt(self.attempt(), self.operation.verb);
