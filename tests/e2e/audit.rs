@@ -86,7 +86,12 @@ async fn audit_each_call_tells_why_it_was_made_and_for_which_spec() {
     world.apply(&other_image("web")).await;
     let ready = done(&world, "web", &before, &[Verb::Reinstall]).await;
     entry(&ready, Verb::Reinstall, Cause::Spec);
-    told(&world, "Reinstalling", &["disk is erased", "generation 3"]).await;
+    told(
+        &world,
+        "Reinstalling",
+        &["erasing the disk", "generation 3"],
+    )
+    .await;
 
     world.delete("web").await;
     world.gone("web").await;

@@ -157,9 +157,11 @@ fn without_account(observed: &Observation) -> Plan {
             (problem.reason, message)
         }
     };
-    let rests = !observed.facts.deleting && !observed.is_open();
-    let was_seen = rests && !observed.facts.status.detail.is_empty();
-    if was_seen && is_current(observed) {
+    let facts = &observed.facts;
+    let was_seen = !facts.deleting && !observed.is_open() && !facts.status.detail.is_empty();
+    let mut record = facts.purchase().into_iter();
+    let is_due = record.any(|record| steady::is_awaited(observed, record));
+    if was_seen && is_current(observed) && !is_due {
         return Plan::wait(times::IDLE_REQUEUE);
     }
     Plan::rest(Readiness::reconciling(reason, message), times::IDLE_REQUEUE)

@@ -308,7 +308,7 @@ fn unread(observed: &Observation, record: &PurchaseRecord, id: &ServerId) -> Pla
 }
 
 /// Whether a user waits for something: status does not refer to the current spec, or an operation is due.
-fn is_awaited(observed: &Observation, record: &PurchaseRecord) -> bool {
+pub(super) fn is_awaited(observed: &Observation, record: &PurchaseRecord) -> bool {
     let detail = &observed.facts.status.detail;
     let applied = diff::applied(observed, record);
     !evidence::is_current(observed)

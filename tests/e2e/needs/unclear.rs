@@ -42,7 +42,7 @@ async fn a_create_without_a_clear_answer_tells_the_services_words_and_what_follo
     let says = [
         "answered with 503",
         "maintenance",
-        "may have been carried out",
+        "the outcome of the create is unknown",
         &name,
         "UTC",
     ];
