@@ -8,8 +8,8 @@ use crate::api::conditions::{
 };
 use crate::api::detail;
 use crate::api::{
-    Addresses, EndReason, HistoryEntry, InstanceStatus, Operation, Reference, Resolved, Verb,
-    printable,
+    Addresses, EndReason, HistoryEntry, InstanceStatus, Operation, Reference, Resolved, Stage,
+    Verb, printable,
 };
 use crate::cloud::{ServerFields, ServerId};
 use crate::instance::expiry;
@@ -214,8 +214,11 @@ fn take_end(next: &mut InstanceStatus, changes: &StatusChanges, entry: &HistoryE
     match entry.reason {
         None => next.unfinished_image = None,
         Some(EndReason::Failed) => {
-            let image = |it: &Operation| it.target.image.clone();
-            next.unfinished_image = changes.operation.as_ref().map(image);
+            let operation = changes.operation.as_ref();
+            let erased = operation.filter(|it| it.stage != Some(Stage::Stopping));
+            if let Some(operation) = erased {
+                next.unfinished_image = Some(operation.target.image.clone());
+            }
         }
         Some(_) => {}
     }

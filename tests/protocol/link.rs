@@ -354,8 +354,8 @@ impl Link {
         let kind = match (parts.method.as_str(), is_status, is_json_patch) {
             ("GET", ..) => Kind::Read,
             _ if key.0 == SECRETS => Kind::Secret,
-            (_, true, _) if tests(&body, "/metadata/resourceVersion") => Kind::Intent,
-            (_, true, _) if tests(&body, "/status/operation/nonce") => Kind::Receipt,
+            (_, true, _) if has(&body, "test", "/metadata/resourceVersion") => Kind::Intent,
+            (_, true, _) if has(&body, "replace", "/status/operation") => Kind::Receipt,
             (_, true, _) => Kind::Status,
             (_, false, false) => Kind::Intent,
             (_, false, true) if body.to_string().contains("/metadata/finalizers") => {
@@ -411,10 +411,9 @@ impl Link {
 }
 
 /// Whether a JSON patch tests the current value of a path.
-fn tests(patch: &Value, path: &str) -> bool {
-    let all = patch.as_array().into_iter().flatten();
-    let mut tests = all.filter(|operation| operation["op"] == "test");
-    tests.any(|operation| operation["path"] == path)
+fn has(patch: &Value, op: &str, path: &str) -> bool {
+    let mut all = patch.as_array().into_iter().flatten();
+    all.any(|part| part["op"] == op && part["path"] == path)
 }
 
 /// The course of the task that a call starts.

@@ -40,11 +40,6 @@ pub(in crate::instance) fn badly(
     reason: EndReason,
     message: &str,
 ) -> StatusChanges {
-    let reason = match (reason, operation.stage) {
-        // The stop failed, so the disk is as it was.
-        (EndReason::Failed, Some(Stage::Stopping)) => EndReason::Refused,
-        (reason, _) => reason,
-    };
     let was_stopped = matches!(operation.stage, Some(Stage::Erasing | Stage::Starting));
     let times = times(observed, operation.verb, reason) + 1;
     let pause = match reason {
@@ -89,7 +84,8 @@ pub(super) fn with_end(
         finished_at: Time(observed.wall_clock),
     };
     Operation {
-        stage: None,
+        // If the stop failed, the disk is as it was.
+        stage: operation.stage.filter(|stage| *stage == Stage::Stopping),
         end: Some(end),
         ..operation
     }

@@ -51,9 +51,10 @@ pub(super) fn reinstall(
     let names_it = named == Some(&spec.image);
     let policy = observed.facts.spec.reinstall_policy;
     match (policy, differs, is_new) {
-        // Also if an undecided one turns out to have installed the image.
-        (_, false, false) => Reinstall::No,
+        // The server shows the image of an undecided one, so it happened.
+        (_, false, false) if spec.image != applied.image => Reinstall::No,
         _ if ended::undecided(observed, applied).is_some() => Reinstall::Undecided,
+        (_, false, false) => Reinstall::No,
         (ReinstallPolicy::Automatic, _, true) if named.is_some() && !names_it => {
             Reinstall::OtherImage
         }

@@ -114,9 +114,10 @@ impl Case {
             let status = case.instance.status.as_mut().unwrap();
             status.operation = Some(serde_json::from_value(operation).unwrap());
             if let Some(reason) = end.get("reason") {
+                let soon = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(60);
                 let retry = json!({
                     "verb": verb, "generation": 1, "target": target, "reason": reason, "message": "no", "times": 1,
-                    "notBefore": "2999-01-01T00:00:00Z",
+                    "notBefore": soon.to_string(),
                 });
                 status.retries = vec![serde_json::from_value(retry).unwrap()];
             }

@@ -36,14 +36,14 @@ impl Kind {
         if path.ends_with("/status") {
             let patch: Value = serde_json::from_str(&body).unwrap_or_default();
             let parts = patch.as_array().map_or(&[][..], Vec::as_slice);
-            let tests = |path: &str| {
+            let has = |op: &str, path: &str| {
                 parts
                     .iter()
-                    .any(|part| part["op"] == "test" && part["path"] == path)
+                    .any(|part| part["op"] == op && part["path"] == path)
             };
-            return Some(if tests("/metadata/resourceVersion") {
+            return Some(if has("test", "/metadata/resourceVersion") {
                 Self::Intent
-            } else if tests("/status/operation/nonce") {
+            } else if has("replace", "/status/operation") {
                 Self::Receipt
             } else {
                 Self::Status
