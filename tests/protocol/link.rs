@@ -410,7 +410,7 @@ impl Link {
     }
 }
 
-/// Whether a JSON patch tests the current value of a path.
+/// Whether a JSON patch has this operation at this path.
 fn has(patch: &Value, op: &str, path: &str) -> bool {
     let mut all = patch.as_array().into_iter().flatten();
     all.any(|part| part["op"] == op && part["path"] == path)
