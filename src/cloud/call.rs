@@ -126,7 +126,7 @@ impl Caller {
                 self.share.ended(matches!(unfit, Unfit::NoMemory(_)));
             }
             Err(Fault::NotSent(_) | Fault::Timeout(_) | Fault::Broken(_)) => {
-                self.share.ended(false)
+                self.share.ended(false);
             }
         }
         let ended = outcome.as_ref().map(|_| ()).map_err(Error::category);

@@ -110,7 +110,7 @@ async fn drive(
         &plan,
         &outcome,
         &observed,
-        reported,
+        &reported,
         memory,
     )
 }

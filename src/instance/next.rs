@@ -27,7 +27,7 @@ pub fn next(
     plan: &Plan,
     outcome: &Outcome,
     observed: &Observation,
-    reported: Result<Option<Duration>, NotWritten>,
+    reported: &Result<Option<Duration>, NotWritten>,
     memory: &Mutex<Memory>,
 ) -> Duration {
     let uid = observed.facts.uid.as_str();
@@ -59,7 +59,7 @@ pub fn next(
     journal::reconciled(&observed.facts, plan, again);
     match reported {
         Ok(wait) => wait.map_or(again, |wait| again.min(wait)),
-        Err(NotWritten(wait)) => wait,
+        Err(NotWritten(wait)) => *wait,
     }
 }
 

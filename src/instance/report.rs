@@ -130,19 +130,16 @@ fn changes(observed: &Observation, plan: &Plan, outcome: &Outcome) -> StatusChan
             .id
             .filter(|id| observed.facts.id().as_ref() == Some(id));
     }
-    match (&plan.step, outcome) {
-        (step, Outcome::Accepted { task, .. }) => {
-            let called = match step {
-                Step::Buy { record, .. } => Some(of_purchase(record)),
-                _ => observed.open(),
-            };
-            changes.operation = called.map(|called| Operation {
-                accepted: true,
-                task_id: task.as_ref().map(ToString::to_string),
-                ..called
-            });
-        }
-        _ => {}
+    if let Outcome::Accepted { task, .. } = outcome {
+        let called = match &plan.step {
+            Step::Buy { record, .. } => Some(of_purchase(record)),
+            _ => observed.open(),
+        };
+        changes.operation = called.map(|called| Operation {
+            accepted: true,
+            task_id: task.as_ref().map(ToString::to_string),
+            ..called
+        });
     }
     changes
 }

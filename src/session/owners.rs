@@ -109,8 +109,8 @@ impl Owners {
         };
         if let Some(recorded) = &mut owner.recorded {
             // Ten thousand Instances of an Account share one key.
-            let known = state.with(Property::Account(recorded.account.clone()));
-            let known = known.filter_map(|(_, owner)| owner.account()).next();
+            let mut known = state.with(Property::Account(recorded.account.clone()));
+            let known = known.find_map(|(_, owner)| owner.account());
             recorded.account = known.unwrap_or(&recorded.account).clone();
         }
         let freed = former.as_ref().and_then(Owner::account).cloned();

@@ -334,7 +334,7 @@ impl Replay {
             Reason::Available => {}
             // The operator may read a Secret that the user may not read.
             Reason::SecretReadFailed | Reason::OperationFailed if goes_on => {
-                self.notes.push(message)
+                self.notes.push(message);
             }
             Reason::CreateRateReached | Reason::CreateFailed | Reason::RecordedByOtherCluster => {
                 self.finding(Effect::NewServer, Some(Verb::Create), message)?;

@@ -81,7 +81,7 @@ fn find(observed: &Observation, session: &SessionFacts, id: &ServerId) -> Surplu
     let is_safe =
         matches!(listing.sighting(id), Sighting::Present(..)) && is_our_account(observed, session);
     let proven = others.into_iter().find(|other| {
-        let call = observed.memory.release_call(*other);
+        let call = observed.memory.release_call(other);
         let waits = call.and_then(|call| call.not_before);
         let waits = waits.is_some_and(|at| observed.now < at);
         listing.shows_in_both(other) && !recently_released(observed, other) && !waits

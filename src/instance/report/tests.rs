@@ -58,7 +58,7 @@ fn progress(facts: &Facts, reason: Reason, memory: &mut Memory) -> Option<Durati
 async fn the_status_of_another_writer_is_replaced_at_once_and_then_once_in_half_a_minute() {
     let (theirs, ours) = (shows(&releasing("theirs")), releasing("ours"));
     let memory = overwrites(&theirs);
-    let memory = &mut open(&memory);
+    let memory = &mut open(&memory).clone();
     let left = pause(&theirs, &ours, memory).unwrap();
     assert_eq!(pause(&shows(&ours), &releasing("new"), memory), None);
     tokio::time::advance(left).await;
@@ -68,7 +68,7 @@ async fn the_status_of_another_writer_is_replaced_at_once_and_then_once_in_half_
 #[tokio::test(start_paused = true)]
 async fn a_wrong_ready_and_a_status_of_an_older_generation_are_replaced_at_once() {
     let memory = overwrites(&shows(&releasing("theirs")));
-    let memory = &mut open(&memory);
+    let memory = &mut open(&memory).clone();
     let ready = status_of(&Readiness::ready(Reason::Available, "theirs"));
     assert_eq!(pause(&shows(&ready), &releasing("ours"), memory), None);
     assert!(pause(&shows(&ready), &ready, memory).is_some());
@@ -85,7 +85,7 @@ async fn a_list_without_our_conditions_is_replaced_but_an_empty_status_was_lost(
     (others.type_, *all) = ("Paid".to_owned(), Vec::new());
     facts.listed_types = ListedTypes::take(&mut vec![others]).into();
     let memory = overwrites(&facts);
-    let memory = &mut open(&memory);
+    let memory = &mut open(&memory).clone();
     assert!(pause(&facts, &releasing("ours"), memory).is_some());
     facts.listed_types = Arc::default();
     assert_eq!(pause(&facts, &releasing("ours"), memory), None);
@@ -96,7 +96,7 @@ async fn a_progress_is_written_once_it_lasts_and_at_once_for_an_edit() {
     let memories = Memories::default();
     let mut facts = shows(&releasing("ours"));
     let memory = memories.met("u", &facts.key, true);
-    let memory = &mut open(&memory);
+    let memory = &mut open(&memory).clone();
     let shown = progress(&facts, Reason::Releasing, memory);
     assert_eq!(shown, Some(times::IDLE_REQUEUE), "status shows it");
     let left = progress(&facts, Reason::Creating, memory).unwrap();

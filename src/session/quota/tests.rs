@@ -103,5 +103,5 @@ async fn two_instances_do_not_record_one_server_at_once() {
         "an older record"
     );
     quota.withdraw("a");
-    assert!(quota.admit_server("b", &account(), Some(id.clone())));
+    assert!(quota.admit_server("b", &account(), Some(id)));
 }
