@@ -3,6 +3,7 @@
 pub mod all;
 pub mod call;
 pub mod kinds;
+mod ledger;
 pub mod look;
 pub mod parts;
 pub mod version;

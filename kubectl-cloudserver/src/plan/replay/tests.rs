@@ -1,3 +1,8 @@
+#![allow(
+    clippy::large_futures,
+    reason = "a case holds a whole Instance, and a test awaits it once"
+)]
+
 use super::super::stage;
 use super::*;
 use cloud_server_operator::api::names::BINDING;
