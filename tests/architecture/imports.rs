@@ -61,6 +61,9 @@ impl<'a> Visit<'a> for Imports {
         self.take_apart(&[], &item.tree, is_handed_on);
     }
 
+    /// The scope of an item, as in `pub(in crate::instance)`, imports nothing.
+    fn visit_visibility(&mut self, _: &'a syn::Visibility) {}
+
     fn visit_path(&mut self, path: &'a syn::Path) {
         let words: Vec<_> = path
             .segments
