@@ -84,7 +84,9 @@ fn is_well_formed(method: &Method, uri: &Uri) -> bool {
         // In all namespaces, or of a cluster-scoped kind.
         [kind] => (kind, None, None),
         // A namespace is only read. A namespace in a path that ends with # would make a write one of the Namespace itself.
-        ["namespaces", name] if method == Method::GET => ("namespaces", None, Some(name)),
+        ["namespaces", name] if method == Method::GET && valid::namespace(name).is_ok() => {
+            ("namespaces", None, Some(name))
+        }
         ["namespaces", namespace, kind] => (kind, Some(namespace), None),
         ["namespaces", namespace, kind, name] => (kind, Some(namespace), Some(name)),
         ["namespaces", namespace, kind, name, "status"] if method == Method::PATCH => {

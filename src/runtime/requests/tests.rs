@@ -147,6 +147,8 @@ fn requests_that_the_program_never_makes_are_refused() {
     for (method, uri) in [
         (Method::GET, "/"),
         (Method::GET, "/api/v1"),
+        // A namespace in a path that ends with #, of a form that only names of other kinds may have.
+        (Method::GET, "/api/v1/namespaces/0.a"),
         (
             Method::GET,
             "/apis/rbac.authorization.k8s.io/v1/clusterroles/x",
