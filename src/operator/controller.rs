@@ -57,7 +57,7 @@ impl Controller {
     /// The right was lost, or a watch ended: the process has to end.
     pub(super) async fn act(
         self,
-        mut election: Election,
+        election: Election,
         concurrency: u16,
         grace: Duration,
         stop: CancellationToken,

@@ -2,7 +2,7 @@
 
 use crate::program::duration;
 use crate::runtime::Shard;
-use crate::runtime::lease::Settings;
+use crate::runtime::lease::LeaseSettings;
 use clap::{ArgAction, Args};
 use std::time::Duration;
 
@@ -55,7 +55,7 @@ impl ElectArgs {
     ///
     /// # Errors
     /// No namespace, or times that do not fit together: a sentence that names the flags.
-    pub(super) fn settings(&self) -> Result<Option<Settings>, String> {
+    pub(super) fn settings(&self) -> Result<Option<LeaseSettings>, String> {
         if !self.leader_elect {
             return if self.shards == 1 {
                 Ok(None)
@@ -68,7 +68,7 @@ impl ElectArgs {
             "no namespace for the Lease: set --leader-elect-resource-namespace or POD_NAMESPACE, or \
              --leader-elect=false where this is the only replica",
         )?;
-        let settings = Settings {
+        let settings = LeaseSettings {
             name: self.leader_elect_resource_name.clone(),
             shard: shard(self.shards, std::env::var("POD_NAME").ok().as_deref())?,
             namespace,
@@ -129,7 +129,7 @@ mod tests {
         elect: ElectArgs,
     }
 
-    fn settings(flags: &[&str]) -> Result<Option<Settings>, String> {
+    fn settings(flags: &[&str]) -> Result<Option<LeaseSettings>, String> {
         let flags = [
             &["run", "--leader-elect-resource-namespace=ours"][..],
             flags,

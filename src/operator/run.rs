@@ -15,7 +15,6 @@ use crate::runtime::{Metrics, Shard, Term, health, kubernetes};
 use crate::wiring::Process;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client, ResourceExt};
-use std::pin::pin;
 use std::process::ExitCode;
 use std::time::Duration;
 use tokio::runtime::{Builder, Handle, Runtime};
@@ -122,39 +121,16 @@ async fn serve(args: RunArgs, metrics: Metrics, own: Handle) -> Result<(), Strin
     );
     let election = match elect {
         None => Election::for_life(term),
-        Some(settings) => {
-            let standing_by = election::stand_by(settings, term, &heartbeats, stop.clone(), &own);
-            let elected = elected(&mut controller, standing_by, &stop).await?;
-            let Some(election) = elected else {
-                return Ok(());
-            };
-            election
-        }
+        Some(settings) => tokio::select! {
+            elected = election::stand_by(settings, term, &heartbeats, &own) => elected?,
+            () = controller.broken() => return Err(BROKEN.to_owned()),
+            () = stop.cancelled() => return Ok(()),
+        },
     };
     let grace = Duration::from_secs(args.grace_seconds);
     controller
         .act(election, args.concurrency, grace, stop)
         .await
-}
-
-/// Waits for the Lease; none if the process was asked to stop before.
-async fn elected(
-    controller: &mut Controller,
-    standing_by: impl Future<Output = Result<Option<Election>, String>>,
-    stop: &CancellationToken,
-) -> Result<Option<Election>, String> {
-    let mut standing_by = pin!(standing_by);
-    tokio::select! {
-        elected = &mut standing_by => elected,
-        () = controller.broken() => {
-            // A Lease that was won just now is released.
-            stop.cancel();
-            if let Ok(Some(election)) = standing_by.await {
-                election.leave().await;
-            }
-            Err(BROKEN.to_owned())
-        }
-    }
 }
 
 fn stop_signal() -> std::io::Result<CancellationToken> {

@@ -83,6 +83,11 @@ impl KubeError {
         matches!(self, Self::Refused { status, .. } if status.code == 409 && !self.is_denied())
     }
 
+    /// A compare-and-swap failed: the object changed, exists already, or is gone.
+    pub fn is_swap_lost(&self) -> bool {
+        self.is_conflict() || self.is_not_found()
+    }
+
     /// A precondition of a JSON patch failed: the object changed (409), or a `test` failed (422).
     pub fn is_stale(&self) -> bool {
         matches!(self, Self::Refused { status, .. } if status.code == 409 || status.code == 422)

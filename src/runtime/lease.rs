@@ -19,8 +19,8 @@ mod observed;
 mod record;
 mod settings;
 
-pub use candidate::{Candidate, Won};
-pub use settings::Settings;
+pub use candidate::Candidate;
+pub use settings::LeaseSettings;
 
 use super::kubernetes::{KubeError, call_within};
 use super::{Heartbeat, Term, chain};
@@ -29,7 +29,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease as Object;
 use kube::Api;
 use kube::api::{ListParams, PostParams};
-use std::time::Duration;
+use thiserror::Error;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -37,166 +37,122 @@ use tokio_util::sync::CancellationToken;
 #[derive(Debug)]
 pub struct Lease {
     leases: Leases,
-    name: String,
-    settings: Settings,
-    heartbeat: Heartbeat,
     /// When the write that acquired it began.
     begun: Instant,
-    /// The Lease as our own last write left it.
+    /// The Lease as our own last write left it; None if the effect of that write is unknown.
     own: Option<Object>,
 }
 
-/// Why a term ended early.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Lost {
-    /// No renewal succeeded in time.
-    #[error("the Lease could not be renewed in time")]
-    NotRenewed,
-    /// Another process wrote it.
-    #[error("the Lease was taken by {by:?}")]
-    Taken {
-        /// The new holder.
-        by: String,
-    },
-    /// It was deleted.
-    #[error("the Lease was deleted")]
-    Deleted,
+/// Why a write of our Lease did not succeed.
+#[derive(Debug, Error)]
+enum LeaseError {
+    #[error("{0}")]
+    Lost(&'static str),
+    #[error(transparent)]
+    Failed(#[from] KubeError),
 }
 
 impl Lease {
-    /// Renews until `done`, then returns the Lease so that it can be released; or returns why the term is over.
-    ///
-    /// # Errors
-    /// The term is over. It ends by the clock even while this future hangs or is not polled.
-    pub async fn keep(mut self, term: &Term, done: &CancellationToken) -> Result<Self, Lost> {
-        let mut next = self.begun + self.settings.retry_period;
+    /// The end of the term that begins with this Lease, counted from the beginning of the write.
+    pub fn until(&self) -> Instant {
+        self.begun + self.leases.settings.renew_deadline
+    }
+
+    /// Renews until the term is over, or until `done`; then releases the Lease. The term ends by the clock even while this future
+    /// hangs or is not polled.
+    pub async fn keep(mut self, term: &Term, done: &CancellationToken) {
+        let settings = self.leases.settings.clone();
+        let mut next = self.begun + settings.retry_period;
         loop {
-            tokio::select! {
+            let renewal = async {
+                sleep_until(next).await;
+                let began = Instant::now();
+                (began, self.renew().await)
+            };
+            let (began, renewed) = tokio::select! {
                 // First: the caller that cancels `done` also ends the term.
                 biased;
-                () = done.cancelled() => return Ok(self),
-                () = term.ended() => return Err(Lost::NotRenewed),
-                () = sleep_until(next) => {}
-            }
-            let began = Instant::now();
-            let renewed = tokio::select! {
-                biased;
-                () = done.cancelled() => return Ok(self),
-                () = term.ended() => return Err(Lost::NotRenewed),
-                renewed = self.renew() => renewed,
+                () = done.cancelled() => return self.release().await,
+                _ = term.ended() => return,
+                renewal = renewal => renewal,
             };
-            self.heartbeat.beat();
+            self.leases.heartbeat.beat();
+            let earliest = Instant::now() + settings.retry_period / 4;
+            next = earliest.max(began + settings.retry_period);
             match renewed {
-                Ok(()) if term.lasts_until(began + self.settings.renew_deadline) => {}
-                Ok(()) => return Err(Lost::NotRenewed),
-                Err(NoRenewal::Lost(lost)) => {
-                    term.end();
-                    return Err(lost);
-                }
-                Err(NoRenewal::Failed(error)) => {
+                Ok(()) if term.lasts_until(began + settings.renew_deadline) => {}
+                Ok(()) => return,
+                Err(LeaseError::Lost(reason)) => return term.end(reason),
+                // Another program wrote the Lease: it is read at once.
+                Err(LeaseError::Failed(error)) if error.is_swap_lost() => next = Instant::now(),
+                Err(LeaseError::Failed(error)) => {
                     tracing::warn!(
-                        lease = self.name,
                         error = chain(&error),
                         "the Lease was not renewed, trying again"
                     );
                 }
             }
-            let earliest = Instant::now() + self.settings.retry_period / 4;
-            next = earliest.max(began + self.settings.retry_period);
         }
     }
 
     /// Releases the Lease if it is ours, so that another process need not wait until it is stale. Best effort, within the deadline of
     /// one request.
-    pub async fn release(mut self) {
-        let (deadline, name) = (self.settings.request_deadline(), self.name.clone());
+    async fn release(mut self) {
+        let (deadline, pause) = (
+            self.leases.settings.request_deadline(),
+            self.leases.settings.retry_period / 4,
+        );
         let released = timeout(deadline, async {
-            loop {
-                match self.give_up().await {
-                    Ok(true) => return,
-                    // Another program changed it in the meantime, or a renewal of ours took effect without an answer.
-                    Ok(false) => {}
-                    Err(error) => {
-                        tracing::warn!(
-                            lease = self.name,
-                            error = chain(&error),
-                            "the Lease was not released"
-                        );
-                        sleep(self.settings.retry_period / 4).await;
-                    }
-                }
+            // Another program may change it, and a renewal may take effect without an answer.
+            while let Err(LeaseError::Failed(error)) = self.give_up().await {
+                tracing::warn!(
+                    error = chain(&error),
+                    "the Lease was not released, trying again"
+                );
+                sleep(pause).await;
             }
         });
         if released.await.is_err() {
-            tracing::warn!(
-                lease = name,
-                "the Lease was not released: others wait until it is stale"
-            );
+            tracing::warn!("the Lease was not released: others wait until it is stale");
         }
     }
 
-    /// One renewal: a single request unless another program writes the Lease, for example a label.
-    async fn renew(&mut self) -> Result<(), NoRenewal> {
-        let known = match self.own.take() {
-            Some(known) => known,
-            None => self.own_as_it_stands().await?,
-        };
-        let renewed = match self.write(known).await {
-            Err(error) if error.is_conflict() || error.is_not_found() => {
-                let known = self.own_as_it_stands().await?;
-                self.write(known).await
-            }
-            renewed => renewed,
-        };
-        // The effect of a failed write is unknown: the Lease is read before the next write.
-        self.own = Some(renewed.map_err(NoRenewal::Failed)?);
+    async fn renew(&mut self) -> Result<(), LeaseError> {
+        let known = self.take_own().await?;
+        let renewed = record::taken(known, &self.leases.settings, Timestamp::now());
+        self.own = Some(self.leases.write("renew the Lease", &renewed).await?);
         Ok(())
     }
 
-    async fn write(&self, known: Object) -> Result<Object, KubeError> {
-        let renewed = record::taken(known, &self.settings, Timestamp::now());
-        let written = self.leases.replace("renew the Lease", &self.name, &renewed);
-        written.await
-    }
-
-    /// The current Lease, if it is still ours.
-    async fn own_as_it_stands(&self) -> Result<Object, NoRenewal> {
-        let found = self.leases.read(&self.name);
-        let found = found.await.map_err(NoRenewal::Failed)?;
-        let found = found.ok_or(NoRenewal::Lost(Lost::Deleted))?;
-        match record::holder(&found) {
-            by if by == self.settings.identity => Ok(found),
-            by => Err(NoRenewal::Lost(Lost::Taken { by: by.to_owned() })),
-        }
-    }
-
-    /// Gives up the Lease; returns whether it is certain that it is no longer ours.
-    async fn give_up(&mut self) -> Result<bool, KubeError> {
-        let known = match self.own.take() {
-            Some(known) => known,
-            None => match self.own_as_it_stands().await {
-                Ok(known) => known,
-                Err(NoRenewal::Lost(_)) => return Ok(true),
-                Err(NoRenewal::Failed(error)) => return Err(error),
-            },
-        };
+    async fn give_up(&mut self) -> Result<(), LeaseError> {
+        let known = self.take_own().await?;
         let released = record::released(known, Timestamp::now());
-        let write = self
-            .leases
-            .replace("release the Lease", &self.name, &released);
-        match write.await {
-            Ok(_) => Ok(true),
-            Err(error) if error.is_conflict() || error.is_not_found() => Ok(false),
-            Err(error) => Err(error),
+        self.leases.write("release the Lease", &released).await?;
+        Ok(())
+    }
+
+    /// The Lease for the next write: as our last write left it, or else as it is now, if it is still ours.
+    async fn take_own(&mut self) -> Result<Object, LeaseError> {
+        if let Some(own) = self.own.take() {
+            return Ok(own);
         }
+        let found = self.leases.read().await?;
+        let found = found.ok_or(LeaseError::Lost("the Lease was deleted"))?;
+        let holder = record::holder(&found);
+        if holder == self.leases.settings.identity {
+            return Ok(found);
+        }
+        tracing::warn!(holder, "another process holds the Lease");
+        Err(LeaseError::Lost("the Lease was taken"))
     }
 }
 
-/// The Leases of one namespace; each request has the deadline of an election.
+/// The Leases of the operator, as one process uses them; each request has the deadline of an election.
 #[derive(Clone, Debug)]
 struct Leases {
     api: Api<Object>,
-    deadline: Duration,
+    settings: LeaseSettings,
+    heartbeat: Heartbeat,
 }
 
 impl Leases {
@@ -206,46 +162,35 @@ impl Leases {
         Ok(list.items)
     }
 
-    async fn read(&self, name: &str) -> Result<Option<Object>, KubeError> {
-        self.call("read the Lease", self.api.get_opt(name)).await
+    /// The Lease of our shard.
+    async fn read(&self) -> Result<Option<Object>, KubeError> {
+        let name = self.settings.lease();
+        self.call("read the Lease", self.api.get_opt(&name)).await
     }
 
-    async fn create(&self, fresh: &Object) -> Result<Object, KubeError> {
-        let params = params();
-        let created = self.api.create(&params, fresh);
-        self.call("create the Lease", created).await
-    }
-
-    async fn replace(
-        &self,
-        what: &'static str,
-        name: &str,
-        object: &Object,
-    ) -> Result<Object, KubeError> {
-        let params = params();
-        self.call(what, self.api.replace(name, &params, object))
-            .await
+    /// Writes the Lease of our shard by compare-and-swap: creates it if it was not read before.
+    async fn write(&self, operation: &'static str, lease: &Object) -> Result<Object, KubeError> {
+        let params = PostParams {
+            field_manager: Some(MANAGER.to_owned()),
+            ..PostParams::default()
+        };
+        let name = self.settings.lease();
+        match &lease.metadata.resource_version {
+            None => self.call(operation, self.api.create(&params, lease)).await,
+            Some(_) => {
+                let replaced = self.api.replace(&name, &params, lease);
+                self.call(operation, replaced).await
+            }
+        }
     }
 
     async fn call<T>(
         &self,
-        what: &'static str,
+        operation: &'static str,
         future: impl Future<Output = kube::Result<T>>,
     ) -> Result<T, KubeError> {
-        call_within(self.deadline, what, future).await
+        call_within(self.settings.request_deadline(), operation, future).await
     }
-}
-
-fn params() -> PostParams {
-    PostParams {
-        field_manager: Some(MANAGER.to_owned()),
-        ..PostParams::default()
-    }
-}
-
-enum NoRenewal {
-    Lost(Lost),
-    Failed(KubeError),
 }
 
 #[cfg(test)]

@@ -1,24 +1,15 @@
 //! The term during which this process may write and call.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout_at};
 
 /// The one term of a process as the active operator; cheap to clone. Without a Lease it is the life of the process.
 ///
 /// A term that is over never begins again, so no reconcile can outlive its term. Each question reads the monotonic clock: a process
 /// that was paused learns of the end of its term at the first question, and not only when a task that should end it is scheduled.
 #[derive(Clone, Debug)]
-pub struct Term {
-    inner: Arc<Inner>,
-}
-
-#[derive(Debug)]
-struct Inner {
-    state: Mutex<State>,
-    over: CancellationToken,
-}
+pub struct Term(watch::Sender<State>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -26,50 +17,36 @@ enum State {
     Awaited,
     /// Active: until [`Term::end`], or until this instant.
     Held(Option<Instant>),
-    Over,
+    /// Over, for this reason.
+    Over(&'static str),
 }
 
 impl Term {
     /// The term of a process that needs no Lease: from now until [`Term::end`].
     pub fn of_process() -> Self {
-        Self::in_state(State::Held(None))
+        Self(watch::Sender::new(State::Held(None)))
     }
 
     /// A term that has not begun.
     pub fn awaited() -> Self {
-        Self::in_state(State::Awaited)
-    }
-
-    fn in_state(state: State) -> Self {
-        let inner = Inner {
-            state: Mutex::new(state),
-            over: CancellationToken::new(),
-        };
-        Self {
-            inner: Arc::new(inner),
-        }
+        Self(watch::Sender::new(State::Awaited))
     }
 
     /// Begins an awaited term, or moves the end of a current one to `until`. Returns whether it is current: a term that is over
     /// remains over.
     #[must_use = "a term that is over stays so"]
     pub fn lasts_until(&self, until: Instant) -> bool {
-        let mut state = self.current();
-        if *state != State::Over {
-            *state = State::Held(Some(until));
-        }
-        self.check_clock(&mut state)
+        self.update(|state| *state = State::Held(Some(until)))
     }
 
     /// Ends it permanently.
-    pub fn end(&self) {
-        *self.current() = State::Over;
-        self.inner.over.cancel();
+    pub fn end(&self, reason: &'static str) {
+        self.update(|state| *state = State::Over(reason));
     }
 
     /// Whether this process may change anything now.
     pub fn holds(&self) -> bool {
-        self.check_clock(&mut self.current())
+        self.update(|_| {})
     }
 
     /// Whether a mutating call that takes at most `needed` may begin before `reconcile_ends`.
@@ -77,44 +54,43 @@ impl Term {
         self.holds() && reconcile_ends.saturating_duration_since(Instant::now()) >= needed
     }
 
-    /// Waits until a term that has begun is over.
-    pub async fn ended(&self) {
+    /// Waits until a term that has begun is over. Returns the reason of its end.
+    pub async fn ended(&self) -> &'static str {
+        let mut changes = self.0.subscribe();
         loop {
-            let until = match *self.current() {
-                State::Over => return,
-                State::Held(until) => until,
-                State::Awaited => None,
-            };
-            let passed = async {
-                match until {
-                    Some(until) => tokio::time::sleep_until(until).await,
-                    None => std::future::pending().await,
-                }
-            };
-            tokio::select! {
-                () = self.inner.over.cancelled() => return,
-                () = passed => { self.holds(); }
+            self.holds();
+            let state = *changes.borrow_and_update();
+            match state {
+                State::Over(reason) => return reason,
+                State::Held(Some(until)) => drop(timeout_at(until, changes.changed()).await),
+                State::Held(None) | State::Awaited => drop(changes.changed().await),
             }
         }
     }
 
-    /// The state, after a check of the clock: an end that has passed is final.
-    fn current(&self) -> MutexGuard<'_, State> {
-        let mut state = self
-            .inner
-            .state
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        self.check_clock(&mut state);
-        state
+    /// Checks the clock, and changes the state unless the term is over. Returns whether the term is current.
+    fn update(&self, change: impl FnOnce(&mut State)) -> bool {
+        let mut is_current = false;
+        self.0.send_if_modified(|state| {
+            let former = *state;
+            state.check_clock();
+            if !matches!(state, State::Over(_)) {
+                change(state);
+                state.check_clock();
+            }
+            is_current = matches!(state, State::Held(_));
+            *state != former
+        });
+        is_current
     }
+}
 
-    fn check_clock(&self, state: &mut State) -> bool {
-        if matches!(*state, State::Held(Some(until)) if Instant::now() >= until) {
-            *state = State::Over;
-            self.inner.over.cancel();
+impl State {
+    /// An end that has passed is final.
+    fn check_clock(&mut self) {
+        if matches!(self, Self::Held(Some(until)) if Instant::now() >= *until) {
+            *self = Self::Over("the Lease could not be renewed in time");
         }
-        matches!(*state, State::Held(_))
     }
 }
 
@@ -134,7 +110,7 @@ mod tests {
             !term.allows(reconcile_ends, 60 * SECOND),
             "a call that could outlive the reconcile"
         );
-        term.end();
+        term.end("for the test");
         assert!(!term.allows(reconcile_ends, SECOND), "a term that is over");
     }
 

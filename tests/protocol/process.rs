@@ -112,7 +112,7 @@ impl Process {
 
     /// Ends its term: no mutating call begins any more.
     pub fn depose(&self) {
-        self.term.end();
+        self.term.end("the schedule ends it");
     }
 
     /// It finds its term over and ends; requests that were sent by then continue.
@@ -281,7 +281,7 @@ impl Running {
             }
             let is_leaving = exit.is_wanted.load(Ordering::SeqCst);
             if is_leaving && turns.is_empty() {
-                self.term.end();
+                self.term.end("the schedule ends it");
                 exit.is_done.store(true, Ordering::SeqCst);
                 link.die();
             }

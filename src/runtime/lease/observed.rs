@@ -1,6 +1,6 @@
 //! All Leases of the operator, as one process has observed them.
 
-use super::{Object, Settings, record};
+use super::{LeaseSettings, Object, record};
 use crate::runtime::Shard;
 use k8s_openapi::api::coordination::v1::LeaseSpec;
 use kube::ResourceExt;
@@ -28,7 +28,7 @@ impl Observed {
 
     /// Another process that may act on our namespaces, and how long at least: it holds the Lease of our shard, or one of another
     /// number of shards.
-    pub(super) fn other_holder(&self, settings: &Settings) -> Option<(String, Instant)> {
+    pub(super) fn other_holder(&self, settings: &LeaseSettings) -> Option<(String, Instant)> {
         let now = Instant::now();
         let holders = self.0.iter().filter_map(|(name, (spec, since))| {
             let shard = Shard::of_lease(&settings.name, name)?;

@@ -1,6 +1,6 @@
 //! The contents of a Lease, in exactly the form that client-go writes, so that kubectl and other tools display it properly.
 
-use super::Settings;
+use super::LeaseSettings;
 use crate::api::names::MANAGER;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease as Object, LeaseSpec};
@@ -9,8 +9,8 @@ use kube::api::ObjectMeta;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A new Lease.
-pub(super) fn fresh(name: String, settings: &Settings, now: Timestamp) -> Object {
+/// A new Lease, without a holder.
+pub(super) fn fresh(name: String) -> Object {
     let labels = BTreeMap::from([("app.kubernetes.io/name".to_owned(), MANAGER.to_owned())]);
     Object {
         metadata: ObjectMeta {
@@ -18,25 +18,19 @@ pub(super) fn fresh(name: String, settings: &Settings, now: Timestamp) -> Object
             labels: Some(labels),
             ..ObjectMeta::default()
         },
-        spec: Some(LeaseSpec {
-            holder_identity: Some(settings.identity.clone()),
-            lease_duration_seconds: Some(whole_seconds(settings.lease_duration)),
-            acquire_time: Some(MicroTime(now)),
-            renew_time: Some(MicroTime(now)),
-            lease_transitions: Some(0),
-            ..LeaseSpec::default()
-        }),
+        spec: None,
     }
 }
 
 /// The same Lease, acquired or renewed by us. Its resourceVersion is kept, so that the write is a compare-and-swap.
-pub(super) fn taken(mut lease: Object, settings: &Settings, now: Timestamp) -> Object {
+pub(super) fn taken(mut lease: Object, settings: &LeaseSettings, now: Timestamp) -> Object {
     let is_renewal = holder(&lease) == settings.identity;
     let spec = lease.spec.get_or_insert_default();
     if !is_renewal {
         spec.holder_identity = Some(settings.identity.clone());
         spec.acquire_time = Some(MicroTime(now));
-        spec.lease_transitions = Some(spec.lease_transitions.unwrap_or(0).saturating_add(1));
+        let transitions = spec.lease_transitions;
+        spec.lease_transitions = Some(transitions.map_or(0, |former| former.saturating_add(1)));
     }
     spec.renew_time = Some(MicroTime(now));
     spec.lease_duration_seconds = Some(whole_seconds(settings.lease_duration));

@@ -8,7 +8,7 @@ const RETRIES_MIN: f64 = 1.2;
 
 /// The name, shard and identity for an election, and its times.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct LeaseSettings {
     /// Name of the Lease; with several shards, the beginning of the names of their Leases.
     pub name: String,
     /// The shard on which this process acts.
@@ -25,7 +25,7 @@ pub struct Settings {
     pub retry_period: Duration,
 }
 
-impl Settings {
+impl LeaseSettings {
     /// The name of the Lease of this process.
     pub fn lease(&self) -> String {
         self.shard.lease(&self.name)

@@ -135,7 +135,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// A process that waits for the Lease of a shard.
 fn candidate(server: &Server, identity: &str, shard: Shard) -> Candidate {
-    let settings = Settings {
+    let settings = LeaseSettings {
         name: "l".into(),
         shard,
         namespace: "ours".into(),
@@ -152,18 +152,11 @@ fn standby(server: &Server, identity: &str) -> Candidate {
     candidate(server, identity, Shard::WHOLE)
 }
 
-/// Wins the Lease and keeps it; returns the term, and the reason of its end.
-async fn hold(
-    mut candidate: Candidate,
-) -> (
-    Term,
-    CancellationToken,
-    tokio::task::JoinHandle<Result<Lease, Lost>>,
-) {
+/// Wins the Lease and keeps it.
+async fn hold(mut candidate: Candidate) -> (Term, CancellationToken, tokio::task::JoinHandle<()>) {
     let term = Term::awaited();
-    let won = timeout(60 * SECOND, candidate.win()).await.unwrap();
-    let (lease, until) = (won.lease, won.until);
-    assert!(term.lasts_until(until));
+    let lease = timeout(60 * SECOND, candidate.win()).await.unwrap();
+    assert!(term.lasts_until(lease.until()));
     let done = CancellationToken::new();
     let keeper = tokio::spawn({
         let (term, done) = (term.clone(), done.clone());
@@ -177,7 +170,7 @@ async fn a_lease_that_nobody_made_is_made_as_other_tools_make_it() {
     let server = Server::default();
     let mut first = standby(&server, "a");
     let won = timeout(SECOND, first.win()).await.unwrap();
-    assert_eq!(won.until.duration_since(Instant::now()).as_secs(), 10);
+    assert_eq!(won.until().duration_since(Instant::now()).as_secs(), 10);
     let spec = server.spec();
     assert_eq!(spec["holderIdentity"], "a");
     assert_eq!(spec["leaseDurationSeconds"], 15);
@@ -240,11 +233,11 @@ async fn without_a_renewal_the_term_ends_before_anybody_may_take_it() {
         Mood::Slow(30 * SECOND),
     ] {
         let server = Server::default();
-        let (term, _done, keeper) = hold(standby(&server, "a")).await;
+        let (term, _done, _keeper) = hold(standby(&server, "a")).await;
         sleep(7 * SECOND).await;
         server.set(mood);
         let begun = Instant::now();
-        assert_eq!(keeper.await.unwrap().unwrap_err(), Lost::NotRenewed);
+        assert_eq!(term.ended().await, "the Lease could not be renewed in time");
         assert!(!term.holds());
         // The last successful renewal began a second earlier.
         assert_eq!(begun.elapsed().as_secs(), 9);
@@ -286,20 +279,19 @@ async fn a_write_whose_answer_was_lost_is_found_to_be_ours() {
 #[tokio::test(start_paused = true)]
 async fn who_reads_another_name_in_it_stops_at_once() {
     let server = Server::default();
-    let (term, _done, keeper) = hold(standby(&server, "a")).await;
+    let (term, _done, _keeper) = hold(standby(&server, "a")).await;
     sleep(SECOND).await;
     server.write(|lease| lease["spec"]["holderIdentity"] = "b".into());
-    let lost = keeper.await.unwrap().unwrap_err();
-    assert_eq!(lost, Lost::Taken { by: "b".into() });
+    assert_eq!(term.ended().await, "the Lease was taken");
     assert!(!term.holds());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_is_deleted_is_lost_and_not_made_again() {
     let server = Server::default();
-    let (term, _done, keeper) = hold(standby(&server, "a")).await;
+    let (term, _done, _keeper) = hold(standby(&server, "a")).await;
     server.0.lock().unwrap().leases.clear();
-    assert_eq!(keeper.await.unwrap().unwrap_err(), Lost::Deleted);
+    assert_eq!(term.ended().await, "the Lease was deleted");
     assert!(!term.holds());
 }
 
@@ -325,20 +317,11 @@ async fn what_is_released_is_taken_at_the_next_look() {
     sleep(20 * SECOND).await;
     let begun = Instant::now();
     done.cancel();
-    term.end();
-    keeper.await.unwrap().unwrap().release().await;
+    term.end("for the test");
+    keeper.await.unwrap();
     let taken = standing_by.await.unwrap();
     assert!(taken - begun <= SECOND, "{:?}", taken - begun);
     assert_eq!(server.spec()["leaseTransitions"], 1);
-}
-
-#[tokio::test(start_paused = true)]
-async fn who_does_not_hold_it_releases_nothing() {
-    let server = Server::default();
-    let (term, _done, _keeper) = hold(standby(&server, "a")).await;
-    standby(&server, "b").leave().await;
-    assert_eq!(server.spec()["holderIdentity"], "a");
-    assert!(term.holds());
 }
 
 #[tokio::test(start_paused = true)]

@@ -38,11 +38,11 @@ impl Process {
         let mut candidate = candidate(server, name, shard);
         let (world, name) = (world.clone(), name.to_owned());
         Self(tokio::spawn(async move {
-            let Won { lease, until } = candidate.win().await;
+            let lease = candidate.win().await;
             let term = Term::awaited();
-            assert!(term.lasts_until(until));
+            assert!(term.lasts_until(lease.until()));
             world.begins(shard, &name, &term);
-            let _ = lease.keep(&term, &CancellationToken::new()).await;
+            lease.keep(&term, &CancellationToken::new()).await;
         }))
     }
 
