@@ -9,7 +9,7 @@ pub mod parts;
 pub mod version;
 
 use crate::api::{HistoryEntry, PurchaseRecord, Verb};
-use crate::instance::memory::call::Call;
+use crate::instance::memory::call::NewestCall;
 use crate::instance::memory::look::Look;
 use crate::instance::memory::parts::{
     Birth, Calls, Observations, Origin, Pacing, Secrets, StatusWrites,
@@ -25,7 +25,7 @@ pub struct Memory {
     /// How the object and its purchases came about.
     pub origin: Origin,
     /// The newest attempt.
-    pub call: Option<Box<Call>>,
+    pub call: Option<Box<NewestCall>>,
     /// Facts about other calls to the service.
     pub calls: Calls,
     pub observations: Observations,

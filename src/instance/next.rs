@@ -8,9 +8,9 @@ use crate::instance::fact::Fact;
 use crate::instance::memory::{Memory, open};
 use crate::instance::observation::{Observation, of_purchase};
 use crate::instance::observe::reads;
-use crate::instance::outcome::{Outcome, Trouble};
+use crate::instance::outcome::{Outcome, ReleaseFailure};
 use crate::instance::plan::step::{Plan, Step};
-use crate::instance::poll_schedule::Schedule;
+use crate::instance::poll_schedule::PollSchedule;
 use crate::instance::report::NotWritten;
 use crate::instance::status::synced;
 use crate::instance::{journal, times};
@@ -150,9 +150,10 @@ impl Ending<'_> {
         waits.into_iter().flatten().min().unwrap_or(plan.again)
     }
 
-    fn schedule(&self, verb: Verb) -> Schedule {
-        self.session
-            .map_or_else(Schedule::default, |session| Schedule::of(session, verb))
+    fn schedule(&self, verb: Verb) -> PollSchedule {
+        self.session.map_or_else(PollSchedule::default, |session| {
+            PollSchedule::of(session, verb)
+        })
     }
 
     /// When to ask for the task of the call that was just accepted.
@@ -176,7 +177,7 @@ impl Ending<'_> {
         }
     }
 
-    fn troubled(&self, trouble: &Trouble, memory: &mut Memory) -> Duration {
+    fn troubled(&self, trouble: &ReleaseFailure, memory: &mut Memory) -> Duration {
         let what = match trouble.is_unknown {
             true => UNKNOWN,
             false => "the service did not accept the call",

@@ -8,9 +8,9 @@ use crate::instance::facts::Facts;
 use crate::instance::login;
 use crate::instance::memory::Memory;
 use crate::instance::memory::call::CallState;
-use crate::instance::memory::look::{Answer, Look, RowDigest};
-use crate::instance::pins::Found;
-use crate::instance::poll_schedule::Schedule;
+use crate::instance::memory::look::{LastAnswer, Look, RowDigest};
+use crate::instance::pins::LookUps;
+use crate::instance::poll_schedule::PollSchedule;
 use crate::instance::temporary_state::Temporary;
 use crate::instance::times;
 use crate::inventory::{Sighting, ZoneViews};
@@ -74,7 +74,7 @@ pub struct Observation {
     /// The task that the reconcile waits for.
     pub task: Fact<TaskState>,
     /// How often task and detail are read while an operation is in progress.
-    pub schedule: Schedule,
+    pub schedule: PollSchedule,
     pub detail: Fact<Detail>,
     /// The Secret that the login names and its version (see [`login::named_version`]), if it exists.
     pub secret_version: Option<String>,
@@ -83,7 +83,7 @@ pub struct Observation {
     /// The login, read only if this reconcile may make a call that contains it.
     pub login: login::LoginFact,
     /// The results of resolving the spec's selectors.
-    pub found: Found,
+    pub found: LookUps,
     /// UID and resourceVersion of the connection Secret, if it is wanted and exists.
     pub connection_version: Option<String>,
     /// The connection Secret, read only if it may have to be written.
@@ -161,9 +161,9 @@ impl Observation {
     /// The temporary state of the server, as this process read it, or else as status shows it.
     pub fn temporary(&self) -> Option<Temporary> {
         match self.look().answer {
-            Answer::Exists { temporary, .. } => temporary,
-            Answer::Absent { .. } => None,
-            Answer::None => {
+            LastAnswer::Exists { temporary, .. } => temporary,
+            LastAnswer::Absent { .. } => None,
+            LastAnswer::None => {
                 let status = &self.facts.status;
                 Temporary::next(None, status, &status.detail, self.memory.origin.first_seen)
             }

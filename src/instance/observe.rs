@@ -20,9 +20,9 @@ use crate::instance::memory::look::Poll;
 use crate::instance::memory::parts::Birth;
 use crate::instance::memory::{Memory, open};
 use crate::instance::observation::{AccountFact, Observation, SessionFacts, is_idle};
-use crate::instance::pins::Found;
+use crate::instance::pins::LookUps;
 use crate::instance::plan::step::Read;
-use crate::instance::poll_schedule::Schedule;
+use crate::instance::poll_schedule::PollSchedule;
 use crate::instance::subscription::subscribe;
 use crate::instance::times;
 use crate::inventory::{Sighting, Subject, ZoneViews};
@@ -126,7 +126,7 @@ fn follow(observed: &mut Observation, session: &AccountSession) {
     };
     observed.memory.observations.poll = match followed {
         Some((verb, task, began)) => {
-            observed.schedule = Schedule::of(session, verb);
+            observed.schedule = PollSchedule::of(session, verb);
             let former = observed.memory.observations.poll.take();
             task.map(|task| Poll::of(former, task, verb, began, now))
         }
@@ -168,7 +168,7 @@ fn without_reads(
         account_key,
         listing: None,
         task: Fact::NotAsked,
-        schedule: Schedule::default(),
+        schedule: PollSchedule::default(),
         detail: Fact::NotAsked,
         secret_version: secret_version(context, &facts),
         secret_is_unmarked: facts.login_secret().is_some_and(|secret| {
@@ -176,7 +176,7 @@ fn without_reads(
             context.secrets.is_unmarked(&key)
         }),
         login: LoginFact::NotAsked,
-        found: Found::default(),
+        found: LookUps::default(),
         connection_version: facts
             .spec
             .connection_secret

@@ -22,7 +22,7 @@ pub enum Outcome {
         /// Whether the result differs from that of the last such call, so that an Event reports it.
         is_new: bool,
         /// None if the service accepted the call.
-        trouble: Option<Trouble>,
+        trouble: Option<ReleaseFailure>,
     },
     /// The service refused the call, or it was never sent: it had no effect.
     Refused {
@@ -44,14 +44,14 @@ pub enum Outcome {
 
 /// Why a repeatable call was not accepted.
 #[derive(Clone, Debug)]
-pub struct Trouble {
+pub struct ReleaseFailure {
     /// The error.
     pub message: String,
     /// The call may have taken effect.
     pub is_unknown: bool,
 }
 
-impl Trouble {
+impl ReleaseFailure {
     pub fn of(error: &Error) -> Self {
         Self {
             message: error.to_string(),

@@ -97,18 +97,18 @@ pub fn place(
 }
 
 /// The result of a look-up: the meaning of the selector, or the readiness to report.
-pub type Answer = Result<ResolvedReference, Readiness>;
+pub type LookUpResult = Result<ResolvedReference, Readiness>;
 
 /// The results of this reconcile's look-ups.
 #[derive(Clone, Debug, Default)]
-pub struct Found {
-    pub scope: Scope,
-    pub answers: BTreeMap<Reference, Answer>,
+pub struct LookUps {
+    pub scope: LookUpScope,
+    pub answers: BTreeMap<Reference, LookUpResult>,
     /// The package that the spec names by code, as the service sells it: looked up before an import.
     pub on_sale: Fact<Package>,
 }
 
-impl Found {
+impl LookUps {
     /// The first obstacle.
     pub fn trouble(&self) -> Option<&Readiness> {
         self.answers
@@ -119,7 +119,7 @@ impl Found {
 
 /// Which references were looked up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Scope {
+pub enum LookUpScope {
     #[default]
     Nothing,
     /// The references that a reinstall needs: image and key pair.

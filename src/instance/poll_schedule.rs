@@ -25,14 +25,14 @@ const EARLY_BY_SHARES: u32 = 2;
 /// A task of 1, 15, 60 or 600 s takes at most 1, 11, 18 or 32 queries: one more for each 1.2 s up to 6 s, then one more for
 /// each fifth.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Schedule {
+pub struct PollSchedule {
     /// How long the last task of this verb took, if this process followed one.
     last_took: Option<Duration>,
     /// The time that one query of each operation in progress takes, at their part of the request limit.
     spread: Duration,
 }
 
-impl Schedule {
+impl PollSchedule {
     /// The schedule of a verb at the service of this account session, for the current number of operations.
     pub fn of(account_session: &AccountSession, verb: Verb) -> Self {
         let session = &account_session.shared;

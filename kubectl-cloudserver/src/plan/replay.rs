@@ -16,7 +16,7 @@ use cloud_server_operator::instance::facts::Facts;
 use cloud_server_operator::instance::login::{Credentials, LoginFact};
 use cloud_server_operator::instance::memory::call::Release;
 use cloud_server_operator::instance::memory::kinds::Gone;
-use cloud_server_operator::instance::memory::look::Answer;
+use cloud_server_operator::instance::memory::look::LastAnswer;
 use cloud_server_operator::instance::memory::{Memory, open};
 use cloud_server_operator::instance::observation::{
     AccountFact, Observation, SessionFacts, is_idle,
@@ -208,7 +208,7 @@ impl Replay {
             return Continue(());
         }
         // A temporary state counts as over.
-        self.observed.memory.observations.look.answer = Answer::Exists {
+        self.observed.memory.observations.look.answer = LastAnswer::Exists {
             is_off: false,
             idle_since: None,
             temporary: None,

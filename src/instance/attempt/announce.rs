@@ -5,13 +5,13 @@
 //! status.
 
 use super::write::test;
-use super::{Attempt, Start};
+use super::{Attempt, ServiceCall};
 use crate::api::condition_list::ListedTypes;
 use crate::api::names::{BINDING, FINALIZER};
 use crate::api::{Instance, InstanceStatus, Operation, PurchaseRecord};
 use crate::cloud::ServerId;
 use crate::instance::facts::Facts;
-use crate::instance::memory::call::{Call, CallState, Intent};
+use crate::instance::memory::call::{CallState, Intent, NewestCall};
 use crate::instance::memory::open;
 use crate::instance::outcome::Outcome;
 use crate::instance::plan::step::{Plan, StatusChanges};
@@ -65,13 +65,17 @@ impl From<Outcome> for NotSwapped {
 }
 
 impl Attempt<'_> {
-    pub(super) async fn announce(&mut self, plan: &Plan, start: &mut Start) -> Result<(), Outcome> {
+    pub(super) async fn announce(
+        &mut self,
+        plan: &Plan,
+        start: &mut ServiceCall,
+    ) -> Result<(), Outcome> {
         match start {
-            Start::Create(record, _) => {
+            ServiceCall::Create(record, _) => {
                 record.nonce = nonce();
                 self.put_on_record(record, CallState::NotSent).await
             }
-            Start::Operate(operation, _) => {
+            ServiceCall::Operate(operation, _) => {
                 operation.nonce = nonce();
                 self.is_status_write_in_progress
                     .store(true, Ordering::Relaxed);
@@ -80,7 +84,7 @@ impl Attempt<'_> {
                     .store(false, Ordering::Relaxed);
                 announced
             }
-            Start::Release(..) => Ok(()),
+            ServiceCall::Release(..) => Ok(()),
         }
     }
 
@@ -107,7 +111,7 @@ impl Attempt<'_> {
             finalizers.push(FINALIZER.to_owned());
         }
         let is_new = call_state == CallState::NotSent;
-        let mut known = Call::of_purchase(record, call_state, Instant::now());
+        let mut known = NewestCall::of_purchase(record, call_state, Instant::now());
         known.is_newest = true;
         let (uid, account) = (&facts.uid, &self.observed.account_key);
         let quota = self.context.sessions.quota();
@@ -183,7 +187,7 @@ impl Attempt<'_> {
             let account = facts.purchase().map(|record| record.account.as_str());
             let account = account.unwrap_or_default();
             let mut call =
-                Call::of_operation(operation, account, CallState::NotSent, Instant::now());
+                NewestCall::of_operation(operation, account, CallState::NotSent, Instant::now());
             if !is_current {
                 call.intent = Intent::Unneeded;
             }

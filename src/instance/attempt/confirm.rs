@@ -1,7 +1,7 @@
 //! The last look before a call that has no new intent: the object, past every cache, and a server that is to be released.
 
 use super::announce::is_as_planned;
-use super::{Attempt, Start};
+use super::{Attempt, ServiceCall};
 use crate::api::conditions::Reason;
 use crate::api::names::BINDING;
 use crate::api::{Instance, Operation};
@@ -20,11 +20,11 @@ use std::time::Duration;
 impl Attempt<'_> {
     pub(super) async fn confirm(
         &self,
-        start: &Start,
+        start: &ServiceCall,
         session: &AccountSession,
     ) -> Result<(), Outcome> {
         let facts = &self.observed.facts;
-        if let Start::Release(id, why) = start {
+        if let ServiceCall::Release(id, why) = start {
             return self.confirm_release(id, *why, session).await;
         }
         // The same attempt must still be on record, and the object must still ask for it.

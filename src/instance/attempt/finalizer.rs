@@ -1,7 +1,7 @@
 //! Removes the finalizer, so that the object can go.
 
 use super::Attempt;
-use super::write::{Target, replace, test, test_record};
+use super::write::{PatchedPart, replace, test, test_record};
 use crate::api::names::FINALIZER;
 use crate::cloud::ServerId;
 use crate::instance::journal;
@@ -74,7 +74,7 @@ impl Attempt<'_> {
         // The watch may show that the object is gone before the patch is answered.
         let owners = self.context.sessions.owners();
         owners.set_detached(&facts.uid, true);
-        let patched = self.patch("finalizer", Target::Object, patch).await;
+        let patched = self.patch("finalizer", PatchedPart::Object, patch).await;
         let is_kept = patched
             .as_ref()
             .is_err_and(|error| !error.is_not_found() && !error.may_have_happened());

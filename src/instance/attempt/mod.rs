@@ -38,14 +38,14 @@ pub struct Attempt<'a> {
 }
 
 /// A call to the service.
-enum Start {
+enum ServiceCall {
     Create(Box<PurchaseRecord>, Box<CreateRequest>),
     Operate(Box<Operation>, Box<Request>),
     Release(ServerId, ReleaseReason),
 }
 
 /// The service's answer to a call that it accepted: the server, and the task if the answer names one.
-type Accepted = (ServerId, Option<TaskId>);
+type ServerAndTask = (ServerId, Option<TaskId>);
 
 /// Waits for the request limit before the intent is recorded, because nothing may delay the call after its intent. A reconcile
 /// without a slot does not wait here: its plan is replaced by one that waits in line.
@@ -109,13 +109,13 @@ impl Attempt<'_> {
                 record,
                 announce,
                 request,
-            } => (Start::Create(record, request), announce),
+            } => (ServiceCall::Create(record, request), announce),
             Step::Operate {
                 operation,
                 announce,
                 request,
-            } => (Start::Operate(operation, request), announce),
-            Step::Release { id, why } => (Start::Release(id, why), false),
+            } => (ServiceCall::Operate(operation, request), announce),
+            Step::Release { id, why } => (ServiceCall::Release(id, why), false),
         };
         let outcome = self.make(plan, start, announces, permit).await;
         outcome.unwrap_or_else(|not_made| not_made)
@@ -127,7 +127,7 @@ impl Attempt<'_> {
     async fn make(
         &mut self,
         plan: &Plan,
-        mut start: Start,
+        mut start: ServiceCall,
         announces: bool,
         permit: Option<Permit>,
     ) -> Result<Outcome, Outcome> {
@@ -165,8 +165,8 @@ impl Attempt<'_> {
     }
 
     /// From here on the outcome of an announced call is unknown until an answer arrives, even if the reconcile is aborted.
-    fn call_begins(&self, start: &Start) {
-        if matches!(start, Start::Release(..)) {
+    fn call_begins(&self, start: &ServiceCall) {
+        if matches!(start, ServiceCall::Release(..)) {
             return; // it may be repeated until its effect shows
         }
         let digest = match &self.observed.login {
@@ -178,20 +178,20 @@ impl Attempt<'_> {
 
     async fn call(
         &self,
-        start: &Start,
+        start: &ServiceCall,
         session: &AccountSession,
         permit: Permit,
-    ) -> Result<Accepted, Error> {
+    ) -> Result<ServerAndTask, Error> {
         let client = &session.shared.client;
         let request = match start {
-            Start::Create(_, request) => {
+            ServiceCall::Create(_, request) => {
                 let accepted = client.create(permit, request).await?;
                 return Ok((accepted.id, Some(accepted.task)));
             }
-            Start::Release(id, _) => {
+            ServiceCall::Release(id, _) => {
                 return Ok((id.clone(), client.release(permit, id).await?.task));
             }
-            Start::Operate(_, request) => request,
+            ServiceCall::Operate(_, request) => request,
         };
         let task = match &**request {
             Request::Reinstall(request) => Some(client.reinstall(permit, request).await?),

@@ -1,7 +1,7 @@
 //! Writes down the service's answer: in memory, and as a receipt, immediately and only if the intent is unchanged.
 
-use super::write::{Target, record_path, replace, test};
-use super::{Accepted, Attempt, Start, permit, refusal};
+use super::write::{PatchedPart, record_path, replace, test};
+use super::{Attempt, ServerAndTask, ServiceCall, permit, refusal};
 use crate::api::conditions::Reason;
 use crate::api::{Instance, Operation, PurchaseRecord, Refusal, Verb};
 use crate::cloud::{CallPriority, Error, Place, ServerId, TaskId};
@@ -21,26 +21,26 @@ const RECEIPTS: u32 = 3;
 impl Attempt<'_> {
     pub(super) async fn receipt(
         &mut self,
-        start: Start,
-        answer: Result<Accepted, Error>,
+        start: ServiceCall,
+        answer: Result<ServerAndTask, Error>,
         session: &AccountSession,
     ) -> Outcome {
         match (start, answer) {
-            (Start::Create(mut record, _), Ok((id, task))) => {
+            (ServiceCall::Create(mut record, _), Ok((id, task))) => {
                 self.was_accepted(&id, task.as_ref());
                 record.id = Some(id.to_string());
                 record.task = task.as_ref().map(ToString::to_string);
                 let recorded = self.give_receipt(&record, session, &id).await;
                 Outcome::Accepted { id, task, recorded }
             }
-            (Start::Operate(mut operation, _), Ok((id, task))) => {
+            (ServiceCall::Operate(mut operation, _), Ok((id, task))) => {
                 self.was_accepted(&id, task.as_ref());
                 operation.accepted = true;
                 operation.task_id = task.as_ref().map(ToString::to_string);
                 let recorded = self.give_operation_receipt(*operation).await;
                 Outcome::Accepted { id, task, recorded }
             }
-            (Start::Create(record, _), Err(error)) => {
+            (ServiceCall::Create(record, _), Err(error)) => {
                 let outcome = self.was_not_accepted(Verb::Create, &error);
                 if let Outcome::Refused {
                     message, reason, ..
@@ -51,10 +51,10 @@ impl Attempt<'_> {
                 }
                 outcome
             }
-            (Start::Operate(operation, _), Err(error)) => {
+            (ServiceCall::Operate(operation, _), Err(error)) => {
                 self.was_not_accepted(operation.call(), &error)
             }
-            (Start::Release(id, why), answer) => self.release(id, why, answer),
+            (ServiceCall::Release(id, why), answer) => self.release(id, why, answer),
         }
     }
 
@@ -130,7 +130,7 @@ impl Attempt<'_> {
         let nonce = test("/status/operation/nonce", &operation.nonce);
         for _ in 0..RECEIPTS {
             let patch = vec![nonce.clone(), replace(PATH, &operation)];
-            match self.patch("receipt", Target::Status, patch).await {
+            match self.patch("receipt", PatchedPart::Status, patch).await {
                 Ok(()) => {
                     let status = Arc::make_mut(&mut self.observed.facts.status);
                     status.operation = Some(operation);
@@ -168,7 +168,7 @@ impl Attempt<'_> {
     ) -> Result<(), KubeError> {
         let (path, intent) = (record_path(), &self.observed.facts.annotation);
         let patch = vec![test(&path, intent), replace(&path, record.to_text())];
-        self.patch(kind, Target::Object, patch).await
+        self.patch(kind, PatchedPart::Object, patch).await
     }
 
     async fn is_other_object(&self) -> bool {

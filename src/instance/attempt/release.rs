@@ -1,10 +1,10 @@
 //! The answer to a release, which has no intent because it may be repeated until its effect shows.
 
-use super::{Accepted, Attempt};
+use super::{Attempt, ServerAndTask};
 use crate::cloud::{Error, ServerId};
 use crate::instance::memory::call::{Release, ReleaseCall};
 use crate::instance::memory::open;
-use crate::instance::outcome::{Outcome, Trouble};
+use crate::instance::outcome::{Outcome, ReleaseFailure};
 use crate::instance::plan::step::ReleaseReason;
 use crate::instance::times;
 use tokio::time::Instant;
@@ -14,7 +14,7 @@ impl Attempt<'_> {
         &self,
         id: ServerId,
         why: ReleaseReason,
-        answer: Result<Accepted, Error>,
+        answer: Result<ServerAndTask, Error>,
     ) -> Outcome {
         let mut memory = open(self.memory);
         let former = memory.release_call(&id).cloned();
@@ -53,7 +53,7 @@ impl Attempt<'_> {
                 call.trouble = Some(error.to_string());
                 call.is_unknown = error.may_have_happened();
                 call.not_before = Some(call.at + wait);
-                Some(Trouble::of(&error))
+                Some(ReleaseFailure::of(&error))
             }
         };
         let is_known = was_accepted || (call.is_unknown && was_unknown);

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 /// The part of the object that a patch changes.
 #[derive(Clone, Copy)]
-pub(super) enum Target {
+pub(super) enum PatchedPart {
     Object,
     Status,
 }
@@ -49,7 +49,7 @@ impl Attempt<'_> {
     pub(super) async fn patch(
         &self,
         kind: &'static str,
-        target: Target,
+        target: PatchedPart,
         operations: Vec<Value>,
     ) -> Result<(), KubeError> {
         let what = match kind {
@@ -62,12 +62,12 @@ impl Attempt<'_> {
         all.extend(operations);
         let (patch, params) = (json_patch(what, Value::Array(all))?, patch_params());
         let written = match target {
-            Target::Object => {
+            PatchedPart::Object => {
                 let api = self.api::<Instance>();
                 let written = call(what, api.patch_metadata(name, &params, &patch)).await;
                 written.map(|object| object.metadata)
             }
-            Target::Status => {
+            PatchedPart::Status => {
                 let api = self.api::<PartialObjectMeta<Instance>>();
                 let written = call(what, api.patch_status(name, &params, &patch)).await;
                 written.map(|object| object.metadata)

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 /// The newest attempt, as far as this process knows it.
 #[derive(Clone, Debug)]
-pub struct Call {
+pub struct NewestCall {
     /// The number of the attempt.
     pub number: u32,
     /// The nonce of its intent.
@@ -82,7 +82,7 @@ impl CallState {
     }
 }
 
-impl Call {
+impl NewestCall {
     /// The attempt of a record that this process has just written (`NotSent`), or that it found on the object.
     pub fn of_purchase(record: &PurchaseRecord, state: CallState, now: Instant) -> Self {
         let is_own = state == CallState::NotSent;

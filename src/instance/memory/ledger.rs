@@ -5,7 +5,9 @@ use crate::api::{Operation, PurchaseRecord, Verb};
 use crate::cloud::{Error, ServerId, TaskId};
 use crate::instance::facts::Facts;
 use crate::instance::memory::Memory;
-use crate::instance::memory::call::{Call, CallState, Intent, Release, ReleaseCall, number_of};
+use crate::instance::memory::call::{
+    CallState, Intent, NewestCall, Release, ReleaseCall, number_of,
+};
 use crate::instance::memory::kinds::Gone;
 use crate::instance::memory::look::Look;
 use crate::instance::times;
@@ -15,13 +17,13 @@ use tokio::time::Instant;
 
 impl Memory {
     /// The attempt that a record refers to.
-    pub fn attempt(&self, record: &PurchaseRecord) -> Option<&Call> {
+    pub fn attempt(&self, record: &PurchaseRecord) -> Option<&NewestCall> {
         let call = self.call.as_deref();
         call.filter(|call| call.is_of(record.attempt, &record.nonce))
     }
 
     /// The call of an operation, as far as this process knows it.
-    pub fn call_of(&self, operation: &Operation) -> Option<&Call> {
+    pub fn call_of(&self, operation: &Operation) -> Option<&NewestCall> {
         let call = self.call.as_deref();
         call.filter(|call| call.is_of(number_of(operation), &operation.nonce))
     }
@@ -73,7 +75,7 @@ impl Memory {
                     && (call.verb != Verb::Create || !call.state.is_harmless()) => {}
             (call, refused) => {
                 let state = refused.unwrap_or(CallState::Unknown);
-                *call = Some(Box::new(Call::of_purchase(record, state, now)));
+                *call = Some(Box::new(NewestCall::of_purchase(record, state, now)));
             }
         }
     }
@@ -103,7 +105,7 @@ impl Memory {
                 true => CallState::NotSent,
                 false => CallState::Unknown,
             };
-            let mut call = Call::of_operation(shown, &record.account, state, now);
+            let mut call = NewestCall::of_operation(shown, &record.account, state, now);
             call.unsent = unsent;
             self.call = Some(Box::new(call));
         }
@@ -118,9 +120,10 @@ impl Memory {
     }
 
     /// This process wrote an intent or a record, or may have written it. A later call on the recorded server stays the newest.
-    pub fn announced(&mut self, call: Call) {
-        let is_kept =
-            |known: &Call| known.number > call.number || known.is_of(call.number, &call.nonce);
+    pub fn announced(&mut self, call: NewestCall) {
+        let is_kept = |known: &NewestCall| {
+            known.number > call.number || known.is_of(call.number, &call.nonce)
+        };
         if !self.call.as_deref().is_some_and(is_kept) {
             self.call = Some(Box::new(call));
         }
@@ -202,7 +205,7 @@ impl Memory {
         self.call.as_deref().map(|call| call.since)
     }
 
-    fn purchase_call(&self) -> Option<&Call> {
+    fn purchase_call(&self) -> Option<&NewestCall> {
         let call = self.call.as_deref();
         call.filter(|call| call.verb == Verb::Create)
     }

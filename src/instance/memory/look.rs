@@ -14,7 +14,7 @@ pub struct Look {
     /// Why that request brought no answer.
     pub failure: Option<Failure>,
     /// The last answer.
-    pub answer: Answer,
+    pub answer: LastAnswer,
     /// The state that the listing showed at that time. A row that differs from the detail leads to one read, and not to one for
     /// each listing.
     pub row: Option<RowDigest>,
@@ -22,7 +22,7 @@ pub struct Look {
 
 /// The service's answer to a read of the detail.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Answer {
+pub enum LastAnswer {
     /// There was none.
     #[default]
     None,
@@ -74,22 +74,22 @@ impl Look {
     /// Since when every answer has been that no such server exists.
     pub fn absent_since(&self) -> Option<Instant> {
         match self.answer {
-            Answer::Absent { since } => Some(since),
-            Answer::None | Answer::Exists { .. } => None,
+            LastAnswer::Absent { since } => Some(since),
+            LastAnswer::None | LastAnswer::Exists { .. } => None,
         }
     }
 
     /// Since when every answer has shown an idle server.
     pub fn idle_since(&self) -> Option<Instant> {
         match self.answer {
-            Answer::Exists { idle_since, .. } => idle_since,
-            Answer::None | Answer::Absent { .. } => None,
+            LastAnswer::Exists { idle_since, .. } => idle_since,
+            LastAnswer::None | LastAnswer::Absent { .. } => None,
         }
     }
 
     /// A listing showed the server busy since.
     pub fn was_busy(&mut self) {
-        if let Answer::Exists { idle_since, .. } = &mut self.answer {
+        if let LastAnswer::Exists { idle_since, .. } = &mut self.answer {
             *idle_since = None;
         }
     }
@@ -97,14 +97,14 @@ impl Look {
     /// The temporary state in the last answer.
     pub fn temporary(&self) -> Option<Temporary> {
         match self.answer {
-            Answer::Exists { temporary, .. } => temporary,
-            Answer::None | Answer::Absent { .. } => None,
+            LastAnswer::Exists { temporary, .. } => temporary,
+            LastAnswer::None | LastAnswer::Absent { .. } => None,
         }
     }
 
     /// Whether the last answer showed the server stopped and idle.
     pub fn was_off(&self) -> bool {
-        let is_off = matches!(self.answer, Answer::Exists { is_off: true, .. });
+        let is_off = matches!(self.answer, LastAnswer::Exists { is_off: true, .. });
         is_off && !self.is_unreadable()
     }
 

@@ -95,14 +95,14 @@ pub struct Secrets {
 pub struct StatusWrites {
     /// The newest known resourceVersion: an older object in the cache is not acted upon.
     pub(super) newest: Option<Newest>,
-    pub written: Written,
+    pub written: WrittenStatus,
     /// The generation of the spec that was acknowledged before it was acted upon.
     pub acknowledged: Option<i64>,
 }
 
 /// The last status that this process wrote, and when it may write the next one.
 #[derive(Clone, Debug, Default)]
-pub struct Written {
+pub struct WrittenStatus {
     /// The digest of the last status that this process wrote, or may have written because the answer was lost.
     pub digest: Option<NonZeroU64>,
     /// When this process last wrote over the status of another writer.

@@ -8,7 +8,7 @@ use crate::instance::fact::{ConnectionFact, Fact};
 use crate::instance::login::LoginFact;
 use crate::instance::memory::call::Release;
 use crate::instance::memory::kinds::Gone;
-use crate::instance::memory::look::{Answer, Failure, Look, RowDigest};
+use crate::instance::memory::look::{Failure, LastAnswer, Look, RowDigest};
 use crate::instance::observation::{Observation, is_idle, is_off};
 use crate::instance::plan::step::Read;
 use crate::instance::temporary_state::Temporary;
@@ -223,7 +223,7 @@ fn take_in_detail(
         Fact::Known(detail) => {
             let is_idle = is_idle(detail.pending());
             let (temporary, status) = (observed.temporary(), &observed.facts.status);
-            look.answer = Answer::Exists {
+            look.answer = LastAnswer::Exists {
                 is_off: is_off(detail),
                 idle_since: is_idle.then(|| former.idle_since().unwrap_or(now)),
                 temporary: Temporary::next(temporary, status, &detail.fields, now),
@@ -234,7 +234,7 @@ fn take_in_detail(
         }
         Fact::Absent => {
             let since = former.absent_since().unwrap_or(now);
-            look.answer = Answer::Absent { since };
+            look.answer = LastAnswer::Absent { since };
             let is_leftover =
                 observed.create_failed().is_some() && now >= reads::leftover_shown_by(observed);
             if observed.facts.deleting || is_leftover {

@@ -5,7 +5,7 @@
 //!
 //! | Situation | Pause |
 //! |---|---|
-//! | an operation or an accepted release is in progress | a fifth of its age, see [`Schedule`](crate::instance::poll_schedule) |
+//! | an operation or an accepted release is in progress | a fifth of its age, see [`PollSchedule`](crate::instance::poll_schedule) |
 //! | the server of an operation is missing | the same, at least `UNREADABLE_RETRY` |
 //! | the service refused the operation | `SERVER_BUSY_RECHECK` |
 //! | the release failed, or the service did not accept it | `UNTAKEN_RELEASE_RECHECK`, after the pause of the release |

@@ -7,7 +7,7 @@ use crate::instance::context::Context;
 use crate::instance::fact::Fact;
 use crate::instance::memory::call::CallState;
 use crate::instance::observation::{Observation, text};
-use crate::instance::pins::{self, Scope};
+use crate::instance::pins::{self, LookUpScope};
 use crate::instance::references::{meaning, meaning_at};
 use crate::session::AccountSession;
 use tokio::time::Instant;
@@ -15,7 +15,7 @@ use tokio::time::Instant;
 /// Looks up the references of a purchase or a reinstall that are not known. Returns whether they had not been looked up before.
 pub(super) async fn in_scope(
     observed: &mut Observation,
-    scope: Scope,
+    scope: LookUpScope,
     session: &AccountSession,
     context: &Context,
 ) -> bool {
@@ -24,8 +24,8 @@ pub(super) async fn in_scope(
     }
     observed.found.scope = scope;
     let references = match scope {
-        Scope::Purchase => &Reference::ALL[..],
-        Scope::Installation | Scope::Nothing => &Reference::OF_INSTALLATION,
+        LookUpScope::Purchase => &Reference::ALL[..],
+        LookUpScope::Installation | LookUpScope::Nothing => &Reference::OF_INSTALLATION,
     };
     look_up(observed, references, session, context).await;
     true

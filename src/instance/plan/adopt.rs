@@ -5,7 +5,7 @@ use crate::api::conditions::Reason;
 use crate::api::{Applied, Cause, PurchaseRecord, attempt_number};
 use crate::cloud::{ServerId, TaskId};
 use crate::instance::fact::Fact;
-use crate::instance::memory::call::Call;
+use crate::instance::memory::call::NewestCall;
 use crate::instance::observation::{Observation, SessionFacts};
 use crate::instance::plan::step::{Plan, Step};
 use crate::instance::plan::why::Why;
@@ -99,7 +99,7 @@ fn announced(
     let task = task.map(ToString::to_string);
     let call = observed.memory.call.as_deref();
     let purchase = call.filter(|call| call.number == number);
-    let purchase = purchase.and_then(Call::purchase);
+    let purchase = purchase.and_then(NewestCall::purchase);
     let Some(purchase) = purchase else {
         return record(observed, session, id, task);
     };

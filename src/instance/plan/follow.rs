@@ -13,7 +13,7 @@ mod lost;
 use crate::api::{EndReason, Operation, PowerState, Stage, Verb};
 use crate::cloud::{Detail, ServerId, TaskState};
 use crate::instance::fact::Fact;
-use crate::instance::memory::call::{Call, CallState};
+use crate::instance::memory::call::{CallState, NewestCall};
 use crate::instance::observation::{Observation, SessionFacts, is_idle};
 use crate::instance::plan::step::{Plan, Read};
 use crate::instance::plan::verbs::{Effect, Row, row};
@@ -258,7 +258,7 @@ impl Open<'_> {
         row(self.operation.call())
     }
 
-    fn attempt(&self) -> Option<&Call> {
+    fn attempt(&self) -> Option<&NewestCall> {
         self.observed.memory.call_of(self.operation)
     }
 

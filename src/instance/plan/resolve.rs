@@ -5,7 +5,7 @@ use crate::api::{PurchaseRecord, Reference};
 use crate::instance::fact::Fact;
 use crate::instance::facts::Record;
 use crate::instance::observation::Observation;
-use crate::instance::pins::Scope;
+use crate::instance::pins::LookUpScope;
 use crate::instance::plan::step::{Plan, Read};
 use crate::instance::{references, times};
 use std::time::Duration;
@@ -20,9 +20,9 @@ pub(super) fn first(observed: &Observation) -> Option<Plan> {
             // Without an observation of the server it is unknown whether it has what the selector matches.
             let is_seen =
                 matches!(observed.detail, Fact::Known(_)) || !facts.status.detail.is_empty();
-            let is_asked = observed.found.scope >= Scope::Installation;
+            let is_asked = observed.found.scope >= LookUpScope::Installation;
             (is_seen && !is_asked && references::installation_is_open(observed))
-                .then(|| ask(Scope::Installation))
+                .then(|| ask(LookUpScope::Installation))
         }
         Record::None | Record::Speaks(_) | Record::Invalid(_) => None,
     }
@@ -33,7 +33,9 @@ pub(super) fn purchase(observed: &Observation) -> Result<(), Box<Plan>> {
     let is_open = references::is_open(observed, &Reference::ALL);
     match observed.facts.here {
         Some(_) if !is_open => Ok(()),
-        _ if observed.found.scope < Scope::Purchase => Err(Box::new(ask(Scope::Purchase))),
+        _ if observed.found.scope < LookUpScope::Purchase => {
+            Err(Box::new(ask(LookUpScope::Purchase)))
+        }
         _ => Err(Box::new(stands_in_the_way(observed))),
     }
 }
@@ -67,7 +69,7 @@ fn pace(readiness: &Readiness) -> Duration {
     }
 }
 
-fn ask(scope: Scope) -> Plan {
+fn ask(scope: LookUpScope) -> Plan {
     Plan::needing(Read::References(scope))
 }
 

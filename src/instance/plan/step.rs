@@ -5,7 +5,7 @@ use crate::api::{Applied, HistoryEntry, Operation, PurchaseRecord, Retry};
 use crate::cloud::{CreateRequest, PasswordRequest, ReinstallRequest, ServerId};
 use crate::instance::memory::kinds::Wants;
 use crate::instance::observation::Observation;
-use crate::instance::pins::Scope;
+use crate::instance::pins::LookUpScope;
 use crate::instance::plan::why::Why;
 use crate::instance::times;
 use crate::inventory::Attention;
@@ -52,7 +52,7 @@ pub enum Read {
     /// The current detail of the server to import, and whether another Instance has it.
     Candidate(ServerId),
     /// The results of resolving the spec's selectors.
-    References(Scope),
+    References(LookUpScope),
     /// Metadata of the generated login Secret.
     LoginMetadata,
     Connection,

@@ -26,13 +26,13 @@ use crate::instance::fact::{ConnectionFact, Fact};
 use crate::instance::facts::Facts;
 use crate::instance::login::{Credentials, LoginFact};
 use crate::instance::memory::all::Memories;
-use crate::instance::memory::call::{Call, CallState, Intent, Release, ReleaseCall};
+use crate::instance::memory::call::{CallState, Intent, NewestCall, Release, ReleaseCall};
 use crate::instance::memory::kinds::{Gone, Wants};
-use crate::instance::memory::look::{Answer, Look};
+use crate::instance::memory::look::{LastAnswer, Look};
 use crate::instance::memory::{Memory, open};
 use crate::instance::observation::of_purchase;
-use crate::instance::pins::{Found, Scope};
-use crate::instance::poll_schedule::Schedule;
+use crate::instance::pins::{LookUpScope, LookUps};
+use crate::instance::poll_schedule::PollSchedule;
 use crate::instance::status::{Shown, render};
 use crate::inventory::{Attention, ZoneViews, testing};
 use crate::runtime::chance::Day;
@@ -78,7 +78,7 @@ impl Scene {
             }),
             listing: Some(ZoneViews::of(here(), testing::view(None, None))),
             task: Fact::NotAsked,
-            schedule: Schedule::default(),
+            schedule: PollSchedule::default(),
             account_key: ObjectKey::new("ns", "default"),
             detail: Fact::NotAsked,
             secret_version: Some("login/1".into()),
@@ -89,7 +89,7 @@ impl Scene {
                 digest: Some([1; 16]),
                 generated: None,
             }),
-            found: Found::default(),
+            found: LookUps::default(),
             connection_version: None,
             connection: ConnectionFact::NotAsked,
             quota: QuotaState::Free,
@@ -243,12 +243,12 @@ impl Scene {
 }
 
 /// A call of this process for a purchase, with this outcome.
-fn purchased(record: &PurchaseRecord, state: CallState, memory: &Memory) -> Box<Call> {
-    Box::new(Call {
+fn purchased(record: &PurchaseRecord, state: CallState, memory: &Memory) -> Box<NewestCall> {
+    Box::new(NewestCall {
         tries: 1,
         busy_seen: false,
         is_own: true,
-        ..Call::of_purchase(record, state, memory.origin.first_seen)
+        ..NewestCall::of_purchase(record, state, memory.origin.first_seen)
     })
 }
 
@@ -375,8 +375,8 @@ fn detail(changes: &[(&str, &str)]) -> Detail {
 }
 
 /// The answer of a server that has been idle since then.
-fn idle(since: Instant) -> Answer {
-    Answer::Exists {
+fn idle(since: Instant) -> LastAnswer {
+    LastAnswer::Exists {
         is_off: false,
         idle_since: Some(since),
         temporary: None,

@@ -4,7 +4,7 @@ use crate::api::conditions::{Readiness, Reason};
 use crate::api::{InstanceSpec, Operation, Stage, Verb};
 use crate::cloud::{Detail, ServerId};
 use crate::instance::fact::Fact;
-use crate::instance::memory::call::Call;
+use crate::instance::memory::call::NewestCall;
 use crate::instance::observation::{Observation, is_idle};
 use crate::instance::plan::cause;
 use crate::instance::plan::verbs::row;
@@ -75,7 +75,7 @@ pub(super) fn overdue(note: &str) -> Readiness {
 }
 
 /// The message for an unknown outcome of a call.
-pub(super) fn doubt(attempt: Option<&Call>, verb: Verb) -> String {
+pub(super) fn doubt(attempt: Option<&NewestCall>, verb: Verb) -> String {
     match attempt.and_then(|attempt| attempt.doubt.as_ref()) {
         Some(doubt) => format!("{doubt}; the outcome of the {verb} is unknown"),
         None => format!("no answer to an earlier {verb} is on record; its outcome is unknown"),

@@ -6,13 +6,13 @@ use proptest::prelude::*;
 const SECOND: Duration = Duration::from_secs(1);
 
 /// The schedule of an operation that has the request limit for itself.
-const ALONE: Schedule = Schedule {
+const ALONE: PollSchedule = PollSchedule {
     last_took: None,
     spread: Duration::ZERO,
 };
 
 /// Asks for a task until it is done: the instants of the queries.
-fn asked(schedule: Schedule, task: Duration) -> Vec<Duration> {
+fn asked(schedule: PollSchedule, task: Duration) -> Vec<Duration> {
     let mut at = vec![schedule.next(None)];
     while at.last().is_some_and(|last| *last < task) {
         at.push(schedule.next(at.last().copied()));
@@ -27,7 +27,7 @@ proptest! {
     ) {
         let task = Duration::from_millis(task);
         let last_took = last_took.map(Duration::from_millis);
-        let at = asked(Schedule { last_took, ..ALONE }, task);
+        let at = asked(PollSchedule { last_took, ..ALONE }, task);
         let late = *at.last().unwrap() - task;
         // The query itself and the read of the detail take the rest of max(1.5 s, a quarter).
         prop_assert!(late <= times::TASK_QUERY_MIN.max(task / AGE_DIVISOR), "{late:?} late of {task:?}");
@@ -38,13 +38,13 @@ proptest! {
     fn under_load_the_time_that_is_known_follows_tasks_of_another_length(
         first in 5_000_u64..600_000, change in 0.75_f64..1.25,
     ) {
-        let busy = Schedule { spread: 60 * SECOND, ..ALONE };
+        let busy = PollSchedule { spread: 60 * SECOND, ..ALONE };
         let task = Duration::from_millis(first).mul_f64(change);
         let mut took = Duration::from_millis(first);
         for _ in 0..10 {
-            took = *asked(Schedule { last_took: Some(took), ..busy }, task).last().unwrap();
+            took = *asked(PollSchedule { last_took: Some(took), ..busy }, task).last().unwrap();
         }
-        let at = asked(Schedule { last_took: Some(took), ..busy }, task);
+        let at = asked(PollSchedule { last_took: Some(took), ..busy }, task);
         let late = *at.last().unwrap() - task;
         let minutes = usize::try_from(took.as_secs() / 60).unwrap();
         prop_assert!(at.len() <= 2 + minutes, "{at:?}");
@@ -62,7 +62,7 @@ fn the_number_of_queries_grows_with_the_logarithm_of_the_length() {
 fn many_operations_share_the_request_limit() {
     let at =
         |seconds: &[f64]| -> Vec<Duration> { seconds.iter().map(|s| SECOND.mul_f64(*s)).collect() };
-    let busy = Schedule {
+    let busy = PollSchedule {
         spread: 20 * SECOND,
         ..ALONE
     };
@@ -71,7 +71,7 @@ fn many_operations_share_the_request_limit() {
         at(&[20.0, 40.0]),
         "nothing is known"
     );
-    let after = |seconds| Schedule {
+    let after = |seconds| PollSchedule {
         last_took: Some(seconds * SECOND),
         ..busy
     };
@@ -91,7 +91,7 @@ fn many_operations_share_the_request_limit() {
 fn a_query_is_due_by_time() {
     let t0 = Instant::now();
     let after = |s| t0 + Duration::from_secs(s);
-    let schedule = Schedule {
+    let schedule = PollSchedule {
         spread: 3 * SECOND,
         ..ALONE
     };

@@ -5,7 +5,7 @@ use crate::api::{Instance, InstanceStatus, PurchaseRecord};
 use crate::instance::context::Context;
 use crate::instance::facts::Facts;
 use crate::instance::journal;
-use crate::instance::memory::parts::Written;
+use crate::instance::memory::parts::WrittenStatus;
 use crate::instance::memory::{Memory, open};
 use crate::instance::plan::step::Step;
 use crate::instance::status::{change_of_ready, ready};
@@ -66,13 +66,13 @@ pub fn status_written(facts: &Facts, status: &InstanceStatus, version: &str, mem
     let is_over_another = was_overwritten(facts, memory);
     let writes = &mut memory.status_writes;
     writes.acknowledged = Some(status.observed_generation);
-    writes.written = Written {
+    writes.written = WrittenStatus {
         digest: Some(digest(status)),
         over_another: match is_over_another {
             true => Some(now),
             false => writes.written.over_another,
         },
-        ..Written::default()
+        ..WrittenStatus::default()
     };
 }
 

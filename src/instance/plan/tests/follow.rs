@@ -16,12 +16,12 @@ pub(super) fn open_operation(verb: Verb, target: Applied, state: CallState) -> S
     let operation = scene.0.facts.status.operation.clone().unwrap();
     scene.memory(|memory| {
         let since = memory.origin.first_seen;
-        memory.call = Some(Box::new(Call {
+        memory.call = Some(Box::new(NewestCall {
             intent: Intent::Unneeded,
             is_own: true,
             tries: 1,
             busy_seen: false,
-            ..Call::of_operation(&operation, "default", state, since)
+            ..NewestCall::of_operation(&operation, "default", state, since)
         }));
     })
 }
@@ -279,7 +279,7 @@ fn a_server_that_vanishes_under_an_operation_is_missing() {
     let scene = scene.listed(Duration::ZERO, &[]).with(|observed| {
         observed.detail = Fact::Absent;
         let since = observed.now;
-        observed.memory.observations.look.answer = Answer::Absent { since };
+        observed.memory.observations.look.answer = LastAnswer::Absent { since };
     });
     // The next step depends on the end of the operation, while its task may still report it.
     let plan = scene.plan();
@@ -313,7 +313,7 @@ fn a_task_is_asked_for_again_only_while_it_may_yet_tell_how_its_operation_ended(
             .with(|observed| {
                 observed.detail = Fact::Absent;
                 let since = observed.now;
-                observed.memory.observations.look.answer = Answer::Absent { since };
+                observed.memory.observations.look.answer = LastAnswer::Absent { since };
             });
         let is_asked_for = gone.plan().again == times::UNREADABLE_RETRY;
         assert_eq!(is_asked_for, may_tell, "{task:?}");

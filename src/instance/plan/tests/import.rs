@@ -2,7 +2,7 @@ use super::*;
 use crate::api::{Import, PackageRef, ResolvedReference};
 use crate::cloud::{Offer, Package};
 use crate::instance::memory::look::Failure;
-use crate::instance::pins::Scope;
+use crate::instance::pins::LookUpScope;
 
 /// An Instance with this import, and a listing that shows these servers.
 fn scene(import: Import, servers: &[(&str, &str)]) -> Scene {
@@ -212,7 +212,7 @@ fn a_server_of_another_size_than_the_filter_is_not_taken_over() {
                 ..PackageRef::default()
             };
             observed.facts.spec = spec.into();
-            observed.found.scope = Scope::Purchase;
+            observed.found.scope = LookUpScope::Purchase;
             observed.found.answers.insert(
                 crate::api::Reference::Package,
                 Ok(ResolvedReference {

@@ -10,7 +10,7 @@ use crate::session::Limit;
 /// The recorded server has been missing since the object was first seen, and the listings after this time lack it.
 fn missing(limit: i32, after: Duration) -> Scene {
     let scene = Scene::converged()
-        .look(|look, since, _| look.answer = Answer::Absent { since })
+        .look(|look, since, _| look.answer = LastAnswer::Absent { since })
         .listed(after, &[])
         .with(|observed| observed.detail = Fact::Absent);
     with_spec(scene, |spec| {

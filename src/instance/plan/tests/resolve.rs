@@ -6,7 +6,7 @@ use crate::api::{
     SshKeyRef,
 };
 use crate::cloud::{FirewallId, Place};
-use crate::instance::pins::Found;
+use crate::instance::pins::LookUps;
 
 const IMAGE: &str = r#"name "Ubuntu" in r"#;
 const PACKAGE: &str = "cpu 2 in r/z";
@@ -74,7 +74,7 @@ fn shown(scene: Scene, name: &str) -> Scene {
     scene.with(|observed| observed.detail = Fact::Known(detail(&[("imageName", name)])))
 }
 
-fn found(scene: Scene, scope: Scope, fill: impl FnOnce(&mut Found)) -> Scene {
+fn found(scene: Scene, scope: LookUpScope, fill: impl FnOnce(&mut LookUps)) -> Scene {
     scene.with(|observed| {
         observed.found.scope = scope;
         fill(&mut observed.found);
@@ -82,7 +82,7 @@ fn found(scene: Scene, scope: Scope, fill: impl FnOnce(&mut Found)) -> Scene {
 }
 
 fn all_found(scene: Scene) -> Scene {
-    found(scene, Scope::Purchase, |found| {
+    found(scene, LookUpScope::Purchase, |found| {
         found
             .answers
             .insert(Reference::Package, Ok(pin("p-2", PACKAGE)));
@@ -99,7 +99,7 @@ fn all_found(scene: Scene) -> Scene {
 fn what_is_to_be_bought_is_looked_up_first_and_posted_as_it_was_recorded() {
     let asks = by_name(Scene::fresh()).plan();
     assert!(rests(&asks));
-    assert_eq!(asks.needs, Some(Read::References(Scope::Purchase)));
+    assert_eq!(asks.needs, Some(Read::References(LookUpScope::Purchase)));
 
     let plan = all_found(by_name(Scene::fresh())).plan();
     let record = announced(&plan).expect("an announcement");
@@ -123,7 +123,7 @@ fn what_is_to_be_bought_is_looked_up_first_and_posted_as_it_was_recorded() {
 #[test]
 fn what_is_not_found_is_said_and_nothing_is_called() {
     let readiness = Readiness::stalled(Reason::ReferenceNotFound, "none");
-    let scene = found(by_name(Scene::fresh()), Scope::Purchase, |found| {
+    let scene = found(by_name(Scene::fresh()), LookUpScope::Purchase, |found| {
         found.answers.insert(Reference::Package, Err(readiness));
     });
     let plan = scene.plan();
@@ -171,7 +171,7 @@ fn a_pin_stands_as_long_as_its_selector_whatever_the_lists_say() {
         ),
     ] {
         let scene = shown(converged(record, status), "something else");
-        let scene = found(scene, Scope::Installation, |found| {
+        let scene = found(scene, LookUpScope::Installation, |found| {
             found
                 .answers
                 .insert(Reference::Image, Ok(pin("img-9", IMAGE)));
@@ -198,10 +198,10 @@ fn another_selector_is_looked_up_and_reinstalls_if_it_means_another_image() {
     };
     assert_eq!(
         other().plan().needs,
-        Some(Read::References(Scope::Installation))
+        Some(Read::References(LookUpScope::Installation))
     );
     let debian = pin("img-9", r#"name "Debian" in r"#);
-    let found_it = found(other(), Scope::Installation, |found| {
+    let found_it = found(other(), LookUpScope::Installation, |found| {
         found.answers.insert(Reference::Image, Ok(debian.clone()));
     });
     let plan = found_it.plan();
@@ -211,7 +211,7 @@ fn another_selector_is_looked_up_and_reinstalls_if_it_means_another_image() {
     let pins = found_it.written().0.facts.status.resolved.clone();
     assert_eq!(pins.unwrap().image, Some(debian));
 
-    let missing = found(other(), Scope::Installation, |found| {
+    let missing = found(other(), LookUpScope::Installation, |found| {
         found.answers.insert(
             Reference::Image,
             Err(Readiness::stalled(Reason::ReferenceNotFound, "none")),
@@ -239,7 +239,7 @@ fn an_unknown_image_or_key_holds_up_nothing_else_and_takes_nothing_for_applied()
             });
             observed.secret_version = None;
         });
-        found(scene, Scope::Installation, |found| {
+        found(scene, LookUpScope::Installation, |found| {
             found.answers.insert(
                 Reference::SshKey,
                 Err(Readiness::reconciling(
@@ -268,7 +268,7 @@ fn a_record_that_says_nothing_of_the_installation_erases_nothing() {
         .record(|record| record.target = Applied::default())
         .status(|status| status.applied = None)
         .with(|observed| observed.task = Fact::Known(TaskState::Succeeded));
-    let scene = found(scene, Scope::Installation, |found| {
+    let scene = found(scene, LookUpScope::Installation, |found| {
         found
             .answers
             .insert(Reference::Image, Ok(pin("img-9", IMAGE)));
