@@ -1,19 +1,18 @@
-//! The rate limiter of one (endpoint, token): a rate, a burst, a limit on concurrent requests, and a queue for each priority.
+//! The rate limiter of one (endpoint, token): a rate, a burst, and a limit on concurrent requests.
 //!
-//! The rate is the one that the user allows, or less if the service refuses that. Each refusal halves the rate. It then rises
-//! slowly, up to a little less than the refused rate. Only after some minutes does the limiter try more than that again, and
-//! slowly if the service refuses that as well. A request of a higher rank goes first, and within a rank the one that came
-//! first; one permit in eight goes to the request that has waited longest.
+//! The rate is the one that the user allows, or less if the service refuses that. Each refusal halves the rate; then it rises
+//! slowly to the full rate again.
 //!
-//! The limiter has no task of its own: the first waiter in line keeps the time and wakes the next. It uses tokio's clock, so
-//! that a test with paused time is exact.
+//! Requests of one rank wait in order of arrival, and only the first of them waits together with the higher ranks. So a
+//! request waits for those of higher ranks that came before it, and for at most one of each lower rank.
+//!
+//! The limiter has no task of its own. It uses tokio's clock, so that a test with paused time is exact.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::Notify;
-use tokio::time::Instant;
+use tokio::sync::{self, Notify};
+use tokio::time::{Instant, timeout, timeout_at};
 
 mod bucket;
 
@@ -63,7 +62,7 @@ impl CallPriority {
     /// The rank at the rate limiter. Purchases and the progress of operations have the same rank: a request that waits here
     /// already has a slot of the queue for calls, in which purchases go first, and thousands of them must not delay the end of
     /// an operation.
-    const fn rank(self) -> u8 {
+    const fn rank(self) -> usize {
         match self {
             Self::Urgent => 0,
             Self::Purchase | Self::Operation => 1,
@@ -112,61 +111,41 @@ impl Limits {
 
 /// The factor for the rate after each refusal: the service allows less than the configured rate.
 const SLOWER: f64 = 0.5;
-/// The share of the refused rate that the limiter approaches. Other clients of the token use the remainder.
-const ALLOWED: f64 = 0.8;
-/// The lowest share of that. Below it, longer pauses help more than a lower rate. The next refusal after an answer lowers it
-/// further.
-const SLOWEST: f64 = 1.0 / 8.0;
 /// The lowest rate, in requests per second. The limiter keeps probing the service at this rate.
 const SLOWEST_PER_SECOND: f64 = 1.0 / 60.0;
-/// The factor by which the limiter raises the rate each time that [`times::FASTER_EVERY`] has passed without a refusal.
-const FASTER: f64 = 1.1;
-/// At least this many requests must pass before a raise while the limiter remembers a refused rate, or if the limit lasts:
-/// fewer do not show whether the service allows the pace.
-const SHOWN_BY: u32 = 20;
-
-/// One permit in this many goes to the request that has waited longest, so that an endless stream of changes does not block
-/// other calls forever.
-const OLDEST: u32 = 8;
+/// The factor by which the limiter raises the rate after a time without a refusal.
+const FASTER: f64 = 1.25;
+/// The requests that pass in this time; fewer do not show whether the service allows the pace.
+const SHOWN_BY: u32 = 10;
 
 /// The rate limiter that every request to the service passes. Cheap to clone; all clones share one state.
 #[derive(Clone)]
 pub struct RateLimiter {
-    state: Arc<Mutex<State>>,
+    shared: Arc<Queue>,
     observer: Option<WaitObserver>,
+}
+
+struct Queue {
+    /// By rank: held by the request that is the first of its rank, until it passes.
+    first: [sync::Mutex<()>; 3],
+    /// Wakes those that wait for the state to change.
+    changed: Notify,
+    state: Mutex<State>,
 }
 
 struct State {
     limits: Limits,
-    limiter: Bucket,
+    bucket: Bucket,
     /// The share of the rate that the service currently allows, and since when; 1 if it refused nothing.
     share: f64,
     share_since: Instant,
-    /// The highest share that is assumed to be allowed, and until when.
-    allowed: (f64, Instant),
-    /// The service refused again soon after that time, so its limit is not temporary.
-    is_lasting: bool,
-    held_until: Option<Instant>,
+    held_until: Instant,
     refusals_in_a_row: u32,
     in_flight: usize,
-    next_ticket: u64,
-    passed: u32,
-    /// The waiting requests by rank and arrival.
-    waiting: BTreeMap<Ticket, Arc<Notify>>,
 }
 
-/// The rank of a waiting request, then a number that grows with arrival.
-type Ticket = (u8, u64);
-
-/// The result of checking a ticket.
-enum Turn {
-    Pass,
-    Later,
-    At(Instant),
-}
-
-/// A permit for one request. Dropping it frees its slot.
-#[must_use = "it holds a place at the rate limiter until it is dropped"]
+/// A permit for one request, which counts as in flight until the permit is dropped.
+#[must_use = "it counts as a request in flight until it is dropped"]
 pub(super) struct Passage {
     limiter: RateLimiter,
 }
@@ -188,22 +167,23 @@ impl std::fmt::Debug for RateLimiter {
 impl RateLimiter {
     /// A rate limiter with a full burst.
     pub fn new(limits: Limits) -> Self {
+        let now = Instant::now();
         let state = State {
             limits,
-            limiter: limits.bucket(),
+            bucket: limits.bucket(),
             share: 1.0,
-            share_since: Instant::now(),
-            allowed: (1.0, Instant::now()),
-            is_lasting: false,
-            held_until: None,
+            share_since: now,
+            held_until: now,
             refusals_in_a_row: 0,
             in_flight: 0,
-            next_ticket: 0,
-            passed: 0,
-            waiting: BTreeMap::new(),
+        };
+        let queue = Queue {
+            first: Default::default(),
+            changed: Notify::new(),
+            state: Mutex::new(state),
         };
         Self {
-            state: Arc::new(Mutex::new(state)),
+            shared: Arc::new(queue),
             observer: None,
         }
     }
@@ -217,34 +197,45 @@ impl RateLimiter {
         }
     }
 
-    /// Waits for a permit for one request. Dropping the future gives up the place in the queue and has no other effect.
+    /// Waits for a permit for one request. Dropping the future gives up its position in the queue and has no other effect.
     pub(super) async fn pass(&self, priority: CallPriority) -> Passage {
         let began = Instant::now();
-        let passage = self.wait(priority).await;
-        self.waited(priority, began);
-        passage
+        let _first = self.first(priority).await;
+        self.take(priority, began, false).await
     }
 
-    fn waited(&self, priority: CallPriority, since: Instant) {
-        if let Some(observer) = &self.observer {
-            observer(priority, since.elapsed());
+    /// As [`Self::pass`], but beyond the limit on requests in flight, and after at most [`times::PROBE_WAITS_IN_LINE`] in the
+    /// queue. Rate and pauses hold.
+    pub(super) async fn pass_beside(&self, priority: CallPriority) -> Passage {
+        let began = Instant::now();
+        let _first = timeout(times::PROBE_WAITS_IN_LINE, self.first(priority)).await;
+        self.take(priority, began, true).await
+    }
+
+    /// Waits until every request that goes before this one has passed.
+    async fn first(&self, priority: CallPriority) -> Vec<sync::MutexGuard<'_, ()>> {
+        let mut first = Vec::new();
+        for rank in self.shared.first[..=priority.rank()].iter().rev() {
+            first.push(rank.lock().await);
         }
+        first
     }
 
-    async fn wait(&self, priority: CallPriority) -> Passage {
-        let waiting = self.line_up(priority);
+    async fn take(&self, priority: CallPriority, began: Instant, is_beside: bool) -> Passage {
         loop {
-            let turn = self.lock().turn_of(waiting.ticket);
-            match turn {
-                Turn::Pass => return self.passage(),
-                Turn::Later => waiting.woken.notified().await,
-                Turn::At(instant) => {
-                    tokio::select! {
-                        () = tokio::time::sleep_until(instant) => {}
-                        () = waiting.woken.notified() => {}
-                    }
-                }
+            let changed = self.shared.changed.notified();
+            let earliest = self.lock().take(Instant::now(), is_beside);
+            match earliest {
+                Ok(()) => break,
+                Err(Some(earliest)) => drop(timeout_at(earliest, changed).await),
+                Err(None) => changed.await,
             }
+        }
+        if let Some(observer) = &self.observer {
+            observer(priority, began.elapsed());
+        }
+        Passage {
+            limiter: self.clone(),
         }
     }
 
@@ -254,69 +245,31 @@ impl RateLimiter {
         state.limits.per_second * state.share
     }
 
-    /// As [`Self::pass`], but beyond the limit on requests in flight: if that limit is reached, one more request may go, within
-    /// rate and pauses.
-    pub(super) async fn pass_beside(&self, priority: CallPriority) -> Passage {
-        let began = Instant::now();
-        let passage = loop {
-            if let Ok(passage) =
-                tokio::time::timeout(times::PROBE_WAITS_IN_LINE, self.wait(priority)).await
-            {
-                break passage;
-            }
-            if let Some(passage) = self.lock().beside(Instant::now()).then(|| self.passage()) {
-                break passage;
-            }
-        };
-        self.waited(priority, began);
-        passage
-    }
-
-    fn passage(&self) -> Passage {
-        Passage {
-            limiter: self.clone(),
-        }
-    }
-
     /// Sets new limits for every request from now on. Equal limits change nothing, so a reconcile may call this every time.
     pub fn set_limits(&self, limits: Limits) {
         let mut state = self.lock();
         if state.limits != limits {
-            let now = Instant::now();
             state.limits = limits;
-            state.allowed = (1.0, now);
-            state.is_lasting = false;
-            state.set_share(1.0, now);
-            state.wake_first();
+            state.set_share(1.0, Instant::now());
+            self.shared.changed.notify_waiters();
         }
-    }
-
-    /// Lets no request pass for this time.
-    pub fn hold_off(&self, pause: Duration) {
-        let mut state = self.lock();
-        let until = Instant::now() + pause;
-        state.held_until = Some(state.held_until.map_or(until, |held| held.max(until)));
-        state.wake_first();
     }
 
     /// Records that the service refused a request because of the rate: pauses for the requested time, or else for a second,
     /// doubled each time, and then continues more slowly.
     pub(super) fn refused(&self, retry_after: Option<Duration>) {
-        let exponent = {
-            let mut state = self.lock();
-            let now = Instant::now();
-            // Refusals of requests that were already in flight belong to the refusal that began the pause.
-            let in_pause = state.held_until.is_some_and(|held| now < held);
-            if !in_pause {
-                state.refusals_in_a_row = state.refusals_in_a_row.saturating_add(1);
-                state.slow_down(now);
-            }
-            state.refusals_in_a_row.saturating_sub(1).min(6)
-        };
-        self.hold_off(retry_after.unwrap_or_else(|| {
-            (times::RATE_REFUSED_PAUSE_FIRST * 2u32.pow(exponent))
-                .min(times::RATE_REFUSED_PAUSE_MAX)
-        }));
+        let (mut state, now) = (self.lock(), Instant::now());
+        // Refusals of requests that were already in flight belong to the refusal that began the pause.
+        if now >= state.held_until {
+            state.refusals_in_a_row = state.refusals_in_a_row.saturating_add(1);
+            state.slow_down(now);
+        }
+        let pause = retry_after.unwrap_or_else(|| {
+            let exponent = state.refusals_in_a_row.saturating_sub(1).min(6);
+            let pause = times::RATE_REFUSED_PAUSE_FIRST * 2u32.pow(exponent);
+            pause.min(times::RATE_REFUSED_PAUSE_MAX)
+        });
+        state.held_until = state.held_until.max(now + pause);
     }
 
     /// Records that the service answered a request and did not refuse it because of the rate.
@@ -324,62 +277,28 @@ impl RateLimiter {
         self.lock().refusals_in_a_row = 0;
     }
 
-    fn line_up(&self, priority: CallPriority) -> Waiting<'_> {
-        let woken = Arc::new(Notify::new());
-        let mut state = self.lock();
-        let ticket = (priority.rank(), state.next_ticket);
-        state.next_ticket += 1;
-        state.waiting.insert(ticket, woken.clone());
-        drop(state);
-        Waiting {
-            limiter: self,
-            ticket,
-            woken,
-        }
-    }
-
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        let state = self.shared.state.lock();
+        state.unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl State {
-    /// Whether this ticket may pass. If so, removes it from the queue.
-    fn turn_of(&mut self, ticket: Ticket) -> Turn {
-        let first = self.first().is_some_and(|(first, _)| *first == ticket);
-        if !first || self.in_flight >= self.limits.concurrent.max(1) {
-            return Turn::Later;
+    /// Lets one request pass, if the limits allow it now.
+    ///
+    /// # Errors
+    /// The earliest time at which it may pass; none if that depends on the end of another request.
+    fn take(&mut self, now: Instant, is_beside: bool) -> Result<(), Option<Instant>> {
+        if !is_beside && self.in_flight >= self.limits.concurrent.max(1) {
+            return Err(None);
         }
-        let now = Instant::now();
-        if let Some(held) = self.held_until.filter(|held| *held > now) {
-            return Turn::At(held);
+        if self.held_until > now {
+            return Err(Some(self.held_until));
         }
         self.speed_up(now);
-        if let Err(earliest) = self.limiter.take(now) {
-            return Turn::At(earliest);
-        }
-        self.waiting.remove(&ticket);
+        self.bucket.take(now).map_err(Some)?;
         self.in_flight += 1;
-        self.passed = self.passed.wrapping_add(1);
-        self.wake_first();
-        Turn::Pass
-    }
-
-    /// Takes a slot beyond the limit in flight, if this limit is the only obstacle.
-    fn beside(&mut self, now: Instant) -> bool {
-        let is_full = self.in_flight >= self.limits.concurrent.max(1);
-        let is_held = self.held_until.is_some_and(|held| held > now);
-        let passes = is_full && !is_held && self.limiter.take(now).is_ok();
-        self.in_flight += usize::from(passes);
-        passes
-    }
-
-    /// The next ticket: the first of the highest rank or, once in a while, the one that has waited longest.
-    fn first(&self) -> Option<(&Ticket, &Arc<Notify>)> {
-        match self.passed % OLDEST == OLDEST - 1 {
-            true => self.waiting.iter().min_by_key(|((_, number), _)| *number),
-            false => self.waiting.first_key_value(),
-        }
+        Ok(())
     }
 
     /// Lowers the rate after a refusal.
@@ -387,42 +306,21 @@ impl State {
         if self.share < 1.0 && now < self.share_since + times::SLOWER_EVERY {
             return;
         }
-        if self.refusals_in_a_row == 1 {
-            // Requests were answered at this pace until now, and it was too fast. After a second refusal in a row, the allowed
-            // pace is unknown.
-            self.is_lasting = self.lasts(now);
-            self.allowed = (self.share * ALLOWED, now + times::REFUSED_RATE_REMEMBERED);
-        }
-        let slowest = self.allowed.0 * SLOWEST;
-        let slowest = slowest.max(SLOWEST_PER_SECOND / self.limits.per_second);
+        let slowest = SLOWEST_PER_SECOND / self.limits.per_second;
         self.set_share((self.share * SLOWER).max(slowest).min(self.share), now);
-        self.limiter.drain(now);
-    }
-
-    /// Whether a refusal now shows a lasting limit, in contrast to the refusals of a temporary phase.
-    fn lasts(&self, now: Instant) -> bool {
-        let (allowed, until) = self.allowed;
-        let soon = until..until + times::REFUSED_RATE_REMEMBERED;
-        let is_again = allowed < 1.0 && soon.contains(&now);
-        is_again || (self.is_lasting && self.share < 1.0)
+        self.bucket.drain(now);
     }
 
     /// Raises the rate after a time without refusals.
     fn speed_up(&mut self, now: Instant) {
         let rested = now.saturating_duration_since(self.share_since);
-        let (allowed, until) = self.allowed;
-        let mut every = times::FASTER_EVERY;
-        if now < until || self.is_lasting {
-            every = every.max(self.limits.slowed(self.share).period() * SHOWN_BY);
+        let every = self.limits.slowed(self.share).period() * SHOWN_BY;
+        let every = every.clamp(times::FASTER_EVERY_MIN, times::FASTER_EVERY_MAX);
+        if self.share < 1.0 && rested >= every {
+            // A time without requests counts as well.
+            let steps = rested.as_secs_f64() / every.as_secs_f64();
+            self.set_share((self.share * FASTER.powf(steps)).min(1.0), now);
         }
-        if self.share >= 1.0 || rested < every {
-            return;
-        }
-        let most = if now < until { allowed } else { 1.0 };
-        // A time without requests counts as well.
-        let steps = rested.as_secs_f64() / every.as_secs_f64();
-        let faster = self.share * FASTER.powf(steps);
-        self.set_share(faster.min(most).max(self.share), now);
     }
 
     fn set_share(&mut self, share: f64, now: Instant) {
@@ -432,37 +330,14 @@ impl State {
         } else {
             self.limits
         };
-        self.limiter = self.limiter.repaced(limits.period(), limits.burst, now);
-    }
-
-    fn wake_first(&self) {
-        if let Some((_, woken)) = self.first() {
-            woken.notify_one();
-        }
+        self.bucket = self.bucket.repaced(limits.period(), limits.burst, now);
     }
 }
 
 impl Drop for Passage {
     fn drop(&mut self) {
-        let mut state = self.limiter.lock();
-        state.in_flight -= 1;
-        state.wake_first();
-    }
-}
-
-/// A place in the queue, given up when the waiter is dropped.
-struct Waiting<'a> {
-    limiter: &'a RateLimiter,
-    ticket: Ticket,
-    woken: Arc<Notify>,
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        let mut state = self.limiter.lock();
-        if state.waiting.remove(&self.ticket).is_some() {
-            state.wake_first();
-        }
+        self.limiter.lock().in_flight -= 1;
+        self.limiter.shared.changed.notify_waiters();
     }
 }
 

@@ -36,13 +36,13 @@ pub(super) const RATE_REFUSED_PAUSE_MAX: Duration = Duration::from_secs(60);
 /// The rate is halved at most once in this time: simultaneous refusals count as one.
 pub(super) const SLOWER_EVERY: Duration = Duration::from_secs(1);
 
-/// The limiter raises the rate at most this often while the service refuses nothing. Doubling the rate takes a little more than
-/// a minute.
-pub(super) const FASTER_EVERY: Duration = Duration::from_secs(10);
+/// The limiter raises the rate at most this often while the service refuses nothing.
+pub(super) const FASTER_EVERY_MIN: Duration = Duration::from_secs(10);
 
-/// How long the limiter stays below the refused rate. A refusal within the same time after that shows a lasting limit, and the
-/// limiter then exceeds it only slowly. After a temporary phase of refusals, the full rate is back within 20 minutes.
-pub(super) const REFUSED_RATE_REMEMBERED: Duration = Duration::from_secs(600);
+/// It waits at most this long for requests to show that the service allows the pace. So the full rate is back 20 minutes after a
+/// temporary phase of refusals. The price is that a service with a lasting limit that no user configured refuses up to one
+/// request in twelve.
+pub(super) const FASTER_EVERY_MAX: Duration = Duration::from_secs(90);
 
 /// How long a probe waits behind other requests, which may all be waiting for a service that does not answer.
 pub(super) const PROBE_WAITS_IN_LINE: Duration = Duration::from_secs(1);

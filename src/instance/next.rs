@@ -15,7 +15,7 @@ use crate::instance::report::NotWritten;
 use crate::instance::status::synced;
 use crate::instance::{journal, times};
 use crate::inventory::{Attention, Subject};
-use crate::session::{Access, AccountSession};
+use crate::session::{AccountSession, ReconcileSession};
 use std::sync::Mutex;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -23,7 +23,7 @@ use tokio::time::Instant;
 /// Returns the time until the next reconcile. `reported`: the wait of a progress that must last before status shows it.
 pub fn next(
     context: &Context,
-    access: Option<&Access>,
+    access: Option<&ReconcileSession>,
     plan: &Plan,
     outcome: &Outcome,
     observed: &Observation,
@@ -48,7 +48,7 @@ pub fn next(
     }
     let mut again = ending.after(outcome, memory);
     let is_rested = matches!(outcome, Outcome::Rested);
-    if is_rested && access.is_some_and(Access::is_in_line) {
+    if is_rested && access.is_some_and(ReconcileSession::waits_for_slot) {
         // It is woken when it gets a slot, so it need not retry overdue queries before that.
         again = again.max(times::QUEUED_RECHECK);
     }

@@ -29,7 +29,9 @@ use crate::inventory::{Sighting, Subject, ZoneViews};
 use crate::runtime::chance;
 use crate::runtime::strings::shared;
 use crate::runtime::watch::ObjectKey;
-use crate::session::{Access, AccountSession, AccountState, ConflictingOwner, QuotaState};
+use crate::session::{
+    AccountSession, AccountState, ConflictingOwner, QuotaState, ReconcileSession,
+};
 use std::sync::{Arc, Mutex};
 use tokio::time::Instant;
 
@@ -38,12 +40,12 @@ pub async fn observe(
     context: &Context,
     facts: Facts,
     memory: &Mutex<Memory>,
-) -> (Observation, Option<Access>) {
+) -> (Observation, Option<ReconcileSession>) {
     let now = Instant::now();
     let remembered = remembered(context, &facts, memory, now);
     let key = account_of(&facts, &remembered);
     let (account, session) = account(context, &facts, &key);
-    let session = session.map(|session| Access::new(session, facts.uid.as_str().into()));
+    let session = session.map(|session| ReconcileSession::new(session, facts.uid.as_str().into()));
     let mut observed = without_reads(context, facts, remembered, account, key, now);
     if let Some(session) = &session {
         observed.conflicting_owner = conflicting_owner(context, &observed.facts, session);
@@ -78,7 +80,7 @@ pub async fn learn(
     context: &Context,
     observed: &mut Observation,
     read: Option<&Read>,
-    session: Option<&Access>,
+    session: Option<&ReconcileSession>,
     memory: &Mutex<Memory>,
 ) -> bool {
     let (Some(read), Some(session)) = (read, session) else {

@@ -1,7 +1,7 @@
 //! The session shared by all Accounts with one endpoint and token, and the account session of each of them.
 
 use super::AccountLimits;
-use super::line::Line;
+use super::slots::CallSlots;
 use crate::api::conditions::Reason;
 use crate::api::{AccountSpec, Imports, KeyLoginPassword, PasswordSpecialCharacters, Verb};
 use crate::catalog::Catalog;
@@ -28,7 +28,7 @@ pub struct Session {
     /// How long the last task of each verb took that this process followed from begin to end.
     pub(super) took: Mutex<HashMap<Verb, Duration>>,
     /// The slots for calls to the service, shared by the same Accounts as the request limit.
-    pub(super) line: Line,
+    pub(super) slots: CallSlots,
     /// Sessions with this key share one request limit.
     pub(super) limiter_key: [u8; 32],
     pub(super) cancel: CancellationToken,

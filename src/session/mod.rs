@@ -3,17 +3,17 @@
 //!
 //! A token exists in memory only while an account session uses it. A new version of its Secret makes the operator read it again.
 
-mod access;
 mod account_session;
 mod consent;
 mod copies;
 mod credential;
 mod digest;
-mod line;
 mod opening;
 mod owners;
 mod quota;
+mod reconcile_session;
 mod secrets;
+mod slots;
 mod tls;
 
 use crate::api::{AccountSpec, Marker};
@@ -30,7 +30,6 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-pub use access::Access;
 pub use account_session::{
     AccountSession, AccountState, Credentials, MadeFrom, Problem, Session, limits,
 };
@@ -40,6 +39,7 @@ pub use credential::FormerKey;
 use owners::OwnershipClaim;
 pub use owners::{Owner, Owners};
 pub use quota::{AccountLimits, Limit, Quota, QuotaState, Usage};
+pub use reconcile_session::ReconcileSession;
 pub use secrets::{Content, SecretProblem, SecretVersions, read, read_key};
 pub use tls::{bundle_version, names_config_map, read_tls, route, tls_secrets, tls_version};
 
@@ -420,7 +420,7 @@ impl Sessions {
         let newest = account_sessions
             .get(account)
             .and_then(|entry| entry.newest.as_ref());
-        newest.map_or(0, |account_session| account_session.shared.line.slots())
+        newest.map_or(0, |account_session| account_session.shared.slots.number())
     }
 
     /// The last usable account session of an Account, for deletions: it exists even if the Account, its Secret or the token is
@@ -470,7 +470,7 @@ impl Sessions {
     pub fn expect_no_change(&self, subject: &Subject) {
         let open: Vec<Arc<Session>> = self.open().values().filter_map(Weak::upgrade).collect();
         for session in open {
-            session.line.leave(subject);
+            session.slots.leave(subject);
             session.inventory.expect_no_change(subject);
         }
     }
@@ -485,7 +485,7 @@ impl Sessions {
     pub fn leave(&self, subject: &Subject) {
         let open: Vec<Arc<Session>> = self.open().values().filter_map(Weak::upgrade).collect();
         for session in open {
-            session.line.leave(subject);
+            session.slots.leave(subject);
             session.inventory.leave(subject);
         }
     }

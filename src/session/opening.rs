@@ -4,7 +4,7 @@ use super::account_session::{
     AccountSession, Credentials, MadeFrom, Session, account_limits, limits, utc_offset,
 };
 use super::digest::{limiter_key, session_key};
-use super::line::Line;
+use super::slots::CallSlots;
 use super::{Destination, FormerKey, Sessions, credential, tls};
 use crate::api::AccountSpec;
 use crate::catalog::Catalog;
@@ -39,7 +39,7 @@ impl Sessions {
             .client
             .limiter()
             .set_limits(limits(spec));
-        account_session.shared.line.set_limits(limits(spec));
+        account_session.shared.slots.set_limits(limits(spec));
         let mut account_sessions = self.account_sessions();
         let entry = account_sessions.entry(account.clone()).or_default();
         if let Some(former) = entry.newest.replace(account_session.clone()) {
@@ -132,12 +132,12 @@ impl Sessions {
         // Capture only the callback: the sessions hold this one, so capturing them would be a cycle.
         let woken = self.inner.wake.clone();
         let admit = move |subject| woken(subject, Some(Priority::Admitted));
-        let (limiter, line) = others
+        let (limiter, slots) = others
             .into_iter()
             .find(|session| session.limiter_key == shared)
             .map_or_else(
-                || (self.limiter(spec), Line::new(limits(spec), admit)),
-                |session| (session.client.limiter().clone(), session.line.clone()),
+                || (self.limiter(spec), CallSlots::new(limits(spec), admit)),
+                |session| (session.client.limiter().clone(), session.slots.clone()),
             );
         let metrics = self.inner.metrics.clone();
         let observer: Observer = Arc::new(move |operation, result, took| {
@@ -171,7 +171,7 @@ impl Sessions {
             client,
             inventory,
             took: Mutex::default(),
-            line,
+            slots,
             cancel,
         });
         open.insert(key, Arc::downgrade(&session));

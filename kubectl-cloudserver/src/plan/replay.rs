@@ -26,7 +26,7 @@ use cloud_server_operator::instance::plan::step::{Plan, Read, SecretStep, Step};
 use cloud_server_operator::instance::{observe, times};
 use cloud_server_operator::inventory::Sighting;
 use cloud_server_operator::runtime::watch::ObjectKey;
-use cloud_server_operator::session::Access;
+use cloud_server_operator::session::ReconcileSession;
 use jiff::tz::Offset;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -119,7 +119,7 @@ async fn observe(
     context: &Context,
     facts: Facts,
     memory: &Mutex<Memory>,
-) -> (Observation, Option<Access>) {
+) -> (Observation, Option<ReconcileSession>) {
     let ends = Instant::now() + WAITS_FOR_LISTING;
     loop {
         let (mut observed, session) = observe::observe(context, facts.clone(), memory).await;
@@ -159,7 +159,7 @@ async fn observe(
 async fn planned(
     context: &Context,
     observed: &mut Observation,
-    session: Option<&Access>,
+    session: Option<&ReconcileSession>,
     memory: &Mutex<Memory>,
 ) -> Plan {
     let mut next = plan(observed);

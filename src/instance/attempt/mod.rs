@@ -20,7 +20,7 @@ use crate::instance::outcome::Outcome;
 use crate::instance::plan::step::{NoRoom, Plan, Read, ReleaseReason, Request, Step};
 use crate::instance::{managed_secrets, plan, times};
 use crate::runtime::queue::ADMISSION;
-use crate::session::{Access, AccountSession};
+use crate::session::{AccountSession, ReconcileSession};
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use tokio::time::Instant;
@@ -52,7 +52,7 @@ type ServerAndTask = (ServerId, Option<TaskId>);
 pub async fn admit(
     observed: &Observation,
     plan: &mut Plan,
-    access: Option<&Access>,
+    access: Option<&ReconcileSession>,
 ) -> Option<Permit> {
     match permit_for(observed, plan, access).await {
         Ok(permit) => permit,
@@ -66,7 +66,7 @@ pub async fn admit(
 async fn permit_for(
     observed: &Observation,
     plan: &Plan,
-    session: Option<&Access>,
+    session: Option<&ReconcileSession>,
 ) -> Result<Option<Permit>, NoRoom> {
     let Some(session) = session else {
         return Ok(None);

@@ -13,7 +13,7 @@ use crate::instance::observation::{Observation, is_idle, is_off};
 use crate::instance::plan::step::Read;
 use crate::instance::temporary_state::Temporary;
 use crate::instance::{connection, expiry, managed_secrets, references, times};
-use crate::session::{Access, AccountSession, ConflictingOwner};
+use crate::session::{AccountSession, ConflictingOwner, ReconcileSession};
 use tokio::time::error::Elapsed;
 
 /// The reason of an `Unknown` fact if other objects use up the request limit.
@@ -25,7 +25,7 @@ pub(super) async fn perform(
     observed: &mut Observation,
     read: &Read,
     priority: CallPriority,
-    session: &Access,
+    session: &ReconcileSession,
 ) -> bool {
     // Without a slot the object stands in line, and is woken when it gets one.
     if is_answered(observed, read) || (read.is_for_a_call() && !session.may_call(priority)) {
