@@ -1,13 +1,12 @@
 //! The properties that the stores keep next to the text of each object, so that ten thousand objects need not be decoded for them.
 
 use crate::api::conditions::{DRIFTED, READY, RECONCILING, Reason, STALLED};
-use crate::api::{Account, Instance, Operation, Verb};
+use crate::api::{Account, Instance, Operation};
 use crate::runtime::metrics::ObjectState;
 use crate::runtime::queue::{Flow, Priority};
-use crate::runtime::store::Kept;
+use crate::runtime::store::{Brief, Stored};
 use crate::runtime::strings::shared;
 use crate::{account, instance};
-use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::Resource;
 use kube::core::DeserializeGuard;
@@ -15,92 +14,72 @@ use kube::core::DeserializeGuard;
 /// The reason of an object without status, or with a reason that this version does not know.
 const UNKNOWN: &str = "Unknown";
 
-/// The properties of an Instance or an Account.
-#[derive(Clone, Debug)]
-pub struct Brief {
-    flow: Flow,
-    priority: Priority,
-    pub(super) state: ObjectState,
-    pub(super) is_drifted: bool,
-    /// The open operation of an Instance, and when it was announced.
-    pub(super) open: Option<(Verb, Timestamp)>,
-}
-
-impl Brief {
-    /// The flow and the priority with which the object queues.
-    pub(super) fn flow(&self) -> (Flow, Priority) {
-        (self.flow.clone(), self.priority)
-    }
-
-    fn of((flow, priority): (Flow, Priority), conditions: &[Condition]) -> Self {
-        let ready = conditions.iter().find(|condition| condition.type_ == READY);
-        let reason = ready.and_then(|ready| Reason::of(&ready.reason));
-        let is_true = |type_: &str| {
-            let mut of_type = conditions.iter().filter(|it| it.type_ == type_);
-            of_type.any(|condition| condition.status == "True")
-        };
-        let states = [
-            (READY, "ready"),
-            (STALLED, "stalled"),
-            (RECONCILING, "reconciling"),
-        ];
-        let state = states.into_iter().find(|(type_, _)| is_true(type_));
-        Self {
-            flow,
-            priority,
-            state: ObjectState {
-                state: state.map_or("unknown", |(_, state)| state),
-                reason: reason.map_or(UNKNOWN, Reason::as_str),
-            },
-            is_drifted: is_true(DRIFTED),
-            open: None,
-        }
-    }
-
-    /// An object that does not decode is in the flow of no Account.
-    fn undecodable<K: Resource>(object: &DeserializeGuard<K>) -> Self {
-        let namespace = object.meta().namespace.as_deref();
-        let flow = Flow {
-            namespace: shared(namespace.unwrap_or_default()),
-            account: shared(""),
-        };
-        Self {
-            state: ObjectState {
-                state: "stalled",
-                reason: Reason::Undecodable.as_str(),
-            },
-            ..Self::of((flow, Priority::Resync), &[])
-        }
+/// The properties of an object with these conditions.
+fn brief(flow: (Flow, Priority), conditions: &[Condition]) -> Brief {
+    let ready = conditions.iter().find(|condition| condition.type_ == READY);
+    let reason = ready.and_then(|ready| Reason::of(&ready.reason));
+    let is_true = |type_: &str| {
+        let mut of_type = conditions.iter().filter(|it| it.type_ == type_);
+        of_type.any(|condition| condition.status == "True")
+    };
+    let states = [
+        (READY, "ready"),
+        (STALLED, "stalled"),
+        (RECONCILING, "reconciling"),
+    ];
+    let state = states.into_iter().find(|(type_, _)| is_true(type_));
+    Brief {
+        flow,
+        state: ObjectState {
+            state: state.map_or("unknown", |(_, state)| state),
+            reason: reason.map_or(UNKNOWN, Reason::as_str),
+        },
+        is_drifted: is_true(DRIFTED),
+        operation: None,
     }
 }
 
-impl Kept for Instance {
-    type Brief = Brief;
+/// An object that does not decode is in the flow of no Account.
+fn undecodable<K: Resource>(object: &DeserializeGuard<K>) -> Brief {
+    let namespace = object.meta().namespace.as_deref();
+    let flow = Flow {
+        namespace: shared(namespace.unwrap_or_default()),
+        account: shared(""),
+    };
+    Brief {
+        flow: (flow, Priority::Resync),
+        state: ObjectState {
+            state: "stalled",
+            reason: Reason::Undecodable.as_str(),
+        },
+        is_drifted: false,
+        operation: None,
+    }
+}
 
+impl Stored for Instance {
     fn brief(object: &DeserializeGuard<Self>) -> Brief {
         let Ok(instance) = &object.0 else {
-            return Brief::undecodable(object);
+            return undecodable(object);
         };
         let status = instance.status.as_ref();
         let conditions = status.map_or(&[][..], |status| &status.conditions);
         let operation = status.and_then(|status| status.operation.as_ref());
         let open = operation.filter(|operation| Operation::is_open(operation));
         Brief {
-            open: open.map(|operation| (operation.verb, operation.started_at.0)),
-            ..Brief::of(instance::flow(instance), conditions)
+            operation: open.map(|open| (open.verb.as_str(), open.started_at.0)),
+            ..brief(instance::flow(instance), conditions)
         }
     }
 }
 
-impl Kept for Account {
-    type Brief = Brief;
-
+impl Stored for Account {
     fn brief(object: &DeserializeGuard<Self>) -> Brief {
         let Ok(account) = &object.0 else {
-            return Brief::undecodable(object);
+            return undecodable(object);
         };
         let conditions = account.status.as_ref().map(|status| &status.conditions[..]);
-        Brief::of(account::flow(account), conditions.unwrap_or_default())
+        brief(account::flow(account), conditions.unwrap_or_default())
     }
 }
 
@@ -110,7 +89,6 @@ mod tests {
     use crate::api::names::BINDING;
     use crate::runtime::store::Store;
     use crate::runtime::watch::ObjectKey;
-    use kube::runtime::watcher::Event;
     use serde_json::{Value, json};
 
     fn instance() -> Value {
@@ -150,11 +128,10 @@ mod tests {
     #[test]
     fn an_instance_is_the_same_when_it_is_taken_from_the_store() {
         let store = Store::<Instance>::default();
-        let mut writer = store.writer(None);
         let shown: DeserializeGuard<Instance> = serde_json::from_value(instance()).unwrap();
         let key = ObjectKey::of(&shown);
         let read = shown.0.clone().unwrap();
-        writer.take(&Event::Apply(shown), &key);
+        store.put(&key, &shown);
         let kept = store.get(&key).unwrap();
         let kept = kept.0.as_ref().unwrap();
         assert_eq!(read.metadata, kept.metadata);
@@ -170,7 +147,7 @@ mod tests {
         let unreadable: DeserializeGuard<Instance> = serde_json::from_value(unreadable).unwrap();
         let brief = Instance::brief(&unreadable);
         assert_eq!(brief.state.reason, "Undecodable");
-        let (flow, priority) = brief.flow();
+        let (flow, priority) = brief.flow;
         assert_eq!((&*flow.namespace, priority), ("team", Priority::Resync));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::election::{self, Election};
 use super::fleet;
-use super::wiring::{Parts, QueueRequests};
+use super::parts::{Parts, QueueRequests};
 use super::{keeping, survey};
 use crate::api::Instance;
 use crate::runtime::rights::{self, Trial};
@@ -69,10 +69,14 @@ impl Controller {
             synced,
             _over: _watching,
         } = self;
-        parts.metrics.set_active(parts.shard, true);
-        parts.metrics.survey({
+        let (shard, metrics) = (
+            parts.contexts.feed.shard(),
+            &parts.contexts.accounts.metrics,
+        );
+        metrics.set_active(shard, true);
+        metrics.survey({
             let parts = parts.clone();
-            move || (parts.shard, survey::survey(&parts))
+            move || (shard, survey::survey(&parts))
         });
         let trial = trial(&parts);
         let is_tried = trial.begin().await;
@@ -108,7 +112,7 @@ impl Controller {
             _ = &mut queues => true,
             () = watches => return Err(BROKEN.to_owned()),
         };
-        parts.metrics.set_active(parts.shard, false);
+        metrics.set_active(shard, false);
         if is_drained {
             election.leave().await;
         } else {
@@ -124,19 +128,19 @@ impl Controller {
 /// The trial of the operator's rights, in the watched namespaces and in the operator's own.
 fn trial(parts: &Parts) -> Trial {
     Trial {
-        client: parts.client.clone(),
+        client: parts.contexts.accounts.client.clone(),
         namespaces: rights::namespaces(parts.own_namespace.clone(), &parts.scopes),
-        rights: parts.accounts.rights.clone(),
-        metrics: parts.metrics.clone(),
+        rights: parts.contexts.accounts.rights.clone(),
+        metrics: parts.contexts.accounts.metrics.clone(),
     }
 }
 
 /// Objects that this process saw as a standby do not count as created in its term: see [`election::find_births`].
 fn begin_term(parts: &Parts) -> AbortOnDropHandle<()> {
-    parts.feed.begin_term();
+    parts.contexts.feed.begin_term();
     let namespace = parts.scopes.first().and_then(Option::as_deref);
-    let api = fleet::api::<Instance>(&parts.client, namespace);
-    let feed = parts.feed.clone();
+    let api = fleet::api::<Instance>(&parts.contexts.accounts.client, namespace);
+    let feed = parts.contexts.feed.clone();
     AbortOnDropHandle::new(tokio::spawn(election::find_births(api, feed)))
 }
 

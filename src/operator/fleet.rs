@@ -1,12 +1,11 @@
 //! The watches and queues of the process.
 
-use super::briefs::Brief;
+use super::parts::{Parts, QueueRequests};
 use super::undecodable;
-use super::wiring::{Parts, QueueRequests};
 use crate::api::names::BINDING;
 use crate::api::{Account, Instance};
 use crate::runtime::Shard;
-use crate::runtime::queue::{self, Rules};
+use crate::runtime::queue::Queue;
 use crate::runtime::watch::{self, Notice, ObjectKey, Synced, Watch};
 use crate::runtime::{kubernetes, times, traces};
 use crate::{account, instance};
@@ -15,7 +14,7 @@ use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::PartialObjectMeta;
 use kube::core::DeserializeGuard;
-use kube::runtime::watcher::{self, Event};
+use kube::runtime::watcher;
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 use std::fmt::Debug;
@@ -70,36 +69,32 @@ pub(super) async fn run(
         let name = format!("queue of {kind}");
         parts.heartbeats.expect(name, times::QUEUE_SILENCE_MAX)
     };
-    let context = parts.accounts.clone();
-    let accounts = queue::run(
-        parts.stores.accounts.clone(),
-        requests.accounts,
-        Rules {
-            places: ACCOUNT_RECONCILES,
-            // Each Account is a flow of its own, and is never reconciled twice at the same time.
-            bound: Box::new(|_| 1),
-            describe: Brief::flow,
-        },
-        parts.metrics.clone(),
-        heartbeat("Accounts"),
-        stop.clone(),
-        move |object| Box::pin(reconcile_account(context.clone(), object)),
-    );
-    let context = parts.instances.clone();
+    let context = parts.contexts.accounts.clone();
+    let accounts = Queue {
+        store: parts.stores.accounts.clone(),
+        requests: requests.accounts,
+        places: ACCOUNT_RECONCILES,
+        // Each Account is a flow of its own, and is never reconciled twice at the same time.
+        bound: Box::new(|_| 1),
+        metrics: context.metrics.clone(),
+        heartbeat: heartbeat("Accounts"),
+    };
+    let accounts = accounts.run(stop.clone(), move |object| {
+        Box::pin(reconcile_account(context.clone(), object))
+    });
+    let context = parts.contexts.instances.clone();
     let sessions = context.sessions.clone();
-    let instances = queue::run(
-        parts.stores.instances.clone(),
-        requests.instances,
-        Rules {
-            places: concurrency.into(),
-            bound: Box::new(move |flow| instance::bound(&sessions, flow)),
-            describe: Brief::flow,
-        },
-        parts.metrics.clone(),
-        heartbeat("Instances"),
-        stop.clone(),
-        move |object| Box::pin(reconcile_instance(context.clone(), object)),
-    );
+    let instances = Queue {
+        store: parts.stores.instances.clone(),
+        requests: requests.instances,
+        places: concurrency.into(),
+        bound: Box::new(move |flow| instance::bound(&sessions, flow)),
+        metrics: context.metrics.clone(),
+        heartbeat: heartbeat("Instances"),
+    };
+    let instances = instances.run(stop.clone(), move |object| {
+        Box::pin(reconcile_instance(context.clone(), object))
+    });
     futures::join!(accounts, instances, stop.run_until_cancelled(opened));
 }
 
@@ -112,29 +107,29 @@ struct Scope<'a> {
 
 impl Scope<'_> {
     fn secrets(&self) -> (String, Watch) {
-        let feed = self.parts.feed.clone();
+        let feed = self.parts.contexts.feed.clone();
         self.watch::<PartialObjectMeta<Secret>>(
             "Secrets",
             watcher::Config::default().fields(SECRET_FIELDS),
-            (self.parts.shard, &[]),
+            (self.parts.contexts.feed.shard(), &[]),
             |_, _, _| {},
             move |notice| feed.secret(&notice),
         )
     }
 
     fn accounts(&self) -> (String, Watch) {
-        let namespace = self.namespace.map(ToOwned::to_owned);
-        let mut writer = self.parts.stores.accounts.writer(namespace);
-        let [feed, notified] = [(); 2].map(|()| self.parts.feed.clone());
+        let store = self.parts.stores.accounts.clone();
+        let [feed, notified] = [(); 2].map(|()| self.parts.contexts.feed.clone());
         self.watch::<DeserializeGuard<Account>>(
             "Accounts",
             watcher::Config::default(),
-            (self.parts.shard, &[]),
-            move |event, key, _| {
-                if let Some(account) = shown(event) {
+            (self.parts.contexts.feed.shard(), &[]),
+            move |key, _, account| match account {
+                Some(account) => {
                     feed.account_shown(key, account);
+                    store.put(key, account);
                 }
-                writer.take(event, key);
+                None => store.remove(key),
             },
             move |notice| notified.account(&notice),
         )
@@ -142,17 +137,18 @@ impl Scope<'_> {
 
     /// Instances of all shards: no server may belong to two Instances.
     fn instances(&self) -> (String, Watch) {
-        let namespace = self.namespace.map(ToOwned::to_owned);
-        let mut writer = self.parts.stores.instances.writer(namespace);
-        let [feed, notified] = [(); 2].map(|()| self.parts.feed.clone());
+        let store = self.parts.stores.instances.clone();
+        let [feed, notified] = [(); 2].map(|()| self.parts.contexts.feed.clone());
         self.watch::<DeserializeGuard<Instance>>(
             "Instances",
             watcher::Config::default(),
             (Shard::WHOLE, &[BINDING]),
-            move |event, key, uid| {
-                if shown(event).is_none_or(|instance| feed.instance_shown(key, uid, instance)) {
-                    writer.take(event, key);
+            move |key, uid, instance| match instance {
+                Some(instance) if feed.instance_shown(key, uid, instance) => {
+                    store.put(key, instance)
                 }
+                Some(_) => {}
+                None => store.remove(key),
             },
             move |notice| notified.instance(&notice),
         )
@@ -164,7 +160,7 @@ impl Scope<'_> {
         kind: &str,
         config: watcher::Config,
         (shard, annotations): (Shard, &'static [&'static str]),
-        keep: impl FnMut(&Event<K>, &ObjectKey, &Arc<str>) + Send + 'static,
+        keep: impl FnMut(&ObjectKey, &Arc<str>, Option<&K>) + Send + 'static,
         notify: impl FnMut(Notice) + Send + 'static,
     ) -> (String, Watch)
     where
@@ -179,24 +175,19 @@ impl Scope<'_> {
         let expected = format!("watch of {name}");
         let heartbeats = &self.parts.heartbeats;
         let heartbeat = heartbeats.expect(expected, times::WATCH_SILENCE_MAX);
-        let client = kubernetes::watching(self.parts.client.clone(), heartbeat.clone());
-        let subject = watch::Subject {
+        let client = kubernetes::watching(
+            self.parts.contexts.accounts.client.clone(),
+            heartbeat.clone(),
+        );
+        let subject = watch::WatchSubject {
             api: api(&client, self.namespace),
             config: config.page_size(PAGE),
             shard,
             annotations,
         };
-        let metrics = self.parts.metrics.clone();
+        let metrics = self.parts.contexts.accounts.metrics.clone();
         let watch = watch::spawn(subject, keep, metrics, heartbeat, notify, self.stop.clone());
         (name, watch)
-    }
-}
-
-/// The object that an event shows.
-fn shown<K>(event: &Event<K>) -> Option<&K> {
-    match event {
-        Event::InitApply(object) | Event::Apply(object) => Some(object),
-        Event::Delete(_) | Event::Init | Event::InitDone => None,
     }
 }
 

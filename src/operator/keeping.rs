@@ -1,7 +1,7 @@
 //! Keeping what deletions need, and dropping it when no Instance needs it any more: account sessions in memory, and copies of
 //! tokens in the operator's own namespace.
 
-use super::wiring::Parts;
+use super::parts::Parts;
 use crate::runtime::watch::{ObjectKey, Synced};
 use crate::runtime::{Backoff, KubeError};
 use crate::session::{Copies, FormerKey};
@@ -29,8 +29,12 @@ pub(super) fn begin(parts: &Parts, is_requested: bool) {
         );
         return;
     };
-    let copies = Copies::new(parts.client.clone(), namespace, parts.metrics.clone());
-    parts.accounts.sessions.keep_copies(copies);
+    let copies = Copies::new(
+        parts.contexts.accounts.client.clone(),
+        namespace,
+        parts.contexts.accounts.metrics.clone(),
+    );
+    parts.contexts.accounts.sessions.keep_copies(copies);
 }
 
 /// Reads the key of records of an earlier version, before any reconcile. Without it a token that such a record names looks
@@ -40,16 +44,16 @@ pub(super) async fn find_former_key(parts: &Parts) {
         return;
     };
     // A process that keeps no copies may have no right to Secrets there, and then the apiserver refuses every request.
-    let patience = match parts.accounts.sessions.keeps_copies() {
+    let patience = match parts.contexts.accounts.sessions.keeps_copies() {
         true => REFUSALS_IGNORED,
         false => Duration::ZERO,
     };
     let gives_up = Instant::now() + patience;
     let mut backoff = Backoff::default();
     loop {
-        match FormerKey::find(&parts.client, namespace).await {
+        match FormerKey::find(&parts.contexts.accounts.client, namespace).await {
             Ok(None) => return,
-            Ok(Some(key)) => return parts.accounts.sessions.compare_former(key),
+            Ok(Some(key)) => return parts.contexts.accounts.sessions.compare_former(key),
             Err(error) if error.is_refusal() && Instant::now() >= gives_up => {
                 tracing::warn!(
                     namespace, %error,
@@ -67,14 +71,14 @@ pub(super) async fn find_former_key(parts: &Parts) {
 
 /// Reads the copies of all scopes, and wakes the Instances that may go on with them.
 pub(super) async fn restore(parts: &Parts) -> Result<(), KubeError> {
-    let sessions = &parts.accounts.sessions;
+    let sessions = &parts.contexts.accounts.sessions;
     for namespace in &*parts.scopes {
         let restored = sessions.restore(namespace.as_deref()).await;
         let restored = restored.inspect_err(|error| {
             tracing::warn!(%error, "the copies of tokens were not read; trying again");
         })?;
         for account in restored {
-            (parts.accounts.wake_instances)(&account);
+            (parts.contexts.accounts.wake_instances)(&account);
         }
     }
     Ok(())
@@ -93,7 +97,7 @@ pub(super) async fn keep(
             () = stop.cancelled() => return,
         }
     }
-    let sessions = &parts.accounts.sessions;
+    let sessions = &parts.contexts.accounts.sessions;
     sessions.owners().set_listed_all();
     let mut ticks = tokio::time::interval(SWEEP);
     loop {
@@ -119,8 +123,9 @@ pub(super) async fn keep(
 
 /// Drops account sessions of Accounts that are gone and that no Instance refers to any more.
 fn sweep(parts: &Parts) {
-    let sessions = &parts.accounts.sessions;
-    let is_needed =
-        |account: &ObjectKey| parts.feed.is_referred(account) || sessions.owners().needs(account);
+    let sessions = &parts.contexts.accounts.sessions;
+    let is_needed = |account: &ObjectKey| {
+        parts.contexts.feed.is_referred(account) || sessions.owners().needs(account)
+    };
     sessions.sweep(is_needed);
 }

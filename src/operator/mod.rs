@@ -10,10 +10,10 @@ mod keeping;
 mod log;
 mod memory;
 mod metrics;
+mod parts;
 mod run;
 mod survey;
 mod undecodable;
-mod wiring;
 
 use crate::api::names::MANAGER;
 use crate::program::{failed, keep_private, note, print};

@@ -5,7 +5,7 @@ use super::controller::{self, BROKEN, Controller};
 use super::elect::own_namespace;
 use super::election::{self, Election};
 use super::log::Log;
-use super::wiring::Parts;
+use super::parts::Parts;
 use super::{keeping, memory};
 use crate::api::names::MANAGER;
 use crate::cloud::Http;

@@ -1,10 +1,10 @@
 //! Counts the states of all objects, from their briefs, when metrics are read.
 
-use super::briefs::Brief;
-use super::wiring::Parts;
+use super::parts::Parts;
 use crate::api::Verb;
 use crate::runtime::chance;
 use crate::runtime::metrics::{Fleet, Open};
+use crate::runtime::store::Brief;
 use jiff::Timestamp;
 
 /// Counts the objects that the watches show now.
@@ -13,7 +13,7 @@ pub(super) fn survey(parts: &Parts) -> Fleet {
         operations: Verb::ALL
             .map(|verb| (verb.as_str(), Open::default()))
             .into(),
-        listings: parts.instances.sessions.listings(),
+        listings: parts.contexts.instances.sessions.listings(),
         ..Fleet::default()
     };
     let now = chance::time_of_day();
@@ -26,8 +26,8 @@ pub(super) fn survey(parts: &Parts) -> Fleet {
 fn count_instance(fleet: &mut Fleet, brief: &Brief, now: Timestamp) {
     *fleet.instances.entry(brief.state).or_default() += 1;
     fleet.drifted += u32::from(brief.is_drifted);
-    if let Some((verb, started_at)) = brief.open {
-        let open = fleet.operations.entry(verb.as_str()).or_default();
+    if let Some((verb, started_at)) = brief.operation {
+        let open = fleet.operations.entry(verb).or_default();
         // If the clock was set back, the age is zero.
         let age = now.duration_since(started_at).try_into();
         open.count += 1;

@@ -10,10 +10,10 @@ use tokio::time::Instant;
 
 /// The signs of life of all tasks that have any; cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub struct Heartbeats(Arc<Mutex<Vec<Entry>>>);
+pub struct Heartbeats(Arc<Mutex<Vec<ExpectedTask>>>);
 
 #[derive(Debug)]
-struct Entry {
+struct ExpectedTask {
     name: String,
     limit: Duration,
     heartbeat: Heartbeat,
@@ -34,7 +34,7 @@ impl Heartbeats {
     /// From now on `/livez` expects a sign of this task at least so often.
     pub fn expect(&self, name: impl Into<String>, limit: Duration) -> Heartbeat {
         let heartbeat = Heartbeat(Arc::new(Mutex::new(Instant::now())));
-        lock(&self.0).push(Entry {
+        lock(&self.0).push(ExpectedTask {
             name: name.into(),
             limit,
             heartbeat: heartbeat.clone(),

@@ -3,7 +3,7 @@
 
 pub mod schedule;
 
-use super::store::{Kept, Store};
+use super::store::{Store, Stored};
 use super::watch::ObjectKey;
 use super::{Heartbeat, Metrics, times};
 use futures::StreamExt;
@@ -12,7 +12,6 @@ use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use kube::core::DeserializeGuard;
 use schedule::Schedule;
-use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
@@ -23,51 +22,24 @@ use tokio_util::task::AbortOnDropHandle;
 pub use super::times::{ADMISSION, RECONCILE_LIMIT};
 pub use schedule::{Flow, Priority};
 
-/// Requests reconciles.
-#[derive(Clone)]
-pub struct Trigger(mpsc::UnboundedSender<Request>);
+/// Requests reconciles: of an object, with at least this priority. Several requests before the reconcile runs count as one. Without a
+/// priority, the object's state determines it.
+pub type Trigger = mpsc::UnboundedSender<(ObjectKey, Option<Priority>)>;
 
-/// An object to be reconciled, with its priority unless the object's state determines it.
-type Request = (ObjectKey, Option<Priority>);
-
-impl Trigger {
-    /// Requests a reconcile of this object, with at least this priority. Several requests before the reconcile runs count as one.
-    pub fn wake_as(&self, key: &ObjectKey, priority: Option<Priority>) {
-        // A closed queue means that the process is shutting down.
-        let _ = self.0.unbounded_send((key.clone(), priority));
-    }
-}
-
-impl Debug for Trigger {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Trigger")
-    }
-}
-
-/// The receiver of a [`Trigger`].
-pub type Requests = mpsc::UnboundedReceiver<Request>;
-
-/// A trigger and its receiver. The schedule behind it merges requests for one object, so its length is bounded by the number of
+/// The receiver of a [`Trigger`]. The schedule behind it merges requests for one object, so its length is bounded by the number of
 /// changes between two polls.
-pub fn channel() -> (Trigger, Requests) {
-    let (queue, requests) = mpsc::unbounded();
-    (Trigger(queue), requests)
-}
+pub type Requests = mpsc::UnboundedReceiver<(ObjectKey, Option<Priority>)>;
 
-/// The scheduling rules of one kind.
-pub struct Rules<B> {
+/// The queue of one kind.
+pub struct Queue<K> {
+    pub store: Store<K>,
+    pub requests: Requests,
     /// Maximum number of concurrent reconciles.
     pub places: usize,
     /// Maximum number for one flow.
     pub bound: Box<dyn Fn(&Flow) -> usize + Send + Sync>,
-    /// The flow of an object, and its priority by its state, derived from its brief.
-    pub describe: fn(&B) -> (Flow, Priority),
-}
-
-impl<B> Debug for Rules<B> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Rules")
-    }
+    pub metrics: Metrics,
+    pub heartbeat: Heartbeat,
 }
 
 #[derive(Debug, Error)]
@@ -78,61 +50,56 @@ enum Defect {
     Overrun,
 }
 
-/// Runs reconciles until cancelled, then waits for the running ones.
-///
-/// Every reconcile returns the time until the next one. A later event can only make it earlier.
-pub async fn run<K, F>(
-    store: Store<K>,
-    mut requests: Requests,
-    rules: Rules<K::Brief>,
-    metrics: Metrics,
-    heartbeat: Heartbeat,
-    cancel: CancellationToken,
-    reconcile: F,
-) where
-    K: Kept,
-    F: Fn(Arc<DeserializeGuard<K>>) -> BoxFuture<'static, Duration> + Send + Sync + 'static,
-{
-    let kind = K::kind(&()).into_owned();
-    let mut schedule = Schedule::new(rules.places);
-    let mut reconciles = FuturesUnordered::new();
-    let gauges = metrics.queue(&kind);
-    let mut rounds = interval(times::QUEUE_ROUND);
-    rounds.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    while !cancel.is_cancelled() {
-        heartbeat.beat();
-        let now = Instant::now();
-        while let Ok((key, priority)) = requests.try_recv() {
-            schedule.wake(&key, now, priority);
-        }
-        schedule.advance(now, |key| store.brief(key, rules.describe));
-        while let Some(begun) = schedule.begin(&rules.bound) {
-            metrics.waited(&kind, begun.priority, now - begun.since);
-            match store.get(&begun.key) {
-                Some(object) => reconciles.push(guarded(begun.key, reconcile(object))),
-                // Deleted before its reconcile began; a re-created object triggers its own request.
-                None => schedule.end(&begun.key, now, Duration::ZERO),
+impl<K: Stored> Queue<K> {
+    /// Runs reconciles until cancelled, then waits for the running ones.
+    ///
+    /// Every reconcile returns the time until the next one. A later event can only make it earlier.
+    pub async fn run<F>(mut self, cancel: CancellationToken, reconcile: F)
+    where
+        F: Fn(Arc<DeserializeGuard<K>>) -> BoxFuture<'static, Duration> + Send + Sync + 'static,
+    {
+        let kind = K::kind(&()).into_owned();
+        let mut schedule = Schedule::new(self.places);
+        let mut reconciles = FuturesUnordered::new();
+        let gauges = self.metrics.queue(&kind);
+        let mut rounds = interval(times::QUEUE_ROUND);
+        rounds.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        while !cancel.is_cancelled() {
+            self.heartbeat.beat();
+            let now = Instant::now();
+            while let Ok((key, priority)) = self.requests.try_recv() {
+                schedule.wake(&key, now, priority);
+            }
+            schedule.advance(now, |key| self.store.flow(key));
+            while let Some(begun) = schedule.begin(&self.bound) {
+                let wait = now - begun.since;
+                self.metrics.waited(&kind, begun.priority, wait);
+                match self.store.get(&begun.key) {
+                    Some(object) => reconciles.push(guarded(begun.key, reconcile(object))),
+                    // Deleted before its reconcile began; a re-created object triggers its own request.
+                    None => schedule.end(&begun.key, now, Duration::ZERO),
+                }
+            }
+            gauges.show(schedule.running(), |priority| schedule.waiting(priority));
+            let next_due = schedule.next_due();
+            tokio::select! {
+                biased;
+                () = cancel.cancelled() => {}
+                Some((key, result, took)) = reconciles.next() => {
+                    let after = count(&self.metrics, &kind, result, took);
+                    schedule.end(&key, Instant::now(), after);
+                }
+                Some((key, priority)) = self.requests.next() => {
+                    schedule.wake(&key, Instant::now(), priority);
+                }
+                () = until(next_due) => {}
+                _ = rounds.tick() => {}
             }
         }
-        gauges.show(schedule.running(), |priority| schedule.waiting(priority));
-        let next_due = schedule.next_due();
-        tokio::select! {
-            biased;
-            () = cancel.cancelled() => {}
-            Some((key, result, took)) = reconciles.next() => {
-                let after = count(&metrics, &kind, result, took);
-                schedule.end(&key, Instant::now(), after);
-            }
-            Some((key, priority)) = requests.next() => {
-                schedule.wake(&key, Instant::now(), priority);
-            }
-            () = until(next_due) => {}
-            _ = rounds.tick() => {}
+        while let Some((_, result, took)) = reconciles.next().await {
+            self.heartbeat.beat();
+            count(&self.metrics, &kind, result, took);
         }
-    }
-    while let Some((_, result, took)) = reconciles.next().await {
-        heartbeat.beat();
-        count(&metrics, &kind, result, took);
     }
 }
 

@@ -156,7 +156,7 @@ pub struct Watch {
 }
 
 /// The objects of a watch.
-pub struct Subject<K> {
+pub struct WatchSubject<K> {
     /// Its client is to be one of [`super::kubernetes::watching`].
     pub api: Api<K>,
     pub config: watcher::Config,
@@ -168,12 +168,13 @@ pub struct Subject<K> {
 
 /// Watches until cancelled.
 ///
-/// `keep` receives each event with key and UID of its object. `notify` receives the notice of an event afterwards, and the notices of an
-/// initial list when the list is complete, so that an object is in the store before anything looks it up. The key of an object is the
-/// same allocation in all its events. An error of this watch delays this watch only.
+/// `keep` receives each object that the watch shows, with key and UID, and None instead of the object once it is gone. `notify` receives
+/// the notice of an event afterwards, and the notices of an initial list when the list is complete, so that an object is in the store
+/// before anything looks it up. The key of an object is the same allocation in all its events. An error of this watch delays this
+/// watch only.
 pub fn spawn<K>(
-    subject: Subject<K>,
-    keep: impl FnMut(&Event<K>, &ObjectKey, &Arc<str>) + Send + 'static,
+    subject: WatchSubject<K>,
+    keep: impl FnMut(&ObjectKey, &Arc<str>, Option<&K>) + Send + 'static,
     metrics: Metrics,
     heartbeat: Heartbeat,
     notify: impl FnMut(Notice) + Send + 'static,
@@ -194,18 +195,18 @@ where
     };
     let follow = async move {
         let mut waits = waits();
-        let mut start = Start::Stream;
+        let mut start = InitialList::Stream;
         loop {
             let config = subject.config.clone().timeout(times::WATCH_TIMEOUT_SECONDS);
             let config = match start {
-                Start::Stream => config.streaming_lists(),
-                Start::Pages => config,
+                InitialList::Stream => config.streaming_lists(),
+                InitialList::Pages => config,
             };
             let prune = |object: &mut K| prune(object.meta_mut(), subject.annotations);
             let events = watcher(subject.api.clone(), config).modify(prune);
             start = follower.follow(events, start).await;
             // A list in pages is another request and no repetition.
-            if start == Start::Stream {
+            if start == InitialList::Stream {
                 sleep(waits.next().unwrap_or(times::WATCH_RETRY_MAX)).await;
             }
         }
@@ -245,7 +246,7 @@ const STREAM_NOT_SUPPORTED: [u16; 2] = [400, 422];
 
 /// How a watch gets its initial list.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Start {
+enum InitialList {
     Stream,
     Pages,
 }
@@ -278,11 +279,11 @@ impl<S, F: FnMut(Notice)> Follower<S, F> {
     async fn follow<K>(
         &mut self,
         events: impl Stream<Item = watcher::Result<Event<K>>>,
-        start: Start,
-    ) -> Start
+        start: InitialList,
+    ) -> InitialList
     where
         K: Resource<DynamicType = ()>,
-        S: FnMut(&Event<K>, &ObjectKey, &Arc<str>),
+        S: FnMut(&ObjectKey, &Arc<str>, Option<&K>),
     {
         let mut events = pin!(events);
         let mut phase = Phase::Requested;
@@ -310,13 +311,14 @@ impl<S, F: FnMut(Notice)> Follower<S, F> {
             }
         };
         let kind = K::kind(&());
-        let has_streamed = start == Start::Stream && phase != Phase::Following;
+        let has_streamed = start == InitialList::Stream && phase != Phase::Following;
         let next = if has_streamed && (phase == Phase::Listing || refusal.is_some()) {
-            Start::Pages
+            InitialList::Pages
         } else {
-            Start::Stream
+            InitialList::Stream
         };
-        if next == Start::Pages && refusal.is_some_and(|code| STREAM_NOT_SUPPORTED.contains(&code))
+        if next == InitialList::Pages
+            && refusal.is_some_and(|code| STREAM_NOT_SUPPORTED.contains(&code))
         {
             tracing::info!(
                 %kind,
@@ -331,31 +333,26 @@ impl<S, F: FnMut(Notice)> Follower<S, F> {
 
     fn take<K: Resource>(&mut self, event: &Event<K>)
     where
-        S: FnMut(&Event<K>, &ObjectKey, &Arc<str>),
+        S: FnMut(&ObjectKey, &Arc<str>, Option<&K>),
     {
-        let meta = object(event).map(|(meta, _)| meta);
-        let namespace = meta.map(|meta| meta.namespace.as_deref().unwrap_or_default());
-        if namespace.is_some_and(|namespace| !self.shard.owns(namespace)) {
+        let about = self.known.identify(event);
+        let is_about_one = !matches!(event, Event::Init | Event::InitDone);
+        if is_about_one && !self.shard.owns(&about.key.namespace) {
             return;
         }
-        let about = self.known.identify(event);
-        (self.keep)(event, &about.key, &about.uid);
+        if let Event::InitApply(object) | Event::Apply(object) = event {
+            (self.keep)(&about.key, &about.uid, Some(object));
+        }
         for notice in self.known.take(event, about) {
+            // Another object may have the name by now.
+            if notice.change == Change::Gone && !self.known.objects.contains_key(&notice.key) {
+                (self.keep)(&notice.key, &notice.uid, None);
+            }
             (self.notify)(notice);
         }
         if matches!(event, Event::InitDone) {
             self.is_synced.send_replace(true);
         }
-    }
-}
-
-/// The object of an event, and how it changed.
-fn object<K: Resource>(event: &Event<K>) -> Option<(&ObjectMeta, Change)> {
-    match event {
-        Event::InitApply(object) => Some((object.meta(), Change::Listed)),
-        Event::Apply(object) => Some((object.meta(), Change::Applied)),
-        Event::Delete(object) => Some((object.meta(), Change::Gone)),
-        Event::Init | Event::InitDone => None,
     }
 }
 
@@ -398,11 +395,15 @@ struct Known {
 }
 
 impl Known {
-    /// The object of an event; an empty one if the event is about none. Its key is the one that is known already, if it is.
+    /// The notice about the object of an event; an empty one if the event is about none. Its key is the one that is known already, if
+    /// it is.
     fn identify<K: Resource>(&self, event: &Event<K>) -> Notice {
-        let none = ObjectMeta::default();
-        let (meta, change) = object(event).unwrap_or((&none, Change::Gone));
-        let mut notice = Notice::of(meta, change);
+        let mut notice = match event {
+            Event::InitApply(object) => Notice::of(object.meta(), Change::Listed),
+            Event::Apply(object) => Notice::of(object.meta(), Change::Applied),
+            Event::Delete(object) => Notice::of(object.meta(), Change::Gone),
+            Event::Init | Event::InitDone => Notice::of(&ObjectMeta::default(), Change::Gone),
+        };
         if let Some((key, _)) = self.objects.get_key_value(&notice.key) {
             notice.key = key.clone();
         }

@@ -67,6 +67,11 @@ impl Feed {
         }))
     }
 
+    /// The namespaces on which this process acts.
+    pub fn shard(&self) -> Shard {
+        self.0.shard
+    }
+
     /// The process becomes active: nothing that it saw as a standby counts as created in its term, and waits begin anew.
     pub fn begin_term(&self) {
         self.0.instances.memories.begin_term();

@@ -1,7 +1,7 @@
 use super::*;
 use crate::api::Instance;
 use crate::runtime::metrics::ObjectState;
-use crate::runtime::store::Kept;
+use crate::runtime::store::Stored;
 use kube::core::DeserializeGuard;
 use serde_json::{Value, json};
 

@@ -1,12 +1,11 @@
 //! Decides which object is reconciled next: a value without clock, task or objects, so that it also runs in virtual time.
 //!
-//! Objects queue by *flow*: a namespace, and an Account in it. Worker slots are handed out in turn to the namespaces, and to the
-//! Accounts of a namespace, so that many namespaces or Accounts give no advantage. Within an Account the most urgent object goes
-//! first, and within a priority the one that came first.
+//! Objects queue by *flow*: a namespace, and an Account in it. Worker slots are handed out in turn to the flows. Within a flow the most
+//! urgent object goes first, and within a priority the one that came first.
 //!
 //! A namespace may take another slot only while it holds less than twice the number of slots that remain. So some slots are
 //! always free for the next one: a single namespace gets two thirds of the slots; ten greedy ones get two of every twenty-one
-//! each, and one of every twenty-one stays free. (Switches share their memory in this way: dynamic thresholds, Choudhury and
+//! each, and one of every twenty-one stays free. So many Accounts in one namespace delay no other one. (Switches share their memory in this way: dynamic thresholds, Choudhury and
 //! Hahn, 1998.) Within an Account, all objects without a change leave a quarter of its slots to those with one.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -64,7 +63,11 @@ pub struct Schedule<K> {
     objects: HashMap<K, Object>,
     /// When sleeping objects wake up.
     timers: BTreeSet<(Instant, K)>,
-    namespaces: Ring<Namespace<K>>,
+    flows: HashMap<Flow, Members<K>>,
+    /// All flows, in the order of their turns.
+    turns: VecDeque<Flow>,
+    /// How many objects of each namespace are being reconciled.
+    held: HashMap<Arc<str>, usize>,
 }
 
 #[derive(Debug)]
@@ -86,25 +89,13 @@ enum Object {
     },
 }
 
+/// The objects of a flow that wait or are being reconciled.
 #[derive(Debug)]
-struct Namespace<K> {
-    running: usize,
-    accounts: Ring<Account<K>>,
-}
-
-#[derive(Debug)]
-struct Account<K> {
+struct Members<K> {
     running: usize,
     /// How many of them have no change.
     running_unchanged: usize,
     waiting: BTreeSet<(Priority, u64, K)>,
-}
-
-/// Members that take turns.
-#[derive(Debug)]
-struct Ring<T> {
-    members: HashMap<Arc<str>, T>,
-    turns: VecDeque<Arc<str>>,
 }
 
 /// An object whose reconcile begins now.
@@ -128,7 +119,9 @@ impl<K: Clone + Eq + Hash + Ord> Schedule<K> {
             arrivals: 0,
             objects: HashMap::new(),
             timers: BTreeSet::new(),
-            namespaces: Ring::default(),
+            flows: HashMap::new(),
+            turns: VecDeque::new(),
+            held: HashMap::new(),
         }
     }
 
@@ -177,26 +170,27 @@ impl<K: Clone + Eq + Hash + Ord> Schedule<K> {
     /// The next object that may begin, if any. At most `bound` objects of a flow are reconciled at the same time, regardless of
     /// free slots.
     pub fn begin(&mut self, bound: impl Fn(&Flow) -> usize) -> Option<Begun<K>> {
-        let free = self.places.saturating_sub(self.running);
-        let (flow, (priority, _, key)) = self.namespaces.offer(|namespace, of_namespace| {
-            let held = of_namespace.running;
+        let free = self.places.checked_sub(self.running + 1)?;
+        for _ in 0..self.turns.len() {
+            self.turns.rotate_left(1);
+            let flow = self.turns.back()?.clone();
+            let held = self.held.get(&flow.namespace).copied().unwrap_or_default();
             // The last slot is reserved for namespaces that hold none.
-            if free == 0 || (held > 0 && held >= SHARE * (free - 1)) {
-                return None;
+            if held > 0 && held >= SHARE * free {
+                continue;
             }
-            let begun = of_namespace.accounts.offer(|account, of_account| {
-                let flow = Flow {
-                    namespace: namespace.clone(),
-                    account: account.clone(),
-                };
-                let first = of_account.begin(|| bound(&flow).max(1))?;
-                Some((flow, first))
-            })?;
-            of_namespace.running += 1;
-            Some(begun)
-        })?;
-        self.running += 1;
-        self.waiting[priority as usize] -= 1;
+            let members = self.flows.get_mut(&flow)?;
+            if let Some((priority, _, key)) = members.begin(|| bound(&flow).max(1)) {
+                self.running += 1;
+                self.waiting[priority as usize] -= 1;
+                self.held.insert(flow.namespace.clone(), held + 1);
+                return self.started(key, flow, priority);
+            }
+        }
+        None
+    }
+
+    fn started(&mut self, key: K, flow: Flow, priority: Priority) -> Option<Begun<K>> {
         let runs = Object::Runs {
             flow,
             priority,
@@ -224,16 +218,19 @@ impl<K: Clone + Eq + Hash + Ord> Schedule<K> {
             return;
         };
         self.running -= 1;
-        let namespace = self.namespaces.member(&flow.namespace);
-        namespace.running -= 1;
-        let account = namespace.accounts.member(&flow.account);
-        account.running -= 1;
-        account.running_unchanged -= usize::from(priority > Priority::Change);
-        if account.running == 0 && account.waiting.is_empty() {
-            namespace.accounts.remove(&flow.account);
+        if let Some(held) = self.held.get_mut(&flow.namespace) {
+            *held -= 1;
+            if *held == 0 {
+                self.held.remove(&flow.namespace);
+            }
         }
-        if namespace.accounts.members.is_empty() {
-            self.namespaces.remove(&flow.namespace);
+        if let Some(members) = self.flows.get_mut(&flow) {
+            members.running -= 1;
+            members.running_unchanged -= usize::from(priority > Priority::Change);
+            if members.running == 0 && members.waiting.is_empty() {
+                self.flows.remove(&flow);
+                self.turns.retain(|turn| *turn != flow);
+            }
         }
         let later = now + after;
         let (until, requested) =
@@ -274,9 +271,9 @@ impl<K: Clone + Eq + Hash + Ord> Schedule<K> {
             return;
         };
         self.waiting[priority as usize] -= 1;
-        let account = self.namespaces.member(&flow.namespace);
-        let account = account.accounts.member(&flow.account);
-        account.waiting.remove(&(priority, arrival, key.clone()));
+        if let Some(members) = self.flows.get_mut(&flow) {
+            members.waiting.remove(&(priority, arrival, key.clone()));
+        }
         self.queue(key.clone(), flow, requested, since);
     }
 
@@ -284,9 +281,11 @@ impl<K: Clone + Eq + Hash + Ord> Schedule<K> {
         let arrival = self.arrivals;
         self.arrivals += 1;
         self.waiting[priority as usize] += 1;
-        let namespace = self.namespaces.member(&flow.namespace);
-        let account = namespace.accounts.member(&flow.account);
-        account.waiting.insert((priority, arrival, key.clone()));
+        let members = self.flows.entry(flow.clone()).or_insert_with(|| {
+            self.turns.push_back(flow.clone());
+            Members::default()
+        });
+        members.waiting.insert((priority, arrival, key.clone()));
         let waits = Object::Waits {
             flow,
             priority,
@@ -301,7 +300,7 @@ fn more_urgent(one: Option<Priority>, other: Option<Priority>) -> Option<Priorit
     one.into_iter().chain(other).min()
 }
 
-impl<K: Ord> Account<K> {
+impl<K: Ord> Members<K> {
     /// Takes the most urgent object, if the bound leaves it a slot.
     fn begin(&mut self, bound: impl FnOnce() -> usize) -> Option<(Priority, u64, K)> {
         let is_unchanged = self.waiting.first()?.0 > Priority::Change;
@@ -316,53 +315,7 @@ impl<K: Ord> Account<K> {
     }
 }
 
-impl<T: Default> Ring<T> {
-    /// The member of this name. A new one has the last turn.
-    fn member(&mut self, name: &Arc<str>) -> &mut T {
-        if !self.members.contains_key(name) {
-            self.turns.push_back(name.clone());
-        }
-        self.members.entry(name.clone()).or_default()
-    }
-
-    fn remove(&mut self, name: &Arc<str>) {
-        self.members.remove(name);
-        self.turns.retain(|turn| turn != name);
-    }
-
-    /// Offers the turn to one member after another, until one takes it. Each of them has its next turn after the others.
-    fn offer<R>(&mut self, mut take: impl FnMut(&Arc<str>, &mut T) -> Option<R>) -> Option<R> {
-        for _ in 0..self.turns.len() {
-            self.turns.rotate_left(1);
-            let name = self.turns.back()?;
-            let member = self.members.get_mut(name);
-            if let Some(taken) = member.and_then(|member| take(name, member)) {
-                return Some(taken);
-            }
-        }
-        None
-    }
-}
-
-impl<T> Default for Ring<T> {
-    fn default() -> Self {
-        Self {
-            members: HashMap::new(),
-            turns: VecDeque::new(),
-        }
-    }
-}
-
-impl<K> Default for Namespace<K> {
-    fn default() -> Self {
-        Self {
-            running: 0,
-            accounts: Ring::default(),
-        }
-    }
-}
-
-impl<K> Default for Account<K> {
+impl<K> Default for Members<K> {
     fn default() -> Self {
         Self {
             running: 0,

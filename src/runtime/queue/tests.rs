@@ -1,11 +1,10 @@
 use super::*;
 use crate::runtime::Heartbeats;
-use crate::runtime::store::Store;
-use crate::runtime::strings::shared;
+use crate::runtime::store::Brief;
+use crate::runtime::store::tests::brief;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Resource;
 use kube::api::ObjectMeta;
-use kube::runtime::watcher::Event;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use tokio::time::{advance, timeout};
@@ -22,37 +21,37 @@ fn object(name: &str) -> ConfigMap {
     }
 }
 
-impl Kept for ConfigMap {
-    type Brief = Flow;
-
-    fn brief(object: &DeserializeGuard<Self>) -> Flow {
-        Flow {
-            namespace: shared(object.meta().namespace.as_deref().unwrap_or_default()),
-            account: shared(""),
-        }
+impl Stored for ConfigMap {
+    fn brief(object: &DeserializeGuard<Self>) -> Brief {
+        brief(object.meta())
     }
 }
 
-fn rules(places: usize) -> Rules<Flow> {
-    Rules {
+/// A queue of these objects without bounds for flows, and its trigger.
+fn queue(names: &[&str], places: usize, heartbeat: Heartbeat) -> (Queue<ConfigMap>, Trigger) {
+    let store = Store::default();
+    let (trigger, requests) = mpsc::unbounded();
+    for name in names {
+        let object = object(name);
+        let key = ObjectKey::of(&object);
+        store.put(&key, &DeserializeGuard(Ok(object)));
+        trigger.unbounded_send((key, None)).unwrap();
+    }
+    let queue = Queue {
+        store,
+        requests,
         places,
         bound: Box::new(|_| usize::MAX),
-        describe: |flow| (flow.clone(), Priority::Resync),
-    }
+        metrics: Metrics::default(),
+        heartbeat,
+    };
+    (queue, trigger)
 }
 
 /// A reconcile that panics and one that never ends are defects of the operator. Each costs its own object about one reconcile
 /// per minute and does not affect other objects, although one Account gets two of six places.
 #[tokio::test(start_paused = true)]
 async fn a_turn_that_panics_or_never_ends_stays_the_matter_of_its_object() {
-    let store = Store::<ConfigMap>::default();
-    let mut writer = store.writer(None);
-    let names = ["endless", "healthy", "poisoned"];
-    writer.hear(Event::Init);
-    for name in names {
-        writer.hear(Event::InitApply(object(name)));
-    }
-    writer.hear(Event::InitDone);
     let reconciles = Arc::new(Mutex::new(BTreeMap::<String, u32>::new()));
     let counted = reconciles.clone();
     let reconcile =
@@ -67,22 +66,11 @@ async fn a_turn_that_panics_or_never_ends_stays_the_matter_of_its_object() {
                 }
             })
         };
-    let (trigger, requests) = channel();
     let cancel = CancellationToken::new();
     let heartbeat = Heartbeats::default().expect("queue", Duration::from_secs(60));
-    let queue = run(
-        store,
-        requests,
-        rules(6),
-        Metrics::default(),
-        heartbeat,
-        cancel.clone(),
-        reconcile,
-    );
-    let queue = tokio::spawn(queue);
-    for name in names {
-        trigger.wake_as(&ObjectKey::new("ns", name), None);
-    }
+    let names = ["endless", "healthy", "poisoned"];
+    let (queue, _trigger) = queue(&names, 6, heartbeat);
+    let queue = tokio::spawn(queue.run(cancel.clone(), reconcile));
     tokio::time::sleep(Duration::from_secs(600)).await;
     let seen = reconciles.lock().unwrap().clone();
     // The test lasts ten minutes. The intervals are ten seconds for the healthy object, sixty for the poisoned one, and a
@@ -99,24 +87,12 @@ async fn a_turn_that_panics_or_never_ends_stays_the_matter_of_its_object() {
 
 #[tokio::test(start_paused = true)]
 async fn it_shows_life_while_it_runs_whatever_its_turns_do_and_not_when_nobody_polls_it() {
-    let store = Store::<ConfigMap>::default();
-    let mut writer = store.writer(None);
-    for event in [Event::Init, Event::InitApply(object("a")), Event::InitDone] {
-        writer.hear(event);
-    }
     let heartbeats = Heartbeats::default();
-    let (trigger, requests) = channel();
-    let mut queue = Box::pin(run(
-        store,
-        requests,
-        rules(1),
-        Metrics::default(),
-        heartbeats.expect("queue", times::QUEUE_SILENCE_MAX),
-        CancellationToken::new(),
-        // The only place stays taken by a reconcile that never ends.
-        |_| Box::pin(std::future::pending()),
-    ));
-    trigger.wake_as(&ObjectKey::of(&object("a")), None);
+    let heartbeat = heartbeats.expect("queue", times::QUEUE_SILENCE_MAX);
+    let (queue, _trigger) = queue(&["a"], 1, heartbeat);
+    // The only place stays taken by a reconcile that never ends.
+    let endless = |_| -> BoxFuture<'static, Duration> { Box::pin(std::future::pending()) };
+    let mut queue = Box::pin(queue.run(CancellationToken::new(), endless));
     for _ in 0..30 {
         let _ = timeout(Duration::from_secs(20), &mut queue).await;
         assert!(heartbeats.missing().is_empty());

@@ -213,7 +213,7 @@ impl Server {
         });
         let heartbeat = heartbeats.expect("watch", times::WATCH_SILENCE_MAX);
         let client = watching(Client::new(service, "default"), heartbeat.clone());
-        let subject = Subject::<ConfigMap> {
+        let subject = WatchSubject::<ConfigMap> {
             api: Api::default_namespaced(client),
             config: watcher::Config::default(),
             shard: Shard::WHOLE,

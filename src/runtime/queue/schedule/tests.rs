@@ -88,11 +88,11 @@ fn who_came_first_goes_first_and_a_change_goes_before_operations_and_those_befor
 }
 
 #[test]
-fn namespaces_take_turns_and_many_accounts_gain_nothing() {
+fn flows_take_turns_and_many_objects_gain_nothing() {
     let mut bench = Bench::new(1, 1);
     for number in 0..20 {
-        for account in 0..20 {
-            bench.wake((0, account, number), Priority::Change);
+        for change in 0..20 {
+            bench.wake((0, 0, 100 * change + number), Priority::Change);
         }
         bench.wake((1, 0, number), Priority::Resync);
     }
@@ -121,7 +121,7 @@ fn some_places_stay_free_however_many_hold_what_they_have() {
         let held = bench.held(0);
         assert!(held * usize::from(greedy) >= 110, "{greedy}: {held} each");
         bench.wake((200, 0, 0), Priority::Resync);
-        assert_eq!(bench.begin(), Some((200, 0, 0)), "beside {greedy}");
+        assert_eq!(bench.begin(), Some((200, 0, 0)), "next to {greedy}");
     }
 }
 
@@ -174,7 +174,7 @@ fn nothing_is_kept_of_objects_that_are_gone() {
     let schedule = &mut bench.schedule;
     schedule.advance(bench.now + FOR_LONG, |_| None);
     assert!(schedule.objects.is_empty() && schedule.timers.is_empty());
-    assert!(schedule.namespaces.members.is_empty() && schedule.namespaces.turns.is_empty());
+    assert!(schedule.flows.is_empty() && schedule.turns.is_empty() && schedule.held.is_empty());
     assert_eq!(schedule.waiting, [0; 4]);
 }
 

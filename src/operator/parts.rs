@@ -2,16 +2,13 @@
 
 use crate::api::{Account, Instance};
 use crate::instance::facts::Facts;
-use crate::runtime::queue::{self, Priority, Requests, Trigger};
+use crate::runtime::Heartbeats;
+use crate::runtime::queue::{Priority, Requests, Trigger};
 use crate::runtime::store::Store;
 use crate::runtime::watch::ObjectKey;
-use crate::runtime::{Heartbeats, Metrics, Shard};
-use crate::wiring::feed::Feed;
 use crate::wiring::{Contexts, Objects, Process};
-use crate::{account, instance};
-use kube::Client;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use futures::channel::mpsc;
+use std::sync::{Arc, PoisonError, RwLock};
 use tokio_util::sync::CancellationToken;
 
 /// The objects of all watched namespaces, and the triggers of their reconciles; cheap to clone.
@@ -21,8 +18,8 @@ pub(super) struct Stores {
     pub(super) accounts: Store<Account>,
     wake_instance: Trigger,
     wake_account: Trigger,
-    /// The watched namespaces, or a single `None` for all of them, and whether requests for reconciles pass.
-    scopes: Arc<[(Option<String>, AtomicBool)]>,
+    /// The namespaces whose requests for reconciles pass; `None` for all of them.
+    opened: Arc<RwLock<Vec<Option<String>>>>,
 }
 
 /// The requests for reconciles, for the two queues.
@@ -34,12 +31,7 @@ pub(super) struct QueueRequests {
 /// The shared parts; cheap to clone.
 #[derive(Clone)]
 pub(super) struct Parts {
-    pub(super) instances: instance::context::Context,
-    pub(super) accounts: account::Context,
-    pub(super) feed: Feed,
-    pub(super) metrics: Metrics,
-    pub(super) client: Client,
-    pub(super) shard: Shard,
+    pub(super) contexts: Contexts,
     /// The watched namespaces; a single `None` for all of them.
     pub(super) scopes: Arc<[Option<String>]>,
     pub(super) stores: Stores,
@@ -55,42 +47,26 @@ impl Parts {
         own_namespace: Option<String>,
         stop: &CancellationToken,
     ) -> (Self, QueueRequests) {
-        let (client, metrics) = (process.client.clone(), process.metrics.clone());
-        let shard = process.shard;
-        let (wake_instance, instance_requests) = queue::channel();
-        let (wake_account, account_requests) = queue::channel();
+        let (wake_instance, instances) = mpsc::unbounded();
+        let (wake_account, accounts) = mpsc::unbounded();
         let stores = Stores {
             instances: Store::default(),
             accounts: Store::default(),
             wake_instance,
             wake_account,
-            scopes: scopes
-                .iter()
-                .cloned()
-                .map(|scope| (scope, AtomicBool::new(false)))
-                .collect(),
+            opened: Arc::default(),
         };
         let objects: Arc<dyn Objects> = Arc::new(stores.clone());
-        let Contexts {
-            instances,
-            accounts,
-            feed,
-        } = Contexts::new(process, &objects, stop);
         let parts = Self {
-            instances,
-            accounts,
-            feed,
-            metrics,
-            client,
-            shard,
+            contexts: Contexts::new(process, &objects, stop),
             scopes: scopes.into(),
             stores,
             heartbeats: Heartbeats::default(),
             own_namespace,
         };
         let requests = QueueRequests {
-            instances: instance_requests,
-            accounts: account_requests,
+            instances,
+            accounts,
         };
         (parts, requests)
     }
@@ -98,15 +74,11 @@ impl Parts {
 
 impl Objects for Stores {
     fn wake_instance(&self, key: &ObjectKey, priority: Option<Priority>) {
-        if self.is_open(&key.namespace) {
-            self.wake_instance.wake_as(key, priority);
-        }
+        self.wake(&self.wake_instance, key, priority);
     }
 
     fn wake_account(&self, key: &ObjectKey, priority: Option<Priority>) {
-        if self.is_open(&key.namespace) {
-            self.wake_account.wake_as(key, priority);
-        }
+        self.wake(&self.wake_account, key, priority);
     }
 
     fn facts(&self, key: &ObjectKey, cluster: &str) -> Option<Facts> {
@@ -116,11 +88,11 @@ impl Objects for Stores {
     }
 
     fn has_instance(&self, key: &ObjectKey) -> bool {
-        self.instances.brief(key, |_| ()).is_some()
+        self.instances.has(key)
     }
 
     fn has_account(&self, key: &ObjectKey) -> bool {
-        self.accounts.brief(key, |_| ()).is_some()
+        self.accounts.has(key)
     }
 }
 
@@ -128,23 +100,32 @@ impl Stores {
     /// Lets requests for reconciles of this scope pass, and requests one of each of its objects. Earlier requests were dropped: a
     /// standby that runs for weeks must not accumulate them.
     pub(super) fn open(&self, scope: Option<&str>) {
-        for (_, open) in self.scopes.iter().filter(|(it, _)| it.as_deref() == scope) {
-            open.store(true, Ordering::SeqCst);
-        }
-        let wake = |trigger: &Trigger, key: &ObjectKey| {
-            if scope.is_none_or(|scope| scope == key.namespace) {
-                trigger.wake_as(key, None);
+        let opened = self.opened.write();
+        opened
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(scope.map(ToOwned::to_owned));
+        let is_of_scope = |key: &ObjectKey| scope.is_none_or(|scope| scope == key.namespace);
+        self.accounts.for_each(|key, _| {
+            if is_of_scope(key) {
+                self.wake_account(key, None);
             }
-        };
-        self.accounts
-            .for_each(|key, _| wake(&self.wake_account, key));
-        self.instances
-            .for_each(|key, _| wake(&self.wake_instance, key));
+        });
+        self.instances.for_each(|key, _| {
+            if is_of_scope(key) {
+                self.wake_instance(key, None);
+            }
+        });
     }
 
-    fn is_open(&self, namespace: &str) -> bool {
-        self.scopes.iter().any(|(scope, open)| {
-            scope.as_deref().is_none_or(|scope| scope == namespace) && open.load(Ordering::SeqCst)
-        })
+    fn wake(&self, trigger: &Trigger, key: &ObjectKey, priority: Option<Priority>) {
+        let opened = self.opened.read().unwrap_or_else(PoisonError::into_inner);
+        let is_open = |scope: &Option<String>| {
+            let scope = scope.as_ref();
+            scope.is_none_or(|scope| *scope == key.namespace)
+        };
+        if opened.iter().any(is_open) {
+            // A closed queue means that the process is shutting down.
+            let _ = trigger.unbounded_send((key.clone(), priority));
+        }
     }
 }
