@@ -71,11 +71,11 @@ impl Attempt<'_> {
         start: &mut ServiceCall,
     ) -> Result<(), Outcome> {
         match start {
-            ServiceCall::Create(record, _) => {
+            ServiceCall::Create(record) => {
                 record.nonce = nonce();
                 self.put_on_record(record, CallState::NotSent).await
             }
-            ServiceCall::Operate(operation, _) => {
+            ServiceCall::Operate(operation) => {
                 operation.nonce = nonce();
                 self.is_status_write_in_progress
                     .store(true, Ordering::Relaxed);

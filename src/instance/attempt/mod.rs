@@ -8,16 +8,17 @@ mod finalizer;
 mod receipt;
 mod refusal;
 mod release;
+mod request;
 mod write;
 
 use crate::api::{Operation, PurchaseRecord};
-use crate::cloud::{CallPriority, CreateRequest, Error, Permit, ServerId, TaskId};
+use crate::cloud::{CallPriority, Permit, ServerId, TaskId};
 use crate::instance::context::Context;
 use crate::instance::login::LoginFact;
 use crate::instance::memory::{Memory, open};
 use crate::instance::observation::Observation;
 use crate::instance::outcome::Outcome;
-use crate::instance::plan::step::{NoRoom, Plan, Read, ReleaseReason, Request, Step};
+use crate::instance::plan::step::{NoRoom, Plan, Read, ReleaseReason, Step};
 use crate::instance::{managed_secrets, plan, times};
 use crate::runtime::queue::ADMISSION;
 use crate::session::{AccountSession, ReconcileSession};
@@ -39,8 +40,8 @@ pub struct Attempt<'a> {
 
 /// A call to the service.
 enum ServiceCall {
-    Create(Box<PurchaseRecord>, Box<CreateRequest>),
-    Operate(Box<Operation>, Box<Request>),
+    Create(Box<PurchaseRecord>),
+    Operate(Box<Operation>),
     Release(ServerId, ReleaseReason),
 }
 
@@ -105,16 +106,11 @@ impl Attempt<'_> {
             }
             Step::Finish => return self.finish().await,
             Step::Retain { event } => return self.let_go(event).await,
-            Step::Buy {
-                record,
-                announce,
-                request,
-            } => (ServiceCall::Create(record, request), announce),
+            Step::Buy { record, announce } => (ServiceCall::Create(record), announce),
             Step::Operate {
                 operation,
                 announce,
-                request,
-            } => (ServiceCall::Operate(operation, request), announce),
+            } => (ServiceCall::Operate(operation), announce),
             Step::Release { id, why } => (ServiceCall::Release(id, why), false),
         };
         let outcome = self.make(plan, start, announces, permit).await;
@@ -132,6 +128,7 @@ impl Attempt<'_> {
         permit: Option<Permit>,
     ) -> Result<Outcome, Outcome> {
         let session = self.session.ok_or_else(no_permit)?;
+        let request = self.request(&start)?;
         match announces {
             true => self.announce(plan, &mut start).await?, // one compare-and-swap
             false => self.confirm(&start, session).await?,
@@ -145,7 +142,7 @@ impl Attempt<'_> {
         };
         self.may_call()?; // right before the bytes
         self.call_begins(&start);
-        let answer = self.call(&start, session, permit).await;
+        let answer = request.send(&session.shared.client, permit).await;
         Ok(self.receipt(start, answer, session).await)
     }
 
@@ -174,36 +171,6 @@ impl Attempt<'_> {
             _ => None,
         };
         open(self.memory).call_begins(digest);
-    }
-
-    async fn call(
-        &self,
-        start: &ServiceCall,
-        session: &AccountSession,
-        permit: Permit,
-    ) -> Result<ServerAndTask, Error> {
-        let client = &session.shared.client;
-        let request = match start {
-            ServiceCall::Create(_, request) => {
-                let accepted = client.create(permit, request).await?;
-                return Ok((accepted.id, Some(accepted.task)));
-            }
-            ServiceCall::Release(id, _) => {
-                return Ok((id.clone(), client.release(permit, id).await?.task));
-            }
-            ServiceCall::Operate(_, request) => request,
-        };
-        let task = match &**request {
-            Request::Reinstall(request) => Some(client.reinstall(permit, request).await?),
-            Request::ModifyPassword(request) => {
-                Some(client.modify_password(permit, request).await?)
-            }
-            Request::Start(id) => client.start(permit, id).await?.task,
-            Request::Stop { id, force } => client.stop(permit, id, *force).await?.task,
-            Request::Restart(id) => client.restart(permit, id).await?.task,
-        };
-        let id = self.observed.facts.id();
-        Ok((id.unwrap_or_else(|| ServerId::from("")), task))
     }
 }
 

@@ -26,21 +26,21 @@ impl Attempt<'_> {
         session: &AccountSession,
     ) -> Outcome {
         match (start, answer) {
-            (ServiceCall::Create(mut record, _), Ok((id, task))) => {
+            (ServiceCall::Create(mut record), Ok((id, task))) => {
                 self.was_accepted(&id, task.as_ref());
                 record.id = Some(id.to_string());
                 record.task = task.as_ref().map(ToString::to_string);
                 let recorded = self.give_receipt(&record, session, &id).await;
                 Outcome::Accepted { id, task, recorded }
             }
-            (ServiceCall::Operate(mut operation, _), Ok((id, task))) => {
+            (ServiceCall::Operate(mut operation), Ok((id, task))) => {
                 self.was_accepted(&id, task.as_ref());
                 operation.accepted = true;
                 operation.task_id = task.as_ref().map(ToString::to_string);
                 let recorded = self.give_operation_receipt(*operation).await;
                 Outcome::Accepted { id, task, recorded }
             }
-            (ServiceCall::Create(record, _), Err(error)) => {
+            (ServiceCall::Create(record), Err(error)) => {
                 let outcome = self.was_not_accepted(Verb::Create, &error);
                 if let Outcome::Refused {
                     message, reason, ..
@@ -51,7 +51,7 @@ impl Attempt<'_> {
                 }
                 outcome
             }
-            (ServiceCall::Operate(operation, _), Err(error)) => {
+            (ServiceCall::Operate(operation), Err(error)) => {
                 self.was_not_accepted(operation.call(), &error)
             }
             (ServiceCall::Release(id, why), answer) => self.release(id, why, answer),

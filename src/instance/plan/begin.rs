@@ -5,7 +5,7 @@
 //! resolved in [`follow`](super::follow) before the spec is compared again.
 
 use crate::api::{Applied, Before, ForceStop, Operation, PurchaseRecord, Verb};
-use crate::cloud::{ImageId, Login, PasswordRequest, ReinstallRequest, ServerId};
+use crate::cloud::ServerId;
 use crate::instance::fact::Fact;
 use crate::instance::login::{Credentials, LoginFact};
 use crate::instance::observation;
@@ -14,11 +14,10 @@ use crate::instance::plan::diff::{applied, as_read, as_specified, target};
 use crate::instance::plan::due::wanted;
 use crate::instance::plan::evidence::breaker_open;
 use crate::instance::plan::login::credentials;
-use crate::instance::plan::step::{Plan, Read, Request, Step};
+use crate::instance::plan::step::{Plan, Read, Step};
 use crate::instance::plan::verbs::row;
 use crate::instance::plan::why::Why;
 use crate::instance::plan::{attempt, cause, ended, judge, policy, words};
-use crate::instance::times;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Map, Value};
 
@@ -126,60 +125,16 @@ fn announce(
         task_id: None,
         end: None,
     };
-    call(observed, id, operation, credentials, true)
+    call(id, operation, true)
 }
 
 /// The plan that makes the current call of an operation. `announce`: its intent is written first.
-pub(super) fn call(
-    observed: &Observation,
-    id: &ServerId,
-    operation: Operation,
-    credentials: Option<Credentials>,
-    announce: bool,
-) -> Plan {
-    let Some(request) = request(observed, &operation, id, credentials) else {
-        return Plan::wait(times::PASS_RECHECK).with_id(Some(id.clone()));
-    };
+pub(super) fn call(id: &ServerId, operation: Operation, announce: bool) -> Plan {
     let why = Why::progress(row(operation.verb).reason, words::running(&operation, id));
     Plan::act(Step::Operate {
         operation: Box::new(operation),
         announce,
-        request: Box::new(request),
     })
     .because(Some(why))
     .with_id(Some(id.clone()))
-}
-
-/// The request of the current call; None if the login does not fit it.
-fn request(
-    observed: &Observation,
-    operation: &Operation,
-    id: &ServerId,
-    credentials: Option<Credentials>,
-) -> Option<Request> {
-    let region = observed.facts.places.last()?.region.clone();
-    let server = id.clone();
-    let login = credentials.map(|credentials| credentials.login);
-    match (operation.call(), login) {
-        (Verb::Reinstall, Some(login)) => Some(Request::Reinstall(ReinstallRequest {
-            server,
-            image: ImageId::from(operation.target.image.as_str()),
-            region,
-            login,
-        })),
-        (Verb::ModifyPassword, Some(Login::Password(password))) => {
-            Some(Request::ModifyPassword(PasswordRequest {
-                server,
-                region,
-                password,
-            }))
-        }
-        (Verb::Start, _) => Some(Request::Start(server)),
-        (Verb::Stop, _) => Some(Request::Stop {
-            id: server,
-            force: operation.power_cut,
-        }),
-        (Verb::Restart, _) => Some(Request::Restart(server)),
-        (Verb::Create | Verb::Release | Verb::Reinstall | Verb::ModifyPassword, _) => None,
-    }
 }

@@ -2,7 +2,7 @@
 
 use crate::api::conditions::{Readiness, Reason};
 use crate::api::{Import, PurchaseRecord, counted, names};
-use crate::cloud::{CreateRequest, FirewallId, ImageId, Login, PackageCode, ServerId};
+use crate::cloud::ServerId;
 use crate::instance::observation::{Observation, SessionFacts};
 use crate::instance::plan::attempt::{blank, creating};
 use crate::instance::plan::evidence::look;
@@ -111,11 +111,9 @@ fn send(observed: &Observation, mut record: PurchaseRecord, announce: bool) -> O
     quota(observed)?;
     record.target = diff::as_read(observed, &login);
     record.waiting_password = login.is_waiting();
-    let request = Box::new(request(observed, &record, login.login));
     let step = Step::Buy {
         record: Box::new(record),
         announce,
-        request,
     };
     let why = Why::progress(Reason::Creating, creating(observed));
     Ok(Plan::act(step).because(Some(why)))
@@ -205,17 +203,6 @@ fn goes_on_from(observed: &Observation, former: &PurchaseRecord, record: &mut Pu
         .cloned()
         .chain(here.clone())
         .collect();
-}
-
-fn request(observed: &Observation, record: &PurchaseRecord, login: Login) -> CreateRequest {
-    CreateRequest {
-        package: PackageCode::from(record.package.as_str()),
-        place: observed.facts.place(),
-        name: names::server_name(&observed.facts.key.name, &observed.facts.marker),
-        image: ImageId::from(record.target.image.as_str()),
-        firewall: record.firewall.as_deref().map(FirewallId::from),
-        login,
-    }
 }
 
 /// Checks that the Account's limits allow one more server; otherwise returns the plan that waits. Called last, so that an

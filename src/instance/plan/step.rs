@@ -2,7 +2,7 @@
 
 use crate::api::conditions::{Readiness, Reason, State};
 use crate::api::{Applied, HistoryEntry, Operation, PurchaseRecord, Retry};
-use crate::cloud::{CreateRequest, PasswordRequest, ReinstallRequest, ServerId};
+use crate::cloud::ServerId;
 use crate::instance::memory::kinds::Wants;
 use crate::instance::observation::Observation;
 use crate::instance::pins::LookUpScope;
@@ -94,14 +94,12 @@ pub enum Step {
         record: Box<PurchaseRecord>,
         /// Whether the record must be written first. If false, it exists, and is read again before the call.
         announce: bool,
-        request: Box<CreateRequest>,
     },
     /// The same for an operation on the recorded server. Its intent is written to status.
     Operate {
         operation: Box<Operation>,
         /// Whether the intent must be written first.
         announce: bool,
-        request: Box<Request>,
     },
     /// Write the record of an existing server.
     Record { record: Box<PurchaseRecord> },
@@ -116,21 +114,6 @@ pub enum Step {
     Finish,
     /// Remove the finalizer, and keep the server at the service.
     Retain { event: Option<EventNote> },
-}
-
-#[derive(Clone, Debug)]
-pub enum Request {
-    /// Reinstalls the operating system.
-    Reinstall(ReinstallRequest),
-    /// Sets the password.
-    ModifyPassword(PasswordRequest),
-    Start(ServerId),
-    Stop {
-        id: ServerId,
-        /// Cut the power instead of asking the operating system.
-        force: bool,
-    },
-    Restart(ServerId),
 }
 
 /// Why a server is released.

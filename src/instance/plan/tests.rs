@@ -14,7 +14,7 @@ mod resolve;
 mod secret;
 mod steady;
 
-use super::step::{Plan, Read, ReleaseReason, Request, SecretStep, StatusChanges, Step};
+use super::step::{Plan, Read, ReleaseReason, SecretStep, StatusChanges, Step};
 use super::*;
 use crate::api::conditions::State;
 use crate::api::{

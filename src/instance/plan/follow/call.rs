@@ -161,7 +161,7 @@ impl Open<'_> {
             return self.superseded("its Secret was changed");
         }
         // The announcement changes the operation in status; the plan must not put the former one back.
-        begin::call(observed, self.id, operation, credentials, announce)
+        begin::call(self.id, operation, announce)
     }
 
     /// Repeats the call after this time.

@@ -8,13 +8,6 @@ use crate::instance::memory::look::Failure;
 
 const OFF: (&str, &str) = ("ecsStatus", "STOPPED");
 
-fn request(plan: &Plan) -> Option<&Request> {
-    match &plan.step {
-        Step::Operate { request, .. } => Some(request),
-        _ => None,
-    }
-}
-
 fn stop(force: ForceStop, state: Fact<TaskState>, shown: &[(&str, &str)]) -> Scene {
     let call_state = CallState::Accepted {
         id: ServerId::from(ID),
@@ -35,10 +28,8 @@ fn stop(force: ForceStop, state: Fact<TaskState>, shown: &[(&str, &str)]) -> Sce
 }
 
 fn cuts(scene: &Scene) -> bool {
-    matches!(
-        request(&scene.plan()),
-        Some(Request::Stop { force: true, .. })
-    )
+    matches!(scene.plan().step, Step::Operate { operation, .. }
+        if operation.call() == Verb::Stop && operation.power_cut)
 }
 
 #[test]
