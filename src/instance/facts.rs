@@ -143,11 +143,11 @@ impl Facts {
 
     /// The recorded server, unless status has dropped it for good because another server will replace it.
     pub fn status_id(&self) -> Option<ServerId> {
-        self.id().filter(|_| !self.is_let_go())
+        self.id().filter(|_| !self.is_dropped_from_status())
     }
 
     /// Whether status has dropped the recorded server: it shows how that server's create ended, and names no server.
-    pub fn is_let_go(&self) -> bool {
+    pub fn is_dropped_from_status(&self) -> bool {
         self.status.id.is_none() && self.create_end().is_some()
     }
 

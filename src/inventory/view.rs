@@ -14,9 +14,9 @@ use crate::cloud::ServerId;
 /// A snapshot of a place. It is cheap to clone and immutable: one reconcile uses one view.
 ///
 /// A row proves that a server exists. A server's absence from a pass proves little: the list may have shifted while it was read,
-/// or belong to another account. Absence therefore comes in three strengths: [`View::sighting`] (one steady pass, good enough for
-/// a report), [`View::absent_once`] (one steady pass that began after an instant), and [`View::proven_absent`] (two in a row that
-/// show the same servers). A place whose circuit breaker is open proves none of them.
+/// or belong to another account. Absence therefore comes in two strengths: [`View::sighting`] (one steady pass, good enough for a
+/// report) and [`View::proven_absent`] (two in a row that show the same servers). A place whose circuit breaker is open proves
+/// neither of them.
 #[derive(Clone, Debug, Default)]
 pub struct View {
     pub(super) newest: Option<Arc<Pass>>,
@@ -153,16 +153,6 @@ impl View {
         shows(&self.newest) && shows(&self.previous)
     }
 
-    /// Whether two passes in a row, both begun after `since`, prove that no server has the marker and none has the id.
-    pub fn proven_absent(&self, marker: &Marker, id: Option<&ServerId>, since: Instant) -> Absence {
-        self.absence(marker, id, since, 2)
-    }
-
-    /// Whether one pass, begun after `since`, shows no server with the marker.
-    pub fn absent_once(&self, marker: &Marker, since: Instant) -> Absence {
-        self.absence(marker, None, since, 1)
-    }
-
     /// Whether two passes in a row, both begun after `since`, prove that this server is gone, regardless of other servers.
     pub fn proven_gone(&self, id: &ServerId, since: Instant) -> Absence {
         let is_listed = |pass: &Arc<Pass>| pass.rows.contains_key(id);
@@ -176,13 +166,8 @@ impl View {
         }
     }
 
-    fn absence(
-        &self,
-        marker: &Marker,
-        id: Option<&ServerId>,
-        since: Instant,
-        passes: u8,
-    ) -> Absence {
+    /// Whether two passes in a row, both begun after `since`, prove that no server has the marker and none has the id.
+    pub fn proven_absent(&self, marker: &Marker, id: Option<&ServerId>, since: Instant) -> Absence {
         let listed = |pass: &Pass| {
             let other =
                 id.filter(|id| pass.rows.contains_key(*id) && !pass.bearing(marker).contains(id));
@@ -201,10 +186,10 @@ impl View {
             return Absence::Present(ids);
         }
         // A place that the service does not know and never listed holds no server, unless a server there is on record.
-        if id.is_none() && self.is_nowhere(Some(since), passes) {
+        if id.is_none() && self.is_nowhere(Some(since), 2) {
             return Absence::Proven;
         }
-        if let Err(why) = self.evidence(since, passes) {
+        if let Err(why) = self.evidence(since, 2) {
             return Absence::NotYet(why);
         }
         if self.newest.as_ref().is_some_and(|pass| pass.nameless) {

@@ -94,17 +94,12 @@ impl ZoneViews {
 
     /// Proof of absence: in every place, two passes in a row that began after `since` agree and show no such server.
     pub fn proven_absent(&self, marker: &Marker, id: Option<&ServerId>, since: Instant) -> Absence {
-        self.all(since, 2, |view| view.proven_absent(marker, id, since))
+        self.all(since, |view| view.proven_absent(marker, id, since))
     }
 
     /// Proof that this server is gone, regardless of others with the marker: two such passes in every place.
     pub fn proven_gone(&self, id: &ServerId, since: Instant) -> Absence {
-        self.all(since, 2, |view| view.proven_gone(id, since))
-    }
-
-    /// Whether one complete pass of every place that began after `since` shows no server with the marker.
-    pub fn absent_once(&self, marker: &Marker, since: Instant) -> Absence {
-        self.all(since, 1, |view| view.absent_once(marker, since))
+        self.all(since, |view| view.proven_gone(id, since))
     }
 
     /// Whether the newest pass of every place began after this instant.
@@ -145,10 +140,10 @@ impl ZoneViews {
         known.map(|(_, view)| view)
     }
 
-    fn all(&self, since: Instant, passes: u8, look: impl Fn(&View) -> Absence) -> Absence {
+    fn all(&self, since: Instant, look: impl Fn(&View) -> Absence) -> Absence {
         let mut present = Vec::new();
         let mut waiting = None;
-        for view in self.known(Some(since), passes) {
+        for view in self.known(Some(since), 2) {
             match look(view) {
                 Absence::Proven => {}
                 Absence::Present(ids) => present.extend(ids),

@@ -6,7 +6,8 @@ use crate::api::{Applied, Cause, PurchaseRecord, attempt_number};
 use crate::cloud::{ServerId, TaskId};
 use crate::instance::fact::Fact;
 use crate::instance::memory::call::NewestCall;
-use crate::instance::observation::{Observation, SessionFacts};
+use crate::instance::observation::Observation;
+use crate::instance::plan::observed::{InSession, OnRecord};
 use crate::instance::plan::step::{Plan, Step};
 use crate::instance::plan::why::Why;
 use crate::instance::plan::{attempt, diff, evidence, words};
@@ -16,24 +17,19 @@ use tokio::time::Instant;
 /// Adopts a server that bears our marker and is on no record. If there are several, it takes the one in status, or else the first
 /// by identifier; the others become surplus servers. `since` is when an attempt was first seen: the absence of all earlier
 /// servers was proven before its intent was written, so a server that only an older listing shows is gone.
-pub(super) fn adopt(
-    observed: &Observation,
-    session: &SessionFacts,
-    since: Option<Instant>,
-) -> Option<Plan> {
+pub(super) fn adopt(observed: &InSession<'_>, since: Option<Instant>) -> Option<Plan> {
     let mut found = bearing(observed);
     if let (Some(since), Some(listing)) = (since, &observed.listing) {
         found.retain(|id| listing.row(id).is_some_and(|(_, at)| at > since));
     }
-    let known = observed.facts.status.id.as_deref().map(ServerId::from);
-    let id = known
-        .filter(|id| found.contains(id))
-        .or_else(|| found.into_iter().next())?;
+    let id = found
+        .iter()
+        .find(|id| observed.facts.status_names(id))
+        .or(found.first())?;
+    let mut record = existing(observed, id, false);
+    record.cause = Some(Cause::Adoption);
     let note = format!("found server {id} by its name and recorded it");
-    let mut plan = record(observed, session, &id, None);
-    if let Step::Record { record } = &mut plan.step {
-        record.cause = Some(Cause::Adoption);
-    }
+    let plan = put_on_record(observed, record, id, None);
     Some(plan.with_event(EventNote::normal("Adopted", note)))
 }
 
@@ -49,138 +45,139 @@ pub(super) fn bearing(observed: &Observation) -> Vec<ServerId> {
 }
 
 /// The service gave this process a server that the record does not name yet. Recording it comes before everything else.
-pub(super) fn accepted(observed: &Observation, session: &SessionFacts) -> Option<Plan> {
+pub(super) fn accepted(observed: &InSession<'_>) -> Option<Plan> {
     let (number, id, task) = observed.memory.accepted_server()?;
     let current = observed.facts.purchase().map(|record| record.attempt);
-    let stands = match current {
+    let is_current = match current {
         Some(current) if number < current => return None,
         Some(current) => number == current,
         // If status names the server, more has happened to it than the purchase.
         None => observed.facts.status_names(id),
     };
-    Some(if stands {
-        record(observed, session, id, task.map(ToString::to_string))
-    } else {
-        announced(observed, session, number, id, task)
-    })
+    let record = match is_current {
+        true => existing(observed, id, true),
+        false => announced(observed, number, id),
+    };
+    Some(put_on_record(observed, record, id, task))
 }
 
 /// This process bought a server that differs from the recorded one, and the record does not show it. Either the record is older,
 /// because the cluster's state went back: then that other server belongs to the Instance, and nothing else is bought. Or another
 /// process recorded a different server for this attempt, which is missing by now while this one exists.
-pub(super) fn bought_instead(
-    observed: &Observation,
-    session: &SessionFacts,
-    recorded: &ServerId,
-) -> Option<Plan> {
+pub(super) fn bought_instead(observed: &OnRecord<'_>) -> Option<Plan> {
     let (number, id, task) = observed.memory.accepted_server()?;
-    let record = observed.facts.purchase()?;
+    let record = observed.record;
     let is_of_it = number == record.attempt
         && observed.memory.attempt(record).is_some()
-        && observed.look().is_absent()
-        && evidence::is_missing(observed, session, recorded)
+        && evidence::is_missing(observed)
         && bearing(observed).contains(id);
-    if id == recorded || !(number > record.attempt || is_of_it) {
+    if *id == observed.id || !(number > record.attempt || is_of_it) {
         return None;
     }
-    Some(announced(observed, session, number, id, task))
+    let record = announced(observed, number, id);
+    Some(put_on_record(observed, record, id, task))
 }
 
-/// The record of a purchase as this process announced it, with the server that the service gave. If the object has another record
-/// or none, its spec may be older than the purchase as well. Nothing may be erased to undo what was ordered since (rule 10), so
-/// the values in the spec count as applied, except for the password.
-fn announced(
+/// The record of a purchase as this process announced it. If the object has another record or none, its spec may be older than
+/// the purchase as well. Nothing may be erased to undo what was ordered since (rule 10), so the values in the spec count as
+/// applied, except for the password.
+fn announced(observed: &InSession<'_>, number: u32, id: &ServerId) -> PurchaseRecord {
+    let call = observed.memory.call.as_deref();
+    let purchase = call.filter(|call| call.number == number);
+    let Some(mut record) = purchase.and_then(NewestCall::purchase) else {
+        return existing(observed, id, true);
+    };
+    let current = observed.facts.purchase().map(|record| record.attempt);
+    if current != Some(number) {
+        let password = record.target.password_secret.take();
+        counts_as_specified(observed, &mut record, password);
+    }
+    record
+}
+
+/// The record for an existing server, from the one on the object. `is_given`: the service gave it to this process. Otherwise it
+/// was found, and its request may have been doubled.
+fn existing(observed: &InSession<'_>, id: &ServerId, is_given: bool) -> PurchaseRecord {
+    let Some(record) = observed.facts.purchase() else {
+        return without_record(observed, id);
+    };
+    let mut record = record.clone();
+    if !observed.facts.is_creating() {
+        // The recorded attempt has ended, so the adopted server belongs to an unknown one.
+        record.attempt = attempt::next_attempt(observed);
+        record.nonce.clear();
+        record.cause = Some(Cause::Adoption);
+    }
+    record.lost = record.lost.saturating_add(u32::from(!is_given));
+    record.recreated = record.recreated.max(observed.memory.origin.recreated);
+    if observed.facts.id().is_some_and(|former| former != *id) {
+        record.imported = None;
+        if !is_as_ordered(observed) {
+            // The server was ordered with the spec of that time, and status may no longer show what was done to the other server
+            // since. Its disk must not be erased to undo that: only the password is set again. The same holds if image or key
+            // are resolved only later.
+            counts_as_specified(observed, &mut record, None);
+        }
+    }
+    record
+}
+
+/// The record for an existing server of an object without a record. Status may still show the purchase of this server: then only
+/// the record was lost.
+pub(super) fn without_record(observed: &InSession<'_>, id: &ServerId) -> PurchaseRecord {
+    let mut record = attempt::blank(observed);
+    let status = &observed.facts.status;
+    let is_known = observed.facts.status_names(id) && status.applied.is_some();
+    record.lost = u32::from(!is_known);
+    if is_known {
+        // An open operation on the server came after the purchase.
+        let open = status.operation.as_ref().filter(|shown| shown.is_open());
+        let before = open.map_or(status.attempt, |open| open.attempt.saturating_sub(1));
+        record.attempt = attempt_number(before).unwrap_or(record.attempt);
+    }
+    forget_generated(observed, &mut record);
+    record
+}
+
+/// The server may have another password than a generated Secret, which must hold the one in force. If status shows what was
+/// applied, that value is used.
+pub(super) fn forget_generated(observed: &Observation, record: &mut PurchaseRecord) {
+    if observed.facts.spec.login.generate.is_some() {
+        counts_as_specified(observed, record, None);
+    }
+}
+
+/// The server counts as installed as the spec wants it, with the password of this Secret. Without one, the password is set again.
+fn counts_as_specified(
     observed: &Observation,
-    session: &SessionFacts,
-    number: u32,
+    record: &mut PurchaseRecord,
+    password_secret: Option<String>,
+) {
+    record.waiting_password |= password_secret.is_none();
+    record.target = Applied {
+        password_secret,
+        ..diff::as_specified(observed)
+    };
+}
+
+/// The plan that records this server.
+pub(super) fn put_on_record(
+    observed: &Observation,
+    mut record: PurchaseRecord,
     id: &ServerId,
     task: Option<&TaskId>,
 ) -> Plan {
-    let task = task.map(ToString::to_string);
-    let call = observed.memory.call.as_deref();
-    let purchase = call.filter(|call| call.number == number);
-    let purchase = purchase.and_then(NewestCall::purchase);
-    let Some(purchase) = purchase else {
-        return record(observed, session, id, task);
-    };
-    let mut record = Box::new(purchase);
-    let stands = observed.facts.purchase().map(|stands| stands.attempt);
-    if stands != Some(number) {
-        let target = &mut record.target;
-        *target = Applied {
-            password_secret: target.password_secret.take(),
-            ..diff::as_specified(observed)
-        };
-        record.waiting_password |= record.target.password_secret.is_none();
-    }
     record.id = Some(id.to_string());
-    record.task = task;
-    is_in(observed, id, &mut record);
-    let why = Why::progress(Reason::Creating, attempt::creating(observed));
-    let plan = Plan::act(Step::Record { record }).because(Some(why));
-    plan.with_id(Some(id.clone()))
-}
-
-/// The record of an existing server. Without a task the server was found rather than received, and its request may have been
-/// doubled.
-pub(super) fn record(
-    observed: &Observation,
-    session: &SessionFacts,
-    id: &ServerId,
-    task: Option<String>,
-) -> Plan {
-    let mut record = match observed.facts.purchase() {
-        Some(record) => {
-            let mut record = record.clone();
-            if !observed.facts.is_creating() {
-                // The recorded attempt has ended, so the adopted server belongs to an unknown one.
-                record.attempt = attempt::next_attempt(observed);
-                record.nonce.clear();
-                record.cause = Some(Cause::Adoption);
-            }
-            record.lost = record.lost.saturating_add(u32::from(task.is_none()));
-            record.recreated = record.recreated.max(observed.memory.origin.recreated);
-            let is_other = observed.facts.id().is_some_and(|former| former != *id);
-            if is_other {
-                record.imported = None;
-            }
-            if is_other && !is_as_ordered(observed) {
-                // The server was ordered with the spec of that time, and status may no longer show what was done to the other
-                // server since. Its disk must not be erased to undo that: only the password is set again. The same holds if image
-                // or key are resolved only later.
-                record.target = Applied {
-                    password_secret: None,
-                    ..diff::as_specified(observed)
-                };
-                record.waiting_password = true;
-            }
-            record
-        }
-        None => {
-            let mut record = attempt::blank(observed, session);
-            // Status may still show the purchase of this server: then only the record was lost.
-            let status = &observed.facts.status;
-            let is_known = observed.facts.status_names(id) && status.applied.is_some();
-            record.lost = u32::from(!is_known);
-            if is_known {
-                // An open operation on the server came after the purchase.
-                let open = status.operation.as_ref().filter(|told| told.is_open());
-                let before = open.map_or(status.attempt, |open| open.attempt.saturating_sub(1));
-                record.attempt = attempt_number(before).unwrap_or(record.attempt);
-            }
-            if observed.facts.spec.login.generate.is_some() {
-                // The server may have another password by now than the Secret, which must hold the one in force. If status shows
-                // what was applied, that value is used.
-                record.target.password_secret = None;
-                record.waiting_password = true;
-            }
-            record
-        }
-    };
-    record.id = Some(id.to_string());
-    record.task = task;
+    record.task = task.map(ToString::to_string);
     record.refused = None;
-    is_in(observed, id, &mut record);
+    // Operations and the comparison with the spec look for its place at the end. The places of former attempts stay, since their
+    // servers may still show up.
+    let listing = observed.listing.as_ref();
+    if let Some(place) = listing.and_then(|listing| listing.place_of(id)) {
+        let place = place.to_string();
+        record.places.retain(|other| *other != place);
+        record.places.push(place);
+    }
     let why = match &record.imported {
         Some(_) => Why::progress(Reason::Importing, words::importing(id, &Fact::NotAsked)),
         None => Why::progress(Reason::Creating, attempt::creating(observed)),
@@ -193,22 +190,6 @@ pub(super) fn record(
 /// The recorded create failed and nothing was done to its server since. Another server with our marker comes from the same order,
 /// so an edit since then is an edit for it as well. This does not hold if this process may have bought under a later record.
 fn is_as_ordered(observed: &Observation) -> bool {
-    let record = observed.facts.purchase();
-    observed.create_failed().is_some()
-        && record.is_some_and(|record| observed.memory.in_doubt_since(record).is_none())
-}
-
-/// Moves the place of the recorded server to the end, where operations and the comparison with the spec look for it. The places
-/// of former attempts stay, since their servers may still show up.
-pub(super) fn is_in(observed: &Observation, id: &ServerId, record: &mut PurchaseRecord) {
-    let Some(place) = observed
-        .listing
-        .as_ref()
-        .and_then(|listing| listing.place_of(id))
-    else {
-        return;
-    };
-    let place = place.to_string();
-    record.places.retain(|other| *other != place);
-    record.places.push(place);
+    let doubt = |record| observed.memory.in_doubt_since(record);
+    observed.create_failed().is_some() && observed.facts.purchase().and_then(doubt).is_none()
 }

@@ -1,12 +1,13 @@
 //! New attempts: the next number, and a record without results.
 
 use crate::api::{Cause, PurchaseRecord, Reference, attempt_number};
-use crate::instance::observation::{Observation, SessionFacts};
-use crate::instance::plan::diff;
+use crate::instance::observation::Observation;
+use crate::instance::plan::observed::InSession;
+use crate::instance::plan::{diff, recreate};
 use crate::instance::references;
 
 /// A record of a new attempt, without any result. Cluster and nonce are filled in when it is written.
-pub(super) fn blank(observed: &Observation, session: &SessionFacts) -> PurchaseRecord {
+pub(super) fn blank(observed: &InSession<'_>) -> PurchaseRecord {
     let facts = &observed.facts;
     let id = |reference| references::id(observed, reference).unwrap_or_default();
     PurchaseRecord {
@@ -36,16 +37,37 @@ pub(super) fn blank(observed: &Observation, session: &SessionFacts) -> PurchaseR
         refused: None,
         recreated: observed.memory.origin.recreated,
         account: observed.account_key.name.clone(),
-        credential: session.credential.to_string(),
+        credential: observed.session.credential.to_string(),
     }
+}
+
+/// The same for an attempt that follows another one. It counts lost answers, failures in a row, and replacements, and the places
+/// where the former attempt may have left a server are searched, too.
+pub(super) fn following(observed: &InSession<'_>, former: &PurchaseRecord) -> PurchaseRecord {
+    let mut record = blank(observed);
+    // A restored object keeps the marker of the original one.
+    record.uid.clone_from(&former.uid);
+    (record.lost, record.failed) = (former.lost, former.failed);
+    record.recreated = record.recreated.max(former.recreated);
+    // The newest place comes last. If every call was refused, no server can be in the former places, unless a limited token hides
+    // it there.
+    let was_refused = (observed.memory.nothing_bought(former) || former.bought_nothing())
+        && !recreate::needs_proof_again(observed, former);
+    if !was_refused {
+        let mut places = former.places.clone();
+        places.retain(|place| !record.places.contains(place));
+        places.append(&mut record.places);
+        record.places = places;
+    }
+    record
 }
 
 /// The next attempt number. Numbers only grow, over the record, the memory, and the status, which survives a lost record.
 pub(super) fn next_attempt(observed: &Observation) -> u32 {
     let recorded = observed.facts.purchase().map_or(0, |record| record.attempt);
     let remembered = (observed.memory.call.as_ref()).map_or(0, |call| call.number);
-    let told = attempt_number(observed.facts.status.attempt).unwrap_or(0);
-    recorded.max(remembered).max(told).saturating_add(1)
+    let shown = attempt_number(observed.facts.status.attempt).unwrap_or(0);
+    recorded.max(remembered).max(shown).saturating_add(1)
 }
 
 pub(super) fn creating(observed: &Observation) -> String {

@@ -4,21 +4,21 @@ use crate::api::conditions::{Readiness, Reason};
 use crate::api::{PurchaseRecord, Verb, names};
 use crate::instance::memory::call::CallState;
 use crate::instance::memory::parts::Birth;
-use crate::instance::observation::{Observation, SessionFacts, of_purchase};
+use crate::instance::observation::{Observation, of_purchase};
 use crate::instance::plan::evidence::{Proof, breaker_open, look};
-use crate::instance::plan::purchase::{Former, create, imported, repeat};
+use crate::instance::plan::observed::InSession;
+use crate::instance::plan::purchase::{Former, create, repeat};
 use crate::instance::plan::step::{OrPlan, Plan};
 use crate::instance::plan::why::Why;
-use crate::instance::plan::{adopt, evidence, policy, recreate, words};
+use crate::instance::plan::{adopt, evidence, import, policy, recreate, words};
 use crate::instance::times;
-use crate::inventory::Absence;
 use tokio::time::Instant;
 
 /// Nothing is recorded.
-pub(super) fn begin(observed: &Observation, session: &SessionFacts) -> OrPlan<Plan> {
-    first_what_is_ours(observed, session, None)?;
+pub(super) fn begin(observed: &InSession<'_>) -> OrPlan<Plan> {
+    first_what_is_ours(observed, None)?;
     if let Some(wanted) = &observed.facts.spec.import {
-        return imported(observed, session, wanted);
+        return import::plan(observed, wanted);
     }
     let memory = &observed.memory;
     let status = &observed.facts.status;
@@ -29,7 +29,7 @@ pub(super) fn begin(observed: &Observation, session: &SessionFacts) -> OrPlan<Pl
         let wait = memory.pace.not_before.filter(|at| *at > observed.now);
         return match wait {
             Some(at) => Ok(Plan::wait(at - observed.now)),
-            None => create(observed, session, Former::None),
+            None => create(observed, Former::None),
         };
     }
     // A server with our marker may exist. If an attempt may be open, its settling time must pass first. If nothing shows an
@@ -37,17 +37,17 @@ pub(super) fn begin(observed: &Observation, session: &SessionFacts) -> OrPlan<Pl
     let since = memory.origin.recordless_since.unwrap_or(observed.now);
     let doubtful = memory.origin.birth == Birth::Intended || !untouched;
     let settled = match doubtful {
-        true => since.max(memory.newest_attempt().unwrap_or(since)) + session.settle,
+        true => since.max(memory.newest_attempt().unwrap_or(since)) + observed.session.settle,
         false => since + times::LISTED_WITHIN,
     };
     if observed.listing.is_none() {
         // The first listing may show the server, so it is requested without waiting for the settling time.
         return Ok(look(observed, since, 1));
     }
-    match evidence::proof(observed, session, None, settled) {
+    match evidence::proof(observed, None, settled) {
         // A server once existed and is nowhere now. A missing server is not proven gone, so nothing is bought in its place.
         Proof::Absent | Proof::OtherAccount if status.id.is_some() => Ok(missing(observed)),
-        Proof::Absent | Proof::OtherAccount => create(observed, session, Former::None),
+        Proof::Absent | Proof::OtherAccount => create(observed, Former::None),
         Proof::Open if doubtful => {
             let doubt = "the record of an earlier create is lost, so it may have been carried out";
             Ok(unsettled(observed, doubt, settled))
@@ -57,16 +57,12 @@ pub(super) fn begin(observed: &Observation, session: &SessionFacts) -> OrPlan<Pl
 }
 
 /// An attempt is recorded, and its server is not.
-pub(super) fn go_on(
-    observed: &Observation,
-    session: &SessionFacts,
-    record: &PurchaseRecord,
-) -> OrPlan<Plan> {
+pub(super) fn go_on(observed: &InSession<'_>, record: &PurchaseRecord) -> OrPlan<Plan> {
     let attempt = observed.memory.attempt(record);
-    first_what_is_ours(observed, session, attempt.map(|attempt| attempt.since))?;
+    first_what_is_ours(observed, attempt.map(|attempt| attempt.since))?;
     // If an operation has followed the attempt, its call is the newest.
     let since = observed.memory.newest_attempt().unwrap_or(observed.now);
-    let settle = |since| settle(observed, session, record, since + session.settle);
+    let settle = |since| settle(observed, record, since + observed.session.settle);
     if observed.facts.status.applied.is_some() {
         // Its server existed, and a user removed the identifier from the record.
         return settle(since);
@@ -85,15 +81,15 @@ pub(super) fn go_on(
         CallState::Refused { message, reason }
             if !attempt.is_own || recreate::needs_proof_again(observed, record) =>
         {
-            after_refusal(observed, session, record, since, (message, *reason))
+            after_refusal(observed, record, since, (message, *reason))
         }
         // Certainly nothing was bought under this attempt, since this process knows the outcome of each of its calls: it may make
         // the call again.
         CallState::Refused { message, reason } => {
             pause(observed, record, (message, *reason))?;
-            repeat(observed, session, record)
+            repeat(observed, record)
         }
-        CallState::NotSent => repeat(observed, session, record),
+        CallState::NotSent => repeat(observed, record),
         // A server that the service gave is recorded first; see above.
         CallState::Accepted { .. } | CallState::Unknown => settle(since),
     }
@@ -101,12 +97,11 @@ pub(super) fn go_on(
 
 /// The service refused the attempt, and another look at the listings comes before the next one.
 ///
-/// If a former process recorded the refusal, no answer was lost, and one listing of each place shows whether another server bears
-/// the marker. If the refusal voids the proof of absence, passes that began after the refusal have to give it again. The call is
-/// repeated after a pause, so only passes that began after the pause count: a limit that is lifted meanwhile shows in them.
+/// A former process recorded the refusal, and this one has not seen the listings. Or the refusal voids the proof of absence: the
+/// call is repeated after a pause, and only passes that began after the pause count, since a limit that is lifted meanwhile shows
+/// in them.
 fn after_refusal(
-    observed: &Observation,
-    session: &SessionFacts,
+    observed: &InSession<'_>,
     record: &PurchaseRecord,
     since: Instant,
     refusal: (&str, Reason),
@@ -118,41 +113,28 @@ fn after_refusal(
         || spec.import.is_some()
         || recreate::called_off(observed, recreated).is_some();
     if is_void && buys_none {
-        return create(observed, session, Former::Refused(record));
+        return create(observed, Former::Refused(record));
     }
     // If this process was refused as well, it keeps its own pause: two active processes must not alternate without a pause.
     pause(observed, record, refusal)?;
     let not_before = observed.memory.pace.not_before.filter(|_| is_void);
     let since = not_before.map_or(since, |at| at.max(since));
-    let once = || {
-        let listing = observed.listing.as_ref()?;
-        Some(listing.absent_once(&observed.facts.marker, since))
-    };
-    let proof = match is_void {
-        true => evidence::proof(observed, session, None, since),
-        false if matches!(once(), Some(Absence::Proven)) => Proof::Absent,
-        false => Proof::Open,
-    };
-    let passes = if is_void { 2 } else { 1 };
-    match proof {
-        Proof::Absent => create(observed, session, Former::Refused(record)),
-        Proof::OtherAccount => {
-            let message = format!(
-                "the service refused the last create, and the token was changed since: nothing shows that it belongs to the \
-                 account of the servers that were bought before, so nothing is bought: put the former token back, or {}",
-                words::another(spec)
-            );
+    match evidence::proof(observed, None, since) {
+        Proof::OtherAccount if is_void => {
+            let doubt = "the service refused the last create";
+            let message = evidence::of_other_account(doubt, &words::another(spec));
             let readiness = Readiness::stalled(Reason::ServerMissing, message);
             Ok(Plan::rest(readiness, times::IDLE_REQUEUE))
         }
+        Proof::Absent | Proof::OtherAccount => create(observed, Former::Refused(record)),
         // The current spec was not refused.
         Proof::Open if record.generation != observed.facts.generation => {
-            Ok(look(observed, since, passes))
+            Ok(look(observed, since, 2))
         }
         Proof::Open => {
             let (message, reason) = refusal;
             let plan = Plan::rest(Why::refused(message, reason), times::PASS_RECHECK);
-            Ok(plan.wanting(since, passes))
+            Ok(plan.wanting(since, 2))
         }
     }
 }
@@ -176,32 +158,27 @@ fn pause(
 
 /// Checks before every purchase: a receipt that is pending, a server that a listing shows with our marker since the attempt was
 /// first seen, an open circuit breaker.
-fn first_what_is_ours(
-    observed: &Observation,
-    session: &SessionFacts,
-    since: Option<Instant>,
-) -> OrPlan<()> {
-    let first = adopt::accepted(observed, session)
-        .or_else(|| adopt::adopt(observed, session, since))
+fn first_what_is_ours(observed: &InSession<'_>, since: Option<Instant>) -> OrPlan<()> {
+    let first = adopt::accepted(observed)
+        .or_else(|| adopt::adopt(observed, since))
         .or_else(|| breaker_open(observed));
     first.map_or(Ok(()), |plan| Err(Box::new(plan)))
 }
 
 /// The outcome of an attempt is unknown: look for its server, and buy again only after a proof of absence.
-fn settle(
-    observed: &Observation,
-    session: &SessionFacts,
-    record: &PurchaseRecord,
-    settled: Instant,
-) -> OrPlan<Plan> {
+fn settle(observed: &InSession<'_>, record: &PurchaseRecord, settled: Instant) -> OrPlan<Plan> {
     let doubt = words::doubt(observed.memory.attempt(record), Verb::Create);
-    match evidence::proof(observed, session, None, settled) {
+    match evidence::proof(observed, None, settled) {
         // The server existed long enough for operations on it. A missing server is not proven gone.
         Proof::Absent | Proof::OtherAccount if observed.facts.status.applied.is_some() => {
             Ok(missing(observed))
         }
-        Proof::Absent => create(observed, session, Former::Lost(record)),
-        Proof::OtherAccount => Ok(evidence::of_other_account(&doubt)),
+        Proof::Absent => create(observed, Former::Lost(record)),
+        Proof::OtherAccount => {
+            let message = evidence::of_other_account(&doubt, "delete the Instance");
+            let readiness = Readiness::reconciling(Reason::CreateUnconfirmed, message);
+            Ok(Plan::rest(readiness, times::IDLE_REQUEUE))
+        }
         Proof::Open => Ok(unsettled(observed, &doubt, settled)),
     }
 }

@@ -3,33 +3,37 @@
 
 use crate::api::conditions::{Readiness, Reason};
 use crate::api::{DeletionPolicy, PurchaseRecord};
-use crate::cloud::{Detail, ServerId, TaskState};
+use crate::cloud::{ServerId, TaskState};
 use crate::instance::fact::Fact;
 use crate::instance::facts::Record;
 use crate::instance::memory::call::{CallState, Release, ReleaseCall};
 use crate::instance::memory::kinds::Gone;
-use crate::instance::observation::{Observation, SessionFacts, is_idle};
+use crate::instance::observation::{Observation, is_idle};
 use crate::instance::plan::evidence::{Proof, breaker_open};
+use crate::instance::plan::observed::InSession;
 use crate::instance::plan::step::{Plan, ReleaseReason, Step};
 use crate::instance::plan::why::Why;
-use crate::instance::plan::{evidence, policy, words};
+use crate::instance::plan::{adopt, evidence, policy, words};
 use crate::instance::times;
 use crate::runtime::events::EventNote;
 use std::time::Duration;
 use tokio::time::Instant;
 
 /// The object is being deleted and has our finalizer.
-pub(super) fn plan(observed: &Observation, session: &SessionFacts) -> Plan {
+pub(super) fn plan(observed: &InSession<'_>) -> Plan {
     if let Some(plan) = breaker_open(observed) {
         return plan;
     }
     if is_kept(observed) {
-        return find_out(observed, session);
+        // None is on record, but one may have been bought: look for it, so that the Event can name it.
+        let found = adopt::bearing(observed);
+        if !found.is_empty() {
+            return retain(observed, &found);
+        }
+    } else if let Some(id) = observed.release_target() {
+        return release(observed, &id);
     }
-    match observed.release_target() {
-        Some(id) => release(observed, &id),
-        None => prove(observed, session),
-    }
+    prove(observed)
 }
 
 /// Whether the server stays at the service when its Instance is deleted.
@@ -50,27 +54,19 @@ pub(super) fn without_the_service(observed: &Observation) -> Option<Plan> {
     if observed.facts.purchase().is_some_and(bought_nothing) && observed.release_target().is_none()
     {
         // This process knows the outcome of each call, so there is no server to look for and no place to look in.
-        return Some(match is_kept(observed) {
-            true => retain(observed, &[]),
-            false => Plan::act(Step::Finish),
-        });
+        return Some(finish(observed));
     }
     if !is_kept(observed) || matches!(observed.facts.record, Record::Invalid(_)) {
         return None;
     }
-    let given = || {
-        observed
-            .memory
-            .accepted_server()
-            .map(|(_, id, _)| id.clone())
-    };
+    let memory = &observed.memory;
+    let given = || memory.accepted_server().map(|(_, id, _)| id.clone());
     // If there is a record without a server, the server in status is older than the attempt, and does not count.
-    let reported = || {
-        let id = observed.facts.status.id.as_deref();
-        id.map(ServerId::from)
-            .filter(|_| observed.facts.purchase().is_none())
+    let shown = || match observed.facts.purchase() {
+        Some(_) => None,
+        None => observed.facts.status.id.as_deref().map(ServerId::from),
     };
-    let known = observed.facts.id().or_else(given).or_else(reported)?;
+    let known = observed.facts.id().or_else(given).or_else(shown)?;
     Some(retain(observed, &[known]))
 }
 
@@ -80,47 +76,6 @@ pub(in crate::instance) fn protected() -> Readiness {
                    spec.deletionProtection to false to have its server released; to keep the server, set \
                    spec.deletionPolicy to Retain before that";
     Readiness::stalled(Reason::DeletionProtected, message)
-}
-
-/// The server should be kept, and none is known, but one may have been bought: look for it, so that the Event can name it.
-fn find_out(observed: &Observation, session: &SessionFacts) -> Plan {
-    let listing = observed.listing.as_ref();
-    let found: Vec<ServerId> = listing
-        .iter()
-        .flat_map(|listing| listing.bearing(&observed.facts.marker))
-        .collect();
-    if !found.is_empty() {
-        return retain(observed, &found);
-    }
-    let since = clock(observed, session);
-    let bought_nothing = observed
-        .facts
-        .purchase()
-        .is_some_and(PurchaseRecord::bought_nothing);
-    match evidence::proof(observed, session, None, since) {
-        Proof::Absent => retain(observed, &[]),
-        Proof::OtherAccount if bought_nothing => retain(observed, &[]),
-        Proof::OtherAccount => unconfirmed(),
-        Proof::Open => {
-            let (reason, why) = match bought_nothing {
-                true => (
-                    Reason::CheckingForExistingServer,
-                    "the service refused the create",
-                ),
-                false => (
-                    Reason::CreateUnconfirmed,
-                    "a create may have bought a server",
-                ),
-            };
-            let message = format!(
-                "{why}: a server with the name of this Instance is looked for{}, so that it can be told before this Instance goes; \
-                 nothing is released",
-                words::until(observed, since)
-            );
-            let why = Why::progress(reason, message).at_once_if(!bought_nothing);
-            Plan::until_proven(Some(why), observed, since)
-        }
-    }
 }
 
 /// Removes the finalizer and keeps these servers.
@@ -160,54 +115,41 @@ fn retain(observed: &Observation, servers: &[ServerId]) -> Plan {
 /// Releases a server of ours that is not known to be gone.
 fn release(observed: &Observation, id: &ServerId) -> Plan {
     let call = observed.memory.release_call(id);
-    let (why, waits) = match (call, &observed.task) {
-        (None, _) => {
-            let note = format!("releasing server {id}");
-            (releasing(observed, note), Duration::ZERO)
-        }
-        // The task failed, or the service refused: retry after a pause. Releasing a server twice does no harm.
+    // The task failed, or the service refused: retry after a pause. Releasing a server twice does no harm.
+    let failure = match (call, &observed.task) {
         (Some(call), Fact::Known(TaskState::Failed { reason })) if call.accepted => {
             let words = reason.as_deref().unwrap_or("the service gave no reason");
-            let note = format!("the service failed to release server {id}: {words}");
-            (trouble(note), left(observed, call))
+            Some(format!(
+                "the service failed to release server {id}: {words}"
+            ))
         }
         (Some(call), _) if !call.accepted => {
             let words = call.trouble.as_deref().unwrap_or("no answer");
-            let note = format!("releasing server {id}: {words}");
-            (trouble(note), left(observed, call))
+            Some(format!("releasing server {id}: {words}"))
         }
-        // Accepted, not known to have ended, and without an answer for long.
-        (Some(call), _)
-            if observed.now > call.at + times::RELEASE_RETRY && is_at_rest(&observed.detail) =>
-        {
-            let note = format!("releasing server {id}, once more");
-            (releasing(observed, note), left(observed, call))
-        }
-        (Some(_), _) => {
-            let why = releasing(observed, format!("the service is releasing server {id}"));
-            let plan = Plan::rest(why, times::PASS_RECHECK).in_flight();
-            return plan.with_id(observed.facts.id());
-        }
+        _ => None,
     };
-    let plan = if waits.is_zero() {
-        let (id, reason) = (id.clone(), ReleaseReason::Deleted);
-        Plan::act(Step::Release { id, why: reason }).because(Some(why))
-    } else {
-        Plan::rest(why, waits)
+    // A call that was accepted long ago and did not end is repeated once the service reports no operation on the server.
+    let is_idle = matches!(&observed.detail, Fact::Known(detail) if is_idle(detail.pending()));
+    let may_end = |call: &ReleaseCall| !is_idle || observed.now <= call.at + times::RELEASE_RETRY;
+    if failure.is_none() && call.is_some_and(may_end) {
+        let why = releasing(observed, format!("the service is releasing server {id}"));
+        let plan = Plan::rest(why, times::PASS_RECHECK).in_flight();
+        return plan.with_id(observed.facts.id());
+    }
+    let why = match failure {
+        Some(note) => Readiness::reconciling(Reason::Releasing, note).into(),
+        None => releasing(observed, format!("releasing server {id}")),
+    };
+    let not_before = call.and_then(|call| call.not_before);
+    let plan = match not_before.filter(|at| *at > observed.now) {
+        Some(at) => Plan::rest(why, at - observed.now),
+        None => {
+            let (id, reason) = (id.clone(), ReleaseReason::Deleted);
+            Plan::act(Step::Release { id, why: reason }).because(Some(why))
+        }
     };
     plan.with_id(observed.facts.id())
-}
-
-/// The rest of the pause before the release is called again.
-fn left(observed: &Observation, call: &ReleaseCall) -> Duration {
-    call.not_before.map_or(Duration::ZERO, |at| {
-        at.saturating_duration_since(observed.now)
-    })
-}
-
-/// The server exists, and the service reports no operation on it.
-fn is_at_rest(detail: &Fact<Detail>) -> bool {
-    matches!(detail, Fact::Known(detail) if is_idle(detail.pending()))
 }
 
 fn releasing(observed: &Observation, note: String) -> Why {
@@ -219,61 +161,77 @@ fn releasing(observed: &Observation, note: String) -> Why {
     }
 }
 
-fn trouble(note: String) -> Why {
-    Readiness::reconciling(Reason::Releasing, note).into()
-}
-
-/// All known servers are gone: prove that no other is left.
-fn prove(observed: &Observation, session: &SessionFacts) -> Plan {
+/// All known servers are gone, or none is known: prove that no other is left.
+fn prove(observed: &InSession<'_>) -> Plan {
     let id = observed.own_id();
-    let since = clock(observed, session);
+    let since = clock(observed);
     let gone = id.as_ref().and_then(|id| observed.memory.gone(id));
-    let how = gone.map(|(how, _)| how);
-    let bought_nothing = observed
-        .facts
-        .purchase()
-        .is_some_and(PurchaseRecord::bought_nothing);
-    let is_released = how == Some(Gone::Released) && is_clean(observed);
-    match evidence::proof(observed, session, id.as_ref(), since) {
-        Proof::Absent => Plan::act(Step::Finish).with_id(id),
+    let was_released = gone.is_some_and(|(how, _)| how == Gone::Released) && is_clean(observed);
+    match evidence::proof(observed, id.as_ref(), since) {
+        Proof::Absent => finish(observed),
         // The service confirmed our own release, or there was nothing to release.
-        Proof::OtherAccount if is_released || bought_nothing => Plan::act(Step::Finish).with_id(id),
-        Proof::OtherAccount => unconfirmed().with_id(id),
-        Proof::Open => {
-            let trouble = words::unlisted(observed);
-            let rest = since.saturating_duration_since(observed.now);
-            // If this reconcile found the server gone, `since` is a moment after the reconcile's own time, which is no settling
-            // time.
-            let is_settling = rest > times::PASS_RECHECK;
-            let note = match &trouble {
-                Some(unlisted) => format!("confirming that no server is left: {unlisted}"),
-                None if !is_settling => "confirming that no server is left".to_owned(),
-                None => format!(
-                    "confirming that no server is left{}, since an earlier create may still be carried out (settleSeconds)",
-                    words::until(observed, since)
-                ),
-            };
-            let is_awaited = trouble.is_some() || is_settling;
-            let why = releasing(observed, note).at_once_if(is_awaited);
-            Plan::until_proven(Some(why), observed, since).with_id(observed.facts.id())
+        Proof::OtherAccount if was_released || bought_nothing(observed) => finish(observed),
+        Proof::OtherAccount => {
+            let message = evidence::of_other_account(
+                "the service knows no server of this Instance",
+                "if the console shows that it is gone, remove the finalizer by hand",
+            );
+            let readiness = Readiness::reconciling(Reason::ReleaseUnconfirmed, message);
+            Plan::rest(readiness, times::IDLE_REQUEUE).with_id(id)
         }
+        Proof::Open => confirming(observed, since),
     }
 }
 
-/// Nothing shows that the listing without the server belongs to our account.
-fn unconfirmed() -> Plan {
-    let message = "the service knows no such server, but the token was changed since it was bought and nothing shows that it \
-                   belongs to the same account and may see the region: give the Account a token of the account that bought the \
-                   server, without a limit to other regions, or, if the console shows it gone, remove the finalizer by hand";
-    let readiness = Readiness::reconciling(Reason::ReleaseUnconfirmed, message);
-    Plan::rest(readiness, times::IDLE_REQUEUE)
+/// No server is left: removes the finalizer.
+fn finish(observed: &Observation) -> Plan {
+    match is_kept(observed) {
+        true => retain(observed, &[]),
+        false => Plan::act(Step::Finish).with_id(observed.own_id()),
+    }
+}
+
+/// The service refused every create.
+fn bought_nothing(observed: &Observation) -> bool {
+    let record = observed.facts.purchase();
+    record.is_some_and(PurchaseRecord::bought_nothing)
+}
+
+/// Waits for the proof by listings that begin after `since`.
+fn confirming(observed: &Observation, since: Instant) -> Plan {
+    let unlisted = words::unlisted(observed);
+    // If this reconcile found the server gone, `since` is a moment after the reconcile's own time, which is no settling time.
+    let is_settling = since.saturating_duration_since(observed.now) > times::PASS_RECHECK;
+    let is_awaited = unlisted.is_some() || is_settling;
+    let obstacle = match unlisted {
+        Some(unlisted) => format!(": {unlisted}"),
+        None if is_settling => format!(
+            "{}, since an earlier create may still be carried out (settleSeconds)",
+            words::until(observed, since)
+        ),
+        None => String::new(),
+    };
+    let why = if is_kept(observed) {
+        let reason = match bought_nothing(observed) {
+            true => Reason::CheckingForExistingServer,
+            false => Reason::CreateUnconfirmed,
+        };
+        let note =
+            format!("looking for a server with the name of this Instance, to keep it{obstacle}");
+        Why::progress(reason, note)
+    } else {
+        let note = format!("confirming that no server is left{obstacle}");
+        releasing(observed, note)
+    };
+    Plan::until_proven(Some(why.at_once_if(is_awaited)), observed, since)
+        .with_id(observed.facts.id())
 }
 
 /// The instant after which both passes of the proof must begin.
 ///
 /// If every attempt has the receipt of our own call, this is when the last server was known to be gone. Otherwise a request may
 /// still take effect, or a server that no listing has shown may still appear, so the passes begin after the settling time.
-fn clock(observed: &Observation, session: &SessionFacts) -> Instant {
+fn clock(observed: &InSession<'_>) -> Instant {
     let memory = &observed.memory;
     let gone = || memory.calls.releases.values().filter_map(Release::gone);
     let last = gone().map(|(_, since)| since).max();
@@ -294,7 +252,7 @@ fn clock(observed: &Observation, session: &SessionFacts) -> Instant {
         .chain(memory.origin.recordless_since)
         .max();
     let doubt = doubt.unwrap_or(memory.origin.first_seen);
-    (doubt + session.settle).max(last.unwrap_or(doubt))
+    (doubt + observed.session.settle).max(last.unwrap_or(doubt))
 }
 
 /// Whether every attempt has a receipt or certainly bought nothing.

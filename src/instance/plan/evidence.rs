@@ -2,21 +2,24 @@
 
 use crate::api::conditions::{Readiness, Reason};
 use crate::cloud::ServerId;
-use crate::instance::observation::{Observation, SessionFacts};
+use crate::instance::fact::Fact;
+use crate::instance::memory::look::RowDigest;
+use crate::instance::observation::Observation;
+use crate::instance::plan::observed::{InSession, OnRecord};
 use crate::instance::plan::step::Plan;
 use crate::instance::plan::why::Why;
 use crate::instance::times;
-use crate::inventory::{Absence, Sighting, ZoneViews};
+use crate::inventory::{Absence, ZoneViews};
 use tokio::time::Instant;
 
 /// Whether the service's answers certainly come from the account that bought the server: the token is the one of the purchase, or
 /// a listing with it has shown a server of ours in the same region.
-pub(super) fn is_our_account(observed: &Observation, session: &SessionFacts) -> bool {
-    session.shown_ours
+pub(super) fn is_our_account(observed: &InSession<'_>) -> bool {
+    observed.session.shown_ours
         || observed
             .facts
             .purchase()
-            .is_none_or(|record| session.made(record))
+            .is_none_or(|record| observed.session.made(record))
 }
 
 /// The conclusion of the listings about servers with our marker.
@@ -30,29 +33,23 @@ pub(super) enum Proof {
 }
 
 /// The proof of absence by listing passes that began after `since`. The server `gone` is known to be gone and does not count.
-pub(super) fn proof(
-    observed: &Observation,
-    session: &SessionFacts,
-    gone: Option<&ServerId>,
-    since: Instant,
-) -> Proof {
+pub(super) fn proof(observed: &InSession<'_>, gone: Option<&ServerId>, since: Instant) -> Proof {
     let listing = observed.listing.as_ref();
     let absence = listing.map(|listing| listing.proven_absent(&observed.facts.marker, gone, since));
     match absence {
-        Some(Absence::Proven) if is_our_account(observed, session) => Proof::Absent,
+        Some(Absence::Proven) if is_our_account(observed) => Proof::Absent,
         Some(Absence::Proven) => Proof::OtherAccount,
         Some(Absence::NotYet(_) | Absence::Present(_)) | None => Proof::Open,
     }
 }
 
-/// The listing may belong to another account, so it proves nothing about a create, and nothing is bought.
-pub(super) fn of_other_account(doubt: &str) -> Plan {
-    let message = format!(
-        "{doubt}, and the token was changed since: nothing shows that it belongs to the same account, so nothing is bought; put \
-         the former token back until this is settled, or delete the Instance"
-    );
-    let readiness = Readiness::reconciling(Reason::CreateUnconfirmed, message);
-    Plan::rest(readiness, times::IDLE_REQUEUE)
+/// The message for answers that may come from another account, so that they prove nothing.
+pub(super) fn of_other_account(doubt: &str, alternative: &str) -> String {
+    format!(
+        "{doubt}, but the token was changed, and nothing shows that it belongs to the account of this Instance's servers and may \
+         see the region: put the former token back, or give the Account another one of that account, without a limit to other \
+         regions, or {alternative}"
+    )
 }
 
 /// It is not known whether a server exists; this many listings that begin after `since` will show it.
@@ -94,25 +91,29 @@ pub(super) fn breaker_open(observed: &Observation) -> Option<Plan> {
     Some(Plan::rest(readiness, times::PASS_RECHECK).in_flight())
 }
 
-/// Whether a recorded server is missing from all listings although it should be there: it was observed before, or it was bought
-/// so long before the listing began that a new server must have appeared. A listing from before the purchase does not count.
-pub(super) fn is_missing(observed: &Observation, session: &SessionFacts, id: &ServerId) -> bool {
+/// Whether the service denies that the recorded server exists, and it is missing from all listings although it should be there: it
+/// was observed before, or it was bought so long before the listing began that a new server must have appeared. A listing from
+/// before the purchase does not count.
+pub(super) fn is_missing(observed: &OnRecord<'_>) -> bool {
+    let id = &observed.id;
     let bought = observed.memory.newest_attempt();
     let was_seen = observed.facts.status_names(id) && !observed.facts.status.detail.is_empty();
-    let sighting = observed
-        .listing
-        .as_ref()
-        .map(|listing| listing.sighting(id));
-    match sighting {
-        Some(Sighting::Absent { began }) => {
-            was_seen || bought.is_none_or(|since| began >= since + session.settle)
-        }
-        Some(Sighting::Present(..) | Sighting::Unknown(_)) | None => false,
-    }
+    let began = match observed.listed(id) {
+        Some((began, RowDigest::Absent)) => began,
+        Some((_, RowDigest::Row(_))) | None => return false,
+    };
+    let is_denied = match &observed.detail {
+        Fact::Known(_) => false,
+        Fact::Absent => true,
+        Fact::NotAsked | Fact::Unknown(_) => observed.look().is_absent(),
+    };
+    let settle = observed.session.settle;
+    is_denied && (was_seen || bought.is_none_or(|since| began >= since + settle))
 }
 
-/// Whether status reports, for the current spec, that this server is missing.
-pub(super) fn is_reported_missing(observed: &Observation, id: &ServerId) -> bool {
+/// Whether status reports, for the current spec, that the server is missing, and this reconcile has not read it.
+pub(super) fn is_reported_missing(observed: &OnRecord<'_>) -> bool {
     let is_missing = observed.facts.status.missing_since.is_some();
-    is_missing && observed.facts.status_names(id) && is_current(observed)
+    let is_read = matches!(observed.detail, Fact::Known(_));
+    is_missing && !is_read && observed.facts.status_names(&observed.id) && is_current(observed)
 }

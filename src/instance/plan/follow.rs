@@ -14,11 +14,12 @@ use crate::api::{EndReason, Operation, PowerState, Stage, Verb};
 use crate::cloud::{Detail, ServerId, TaskState};
 use crate::instance::fact::Fact;
 use crate::instance::memory::call::{CallState, NewestCall};
-use crate::instance::observation::{Observation, SessionFacts, is_idle};
+use crate::instance::observation::{Observation, is_idle};
+use crate::instance::plan::observed::OnRecord;
 use crate::instance::plan::step::{Plan, Read};
 use crate::instance::plan::verbs::{Effect, Row, row};
 use crate::instance::plan::why::Why;
-use crate::instance::plan::{begin, evidence, policy, replace, words};
+use crate::instance::plan::{begin, evidence, policy, words};
 use crate::instance::{observation, times};
 use std::time::Duration;
 
@@ -36,36 +37,25 @@ enum End {
     Badly(EndReason, String),
 }
 
-pub(super) fn follow(
-    observed: &Observation,
-    session: &SessionFacts,
-    operation: &Operation,
-    id: &ServerId,
-) -> Plan {
+pub(super) fn follow(observed: &OnRecord<'_>, operation: &Operation) -> Plan {
     let open = Open {
         observed,
         operation,
-        id,
+        id: &observed.id,
     };
-    if observed.look().is_absent() && evidence::is_missing(observed, session, id) {
-        return replace::gone(observed, session, id);
-    }
     let attempt = observed.memory.call_of(operation);
     let state = attempt.map_or(&CallState::Unknown, |attempt| &attempt.state);
     let is_accepted = matches!(state, CallState::Accepted { .. });
-    if evidence::is_reported_missing(observed, id)
-        && !is_accepted
-        && !matches!(observed.detail, Fact::Known(_))
-    {
+    if evidence::is_reported_missing(observed) && !is_accepted {
         let plan = Plan::wait(times::PASS_RECHECK).in_flight();
-        return plan.with_id(Some(id.clone()));
+        return plan.with_id(Some(observed.id.clone()));
     }
     let since = attempt.map_or(observed.now, |attempt| attempt.since);
     match (state, &operation.task_id) {
         (_, Some(_)) | (CallState::Accepted { .. }, None) => open.accepted(),
         (CallState::NotSent, None) => open.not_sent(),
         (CallState::Refused { message, reason }, None) => open.refused(message, *reason),
-        (CallState::Unknown, None) => open.unanswered(since + session.settle),
+        (CallState::Unknown, None) => open.unanswered(since + observed.session.settle),
     }
 }
 

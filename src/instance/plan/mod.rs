@@ -7,7 +7,7 @@
 //! [`resolve`] if selectors have to be resolved, [`secret`] for the content of Secrets, and [`delete`] while the object is being
 //! deleted. [`policy`] removes from every plan what the spec forbids. They use [`diff`] (the applied state and the spec's),
 //! [`due`] (the operations that the difference requires), [`erase`] (whether the disk may be erased), [`verbs`] (a row for each verb), [`attempt`] (number and
-//! nonce), [`cause`] (why an operation begins), [`login`], [`recreate`] (whether a lost server is bought again), [`judge`] (the
+//! nonce), [`cause`] (why an operation begins), [`login`], [`observed`], [`recreate`] (whether a lost server is bought again), [`judge`] (the
 //! readiness), [`words`], [`ended`] (the ends of operations) and [`evidence`].
 
 mod adopt;
@@ -26,6 +26,7 @@ mod follow;
 mod import;
 mod judge;
 mod login;
+mod observed;
 mod policy;
 mod purchase;
 mod recreate;
@@ -42,8 +43,9 @@ pub(super) mod words;
 use crate::api::PurchaseRecord;
 use crate::api::conditions::{Readiness, Reason};
 use crate::instance::facts::Record;
-use crate::instance::observation::{AccountFact, Observation, SessionFacts};
+use crate::instance::observation::{AccountFact, Observation};
 use crate::instance::plan::evidence::is_current;
+use crate::instance::plan::observed::{InSession, OnRecord};
 use crate::instance::plan::step::{NoRoom, Plan, Step, either};
 use crate::instance::plan::why::Why;
 use crate::instance::times;
@@ -72,13 +74,13 @@ enum Situation<'a> {
     /// A user edited the record into something invalid.
     Invalid(&'a str),
     /// It is being deleted.
-    Deleting(&'a SessionFacts),
+    Deleting(InSession<'a>),
     /// A server is recorded.
-    Recorded(&'a SessionFacts, &'a PurchaseRecord),
+    Recorded(OnRecord<'a>),
     /// An attempt is recorded, and its server is not.
-    Attempted(&'a SessionFacts, &'a PurchaseRecord),
+    Attempted(InSession<'a>, &'a PurchaseRecord),
     /// Nothing is recorded.
-    New(&'a SessionFacts),
+    New(InSession<'a>),
 }
 
 fn situation(observed: &Observation) -> Situation<'_> {
@@ -97,22 +99,27 @@ fn situation(observed: &Observation) -> Situation<'_> {
             }
             None => match resolve::first(observed) {
                 Some(plan) => Situation::Unresolved(plan),
-                None => of_record(observed, session),
+                None => of_record(InSession { observed, session }),
             },
         },
         (_, None) => leaving().map_or(Situation::WithoutAccount, Situation::Leaving),
     }
 }
 
-fn of_record<'a>(observed: &'a Observation, session: &'a SessionFacts) -> Situation<'a> {
-    match (&observed.facts.record, observed.facts.deleting) {
+fn of_record(in_session: InSession<'_>) -> Situation<'_> {
+    let facts = &in_session.observed.facts;
+    match (&facts.record, facts.deleting) {
         (Record::Invalid(why), _) => Situation::Invalid(why),
-        (_, true) => Situation::Deleting(session),
-        (Record::Speaks(record), false) if record.id.is_some() => {
-            Situation::Recorded(session, record)
-        }
-        (Record::Speaks(record), false) => Situation::Attempted(session, record),
-        (Record::None, false) => Situation::New(session),
+        (_, true) => Situation::Deleting(in_session),
+        (Record::Speaks(record), false) => match facts.id() {
+            Some(id) => Situation::Recorded(OnRecord {
+                in_session,
+                record,
+                id,
+            }),
+            None => Situation::Attempted(in_session, record),
+        },
+        (Record::None, false) => Situation::New(in_session),
     }
 }
 
@@ -129,10 +136,10 @@ fn decide(observed: &Observation) -> Plan {
             let readiness = Readiness::stalled(Reason::RecordInvalid, why);
             Plan::rest(readiness, times::IDLE_REQUEUE)
         }
-        Situation::Deleting(session) => delete::plan(observed, session),
-        Situation::Recorded(session, record) => steady::plan(observed, session, record),
-        Situation::Attempted(session, record) => either(buy::go_on(observed, session, record)),
-        Situation::New(session) => either(buy::begin(observed, session)),
+        Situation::Deleting(observed) => delete::plan(&observed),
+        Situation::Recorded(observed) => steady::plan(&observed),
+        Situation::Attempted(observed, record) => either(buy::go_on(&observed, record)),
+        Situation::New(observed) => either(buy::begin(&observed)),
     }
 }
 

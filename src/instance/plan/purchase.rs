@@ -1,15 +1,16 @@
 //! A purchase: its record and its call, with what the attempts before it leave to it.
 
 use crate::api::conditions::{Readiness, Reason};
-use crate::api::{Import, PurchaseRecord, counted, names};
+use crate::api::{PurchaseRecord, counted, names};
 use crate::cloud::ServerId;
-use crate::instance::observation::{Observation, SessionFacts};
+use crate::instance::observation::Observation;
 use crate::instance::plan::attempt::{blank, creating};
 use crate::instance::plan::evidence::look;
 use crate::instance::plan::login::login;
+use crate::instance::plan::observed::InSession;
 use crate::instance::plan::step::{OrPlan, Plan, Step};
 use crate::instance::plan::why::Why;
-use crate::instance::plan::{cause, diff, import, policy, recreate, resolve};
+use crate::instance::plan::{attempt, cause, diff, import, policy, recreate, resolve};
 use crate::instance::times;
 use crate::session::{Limit, QuotaState};
 
@@ -41,20 +42,16 @@ impl Former<'_> {
 }
 
 /// Announces an attempt and makes its call, or reports why the spec allows none.
-pub(super) fn create(
-    observed: &Observation,
-    session: &SessionFacts,
-    former: Former<'_>,
-) -> OrPlan<Plan> {
+pub(super) fn create(observed: &InSession<'_>, former: Former<'_>) -> OrPlan<Plan> {
     let account = &observed.account_key.name;
     let wanted = &observed.facts.spec.account_ref.name;
     if account != wanted {
         return Ok(of_another_account(account, wanted));
     }
     if let Some(wanted) = &observed.facts.spec.import {
-        return imported(observed, session, wanted);
+        return import::plan(observed, wanted);
     }
-    let record = record(observed, session, former);
+    let record = record(observed, former);
     policy::allows_a_purchase(observed)?;
     // For a server that is proven gone, this was checked before.
     if !matches!(former, Former::Released(_)) {
@@ -69,11 +66,7 @@ pub(super) fn create(
 
 /// Repeats the call of a recorded attempt, with the current spec, since a user may have fixed it. If the spec has changed, this
 /// is a new attempt.
-pub(super) fn repeat(
-    observed: &Observation,
-    session: &SessionFacts,
-    record: &PurchaseRecord,
-) -> OrPlan<Plan> {
+pub(super) fn repeat(observed: &InSession<'_>, record: &PurchaseRecord) -> OrPlan<Plan> {
     let changed = record.generation != observed.facts.generation;
     // The spec may no longer ask for a purchase; check that before resolving its values. A record that shows a refusal allows no
     // further call either.
@@ -81,28 +74,15 @@ pub(super) fn repeat(
     let wants_none =
         policy::restriction(observed).is_some() || observed.facts.spec.import.is_some();
     if changed || is_closed || wants_none {
-        return create(observed, session, Former::Refused(record));
+        return create(observed, Former::Refused(record));
     }
     resolve::purchase(observed)?;
     login(observed)?;
     // Send only what the intent recorded; a selector may have another meaning by now.
-    if resolve::is_other(&blank(observed, session), record) {
-        return create(observed, session, Former::Refused(record));
+    if resolve::is_other(&blank(observed), record) {
+        return create(observed, Former::Refused(record));
     }
     send(observed, record.clone(), false)
-}
-
-/// Imports a server, once the values to compare it with are resolved.
-pub(super) fn imported(
-    observed: &Observation,
-    session: &SessionFacts,
-    wanted: &Import,
-) -> OrPlan<Plan> {
-    if let Some(plan) = import::denied(observed, session, wanted, None) {
-        return Ok(plan);
-    }
-    resolve::purchase(observed)?;
-    Ok(import::plan(observed, session, wanted))
 }
 
 /// Makes the call of an attempt with the login of the spec.
@@ -119,30 +99,29 @@ fn send(observed: &Observation, mut record: PurchaseRecord, announce: bool) -> O
     Ok(Plan::act(step).because(Some(why)))
 }
 
-/// The record of a new attempt. It counts lost answers, failures in a row, and replacements: at least those that this process
-/// remembers, even if the cluster's state went back since.
-fn record(observed: &Observation, session: &SessionFacts, former: Former<'_>) -> PurchaseRecord {
-    let mut record = blank(observed, session);
+/// The record of a new attempt. It counts at least the replacements that this process remembers, even if the cluster's state went
+/// back since.
+fn record(observed: &InSession<'_>, former: Former<'_>) -> PurchaseRecord {
     let is_released = matches!(former, Former::Released(_));
-    record.cause = Some(cause::of_purchase(former.record(), is_released));
-    let Some(before) = former.record() else {
-        record.recreated = record.recreated.max(recreate::reported(observed));
-        return record;
+    let mut record = match former.record() {
+        Some(before) => attempt::following(observed, before),
+        None => {
+            let mut record = blank(observed);
+            record.recreated = record.recreated.max(recreate::reported(observed));
+            record
+        }
     };
-    record.lost = before.lost;
-    record.failed = before.failed;
-    record.recreated = record.recreated.max(before.recreated);
+    record.cause = Some(cause::of_purchase(former.record(), is_released));
     match former {
         Former::None | Former::Refused(_) => {}
-        Former::Lost(_) => record.lost = before.lost.saturating_add(1),
-        Former::Failed(_) => record.failed = before.failed.saturating_add(1),
+        Former::Lost(_) => record.lost = record.lost.saturating_add(1),
+        Former::Failed(_) => record.failed = record.failed.saturating_add(1),
         // The replacement starts over, so failures before the lost server do not count.
         Former::Released(_) => {
             record.failed = 0;
             record.recreated = record.recreated.saturating_add(1);
         }
     }
-    goes_on_from(observed, before, &mut record);
     record
 }
 
@@ -185,24 +164,6 @@ fn of_another_account(account: &str, wanted: &str) -> Plan {
     );
     let readiness = Readiness::drifted(Reason::SpecChangedAfterPurchase, message);
     Plan::rest(readiness, times::IDLE_REQUEUE)
-}
-
-/// The attempt follows another one, so the places where that may have left a server are searched, too.
-fn goes_on_from(observed: &Observation, former: &PurchaseRecord, record: &mut PurchaseRecord) {
-    // A restored object keeps the marker of the original one.
-    record.uid.clone_from(&former.uid);
-    // The newest place comes last. If every call was refused, no server can be in the former places, unless a limited token hides
-    // it there.
-    let was_refused = (observed.memory.nothing_bought(former) || former.bought_nothing())
-        && !recreate::needs_proof_again(observed, former);
-    let here = std::mem::take(&mut record.places);
-    record.places = former
-        .places
-        .iter()
-        .filter(|place| !was_refused && !here.contains(place))
-        .cloned()
-        .chain(here.clone())
-        .collect();
 }
 
 /// Checks that the Account's limits allow one more server; otherwise returns the plan that waits. Called last, so that an

@@ -30,7 +30,7 @@ use crate::instance::memory::call::{CallState, Intent, NewestCall, Release, Rele
 use crate::instance::memory::kinds::{Gone, Wants};
 use crate::instance::memory::look::{LastAnswer, Look};
 use crate::instance::memory::{Memory, open};
-use crate::instance::observation::of_purchase;
+use crate::instance::observation::{SessionFacts, of_purchase};
 use crate::instance::pins::{LookUpScope, LookUps};
 use crate::instance::poll_schedule::PollSchedule;
 use crate::instance::status::{Shown, render};

@@ -228,7 +228,7 @@ fn nameless_rows_prove_nothing_about_a_marker() {
         ..View::default()
     };
     assert_eq!(
-        view.absent_once(&Marker::of_uid("x"), since),
+        view.proven_absent(&Marker::of_uid("x"), None, since),
         Absence::NotYet(NoEvidence::Nameless)
     );
 }
