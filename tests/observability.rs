@@ -15,7 +15,6 @@ mod promtool;
 
 use cloud_server_operator::api::Verb;
 use cloud_server_operator::runtime::metrics::{Fleet, Open};
-use cloud_server_operator::runtime::queue::Priority;
 use cloud_server_operator::runtime::{Metrics, Shard};
 use promql::Expression;
 use serde_json::Value;
@@ -357,16 +356,19 @@ fn each_alert_fires_and_stays_quiet() {
 /// A text with a sample of each metric. An end-to-end test checks that a running operator exposes them.
 fn exposition() -> String {
     let (metrics, second) = (Metrics::default(), Duration::from_secs(1));
-    metrics.operation("create", "succeeded", second);
-    metrics.reconcile("Instance", true, second);
-    metrics.waited("Instance", Priority::Change, second);
-    metrics.queue("Instance").show(1, |_| 3);
-    metrics.cloud_call("create", "ok", second);
-    metrics.limiter_waited("urgent", second);
-    metrics.kube_write("intent", "ok");
-    metrics.watch_error("Instances");
-    metrics.excessive_permission("foreign_secret", false);
-    metrics.set_active(Shard::WHOLE, true);
+    metrics.operations.observe(["create", "succeeded"], second);
+    metrics.reconciles.count(["instance", "success"]);
+    metrics.reconcile_duration.observe(["instance"], second);
+    metrics.running.set(["instance"], 1);
+    metrics.waiting.set(["instance", "change"], 3);
+    metrics.queue_wait.observe(["instance", "change"], second);
+    metrics.calls.count(["create", "ok"]);
+    metrics.call_duration.observe(["create"], second);
+    metrics.limiter_wait.observe(["urgent"], second);
+    metrics.kube_writes.count(["intent", "ok"]);
+    metrics.watch_errors.count(["Instances"]);
+    metrics.excessive_permissions.set(["foreign_secret"], false);
+    metrics.active.set(["0-of-1"], true);
     let verbs = Verb::ALL.map(|verb| (verb.as_str(), Open::default()));
     metrics.survey(move || {
         let fleet = Fleet {

@@ -67,7 +67,7 @@ fn event(
     let server = format!("server {id} in {place} appeared after its Instance had been deleted");
     match failure {
         None => {
-            context.metrics.surplus_released();
+            context.metrics.surplus_released.inc();
             tracing::info!(namespace, name, %id, %place, "the service accepted the release of a late server");
             let note = format!("{server}; the service accepted its release");
             Some(EventNote::warning("LateServerReleased", note))

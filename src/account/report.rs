@@ -78,7 +78,10 @@ async fn write(
     let params = patch_params();
     let written = call(WHAT, api.patch_status(&key.name, &params, &patch)).await;
     let result = written.as_ref().map_or_else(KubeError::category, |_| "ok");
-    context.metrics.kube_write("account_status", result);
+    context
+        .metrics
+        .kube_writes
+        .count(["account_status", result]);
     match written {
         Ok(_) => Ok(true),
         Err(error) if error.is_not_found() => Ok(false),

@@ -52,7 +52,10 @@ pub(super) fn ended(context: &Context, facts: &Facts, server: Option<&str>, entr
     let took = entry.finished_at.0.duration_since(entry.started_at.0);
     let took = Duration::try_from(took).unwrap_or_default();
     let label = entry.reason.map_or("succeeded", EndReason::as_str);
-    context.metrics.operation(entry.verb.as_str(), label, took);
+    context
+        .metrics
+        .operations
+        .observe([entry.verb.as_str(), label], took);
     let outcome = entry
         .reason
         .map_or_else(|| "Succeeded".to_owned(), |reason| format!("{reason:?}"));

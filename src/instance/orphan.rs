@@ -118,7 +118,7 @@ async fn publish(context: &Context, name: &str, orphan: &Orphan) {
     );
     let (namespace, server) = (&account.namespace, id.as_ref().map(ServerId::as_str));
     tracing::warn!(namespace, name, server, "left behind");
-    context.metrics.orphaned();
+    context.metrics.orphaned.inc();
     let api: Api<Account> = Api::namespaced(context.client.clone(), namespace);
     // Without its Account there is no object for an Event.
     if let Ok(found) = call("read the Account", api.get(&account.name)).await {

@@ -73,7 +73,7 @@ impl Controller {
             parts.contexts.feed.shard(),
             &parts.contexts.accounts.metrics,
         );
-        metrics.set_active(shard, true);
+        metrics.active.set([&shard.to_string()], true);
         metrics.survey({
             let parts = parts.clone();
             move || (shard, survey::survey(&parts))
@@ -112,7 +112,7 @@ impl Controller {
             _ = &mut queues => true,
             () = watches => return Err(BROKEN.to_owned()),
         };
-        metrics.set_active(shard, false);
+        metrics.active.set([&shard.to_string()], false);
         if is_drained {
             election.leave().await;
         } else {

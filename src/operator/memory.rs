@@ -11,28 +11,20 @@ const MEASURED_EVERY: Duration = Duration::from_secs(2);
 const MEASUREMENTS_PER_SWEEP: u64 = 30;
 /// A tenth of the limit stays free: the kernel counts more than the resident memory, and reconciles need some at any time.
 const FREE_PART: u64 = 10;
-/// With less memory for answers than `LOW_WATER`, many calls at once have to wait: that is logged, and the end of it at `HIGH_WATER`.
-const LOW_WATER: usize = 16 << 20;
-const HIGH_WATER: usize = 24 << 20;
 
 /// Runs until it is dropped.
 pub(super) async fn keep_within(budget: Budget, metrics: Metrics) {
-    let mut is_short = false;
     for measurement in 1_u64.. {
         if measurement.is_multiple_of(MEASUREMENTS_PER_SWEEP) {
             strings::sweep();
         }
         // A value that cannot be read now changes nothing.
         if let (Ok(limit), Some(resident)) = (host::memory_limit(), host::resident_memory()) {
-            let limit = limit.unwrap_or(u64::MAX);
-            budget.fit(left(limit, resident));
-            let room = budget.room();
-            if (is_short && room >= HIGH_WATER) || (!is_short && room < LOW_WATER) {
-                is_short = !is_short;
-                log(is_short, limit, resident);
-            }
+            budget.fit(left(limit.unwrap_or(u64::MAX), resident));
         }
-        metrics.answer_memory(budget.room());
+        metrics
+            .answer_memory
+            .set(i64::try_from(budget.room()).unwrap_or(i64::MAX));
         sleep(MEASURED_EVERY).await;
     }
 }
@@ -40,23 +32,6 @@ pub(super) async fn keep_within(budget: Budget, metrics: Metrics) {
 fn left(limit: u64, resident: u64) -> usize {
     let most = limit - limit / FREE_PART;
     usize::try_from(most.saturating_sub(resident)).unwrap_or(usize::MAX)
-}
-
-fn log(is_short: bool, limit: u64, resident: u64) {
-    if is_short {
-        tracing::warn!(
-            limit,
-            resident,
-            "the memory limit leaves little for answers of services, so calls wait for one another: raise the limit \
-             (docs/operations/size.md)"
-        );
-    } else {
-        tracing::info!(
-            limit,
-            resident,
-            "the memory limit leaves enough for answers of services"
-        );
-    }
 }
 
 #[cfg(test)]

@@ -102,10 +102,10 @@ async fn serve(args: RunArgs, metrics: Metrics, own: Handle) -> Result<(), Strin
     keeping::begin(&parts, args.keep_tokens);
     let heartbeats = parts.heartbeats.clone();
     for sibling in shard.siblings() {
-        metrics.set_active(sibling, false);
+        metrics.active.set([&sibling.to_string()], false);
     }
     let mut controller = Controller::watch(parts, requests, over);
-    let served = health::begin(
+    health::begin(
         args.listen,
         port,
         metrics,
@@ -114,11 +114,6 @@ async fn serve(args: RunArgs, metrics: Metrics, own: Handle) -> Result<(), Strin
         stop.clone(),
     )
     .await?;
-    tracing::info!(
-        address = %served.probes,
-        metrics = %served.metrics.unwrap_or(served.probes),
-        "serving /livez, /readyz and /metrics"
-    );
     let election = match elect {
         None => Election::for_life(term),
         Some(settings) => tokio::select! {

@@ -16,7 +16,7 @@ const REVIEWS: usize = 4;
 
 /// The apiserver's decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Access {
+pub(super) enum Review {
     Allowed,
     /// The token belongs to no user.
     UnknownToken,
@@ -45,13 +45,13 @@ impl MetricsAuthorizer {
     ///
     /// # Errors
     /// The apiserver does not answer, or refuses the review. The error does not contain the token.
-    pub(super) async fn review(&self, token: &str, path: &str) -> Result<Access, KubeError> {
+    pub(super) async fn review(&self, token: &str, path: &str) -> Result<Review, KubeError> {
         let _permit = self.reviews.acquire().await;
         let reviewed = self.try_review(token, path).await;
         reviewed.map_err(|error| error.hiding([token]))
     }
 
-    async fn try_review(&self, token: &str, path: &str) -> Result<Access, KubeError> {
+    async fn try_review(&self, token: &str, path: &str) -> Result<Review, KubeError> {
         let review = TokenReview {
             spec: TokenReviewSpec {
                 token: Some(token.to_owned()),
@@ -65,7 +65,7 @@ impl MetricsAuthorizer {
         let status = review.status.unwrap_or_default();
         let user = status.user.filter(|_| status.authenticated == Some(true));
         let Some(user) = user else {
-            return Ok(Access::UnknownToken);
+            return Ok(Review::UnknownToken);
         };
         let review = SubjectAccessReview {
             spec: SubjectAccessReviewSpec {
@@ -84,8 +84,8 @@ impl MetricsAuthorizer {
         let api: Api<SubjectAccessReview> = Api::all(self.client.clone());
         let review = call("review a permission", api.create(&params, &review)).await?;
         match review.status.is_some_and(|status| status.allowed) {
-            true => Ok(Access::Allowed),
-            false => Ok(Access::Forbidden),
+            true => Ok(Review::Allowed),
+            false => Ok(Review::Forbidden),
         }
     }
 }

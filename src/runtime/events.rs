@@ -14,10 +14,6 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::time::Instant;
 
-/// Above this number of entries, old ones are dropped, at most once per [`times::EVENT_REPEATED_AFTER`]: a search at each Event
-/// would cost more the more entries there are.
-const ENTRIES_HIGH_WATER: usize = 4096;
-
 /// Longest name of an Event, as of any object.
 const NAME_MAX: usize = 253;
 
@@ -32,8 +28,6 @@ pub struct Events {
 /// The last Event of each object, and when it was published.
 #[derive(Default)]
 struct Recent {
-    /// When old entries were last dropped.
-    swept: Option<Instant>,
     last: HashMap<Digest, (Digest, Instant)>,
     hasher: RandomState,
 }
@@ -138,10 +132,9 @@ impl Recent {
     fn is_new(&mut self, words: (&str, &str, &str), now: Instant) -> bool {
         let (object, words) = (self.hasher.hash_one(words.0), self.hasher.hash_one(words));
         let is_old = |since: Instant| now.duration_since(since) >= times::EVENT_REPEATED_AFTER;
-        if self.last.len() >= ENTRIES_HIGH_WATER && self.swept.is_none_or(is_old) {
-            self.swept = Some(now);
+        if self.last.len() == self.last.capacity() {
+            // The table grows only if too few entries are old.
             self.last.retain(|_, (_, since)| !is_old(*since));
-            self.last.shrink_to_fit();
         }
         let last = self.last.get(&object);
         if last.is_some_and(|(last, since)| *last == words && !is_old(*since)) {
@@ -214,7 +207,7 @@ mod tests {
                 assert!(recent.is_new((&uid, "Starting", "note"), now));
             }
         }
-        // Entries of the last five minutes, and of at most another five minutes since the last sweep.
+        // Entries of the last five minutes, and at most as many that were not dropped yet.
         assert!(recent.last.len() <= 10 * 2_000, "{}", recent.last.len());
     }
 }

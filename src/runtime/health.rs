@@ -1,7 +1,7 @@
 //! Serves `/livez`, `/readyz` and `/metrics` on one port, or the last one on a port of its own, optionally with TLS and
 //! authentication. Probes stay unauthenticated: a kubelet has no token for them.
 
-use super::access::{Access, MetricsAuthorizer};
+use super::access::{MetricsAuthorizer, Review};
 use super::serve::{Certificate, serve};
 use super::watch::Synced;
 use super::{Heartbeats, Metrics};
@@ -20,13 +20,13 @@ const METRICS: &str = "/metrics";
 type Watches = Vec<(String, Synced)>;
 
 #[derive(Clone)]
-struct Shared {
+struct Probed {
     watches: Watches,
     heartbeats: Heartbeats,
 }
 
 #[derive(Clone)]
-struct Page {
+struct MetricsPage {
     metrics: Metrics,
     authorizer: Option<MetricsAuthorizer>,
 }
@@ -40,15 +40,7 @@ pub struct MetricsPort {
     pub authorizer: Option<MetricsAuthorizer>,
 }
 
-/// The addresses of the probes, and of the metrics if they have a port of their own.
-pub struct Addresses {
-    /// /livez, /readyz, and without a port of its own /metrics.
-    pub probes: SocketAddr,
-    /// /metrics, if it has a port of its own.
-    pub metrics: Option<SocketAddr>,
-}
-
-/// Serves until cancelled; returns the addresses on which it listens, which matter for port 0.
+/// Serves until cancelled, and logs the addresses on which it listens, which matter for port 0.
 ///
 /// # Errors
 /// An address cannot be bound: names the address and the reason.
@@ -59,80 +51,77 @@ pub async fn begin(
     watches: Watches,
     heartbeats: Heartbeats,
     cancel: CancellationToken,
-) -> Result<Addresses, String> {
-    let unbound = |address| move |error| format!("cannot listen on {address}: {error}");
-    let mut app = probes(Shared {
+) -> Result<(), String> {
+    let serve = async |listen, app, tls| {
+        let served = serve(listen, app, tls, cancel.clone()).await;
+        served.map_err(|error| format!("cannot listen on {listen}: {error}"))
+    };
+    let probes = probes(Probed {
         watches,
         heartbeats,
     });
-    let metrics = match port {
+    let (probes, metrics) = match port {
         None => {
-            app = app.merge(page(metrics, None));
-            None
+            let both = probes.merge(page(metrics, None));
+            let address = serve(listen, both, None).await?;
+            (address, address)
         }
-        Some(MetricsPort {
-            listen,
-            certificate,
-            authorizer,
-        }) => {
-            let app = page(metrics, authorizer);
-            let bound = serve(listen, app, certificate, cancel.clone()).await;
-            Some(bound.map_err(unbound(listen))?)
+        Some(port) => {
+            let page = page(metrics, port.authorizer);
+            let metrics = serve(port.listen, page, port.certificate).await?;
+            (serve(listen, probes, None).await?, metrics)
         }
     };
-    let probes = serve(listen, app, None, cancel).await;
-    Ok(Addresses {
-        probes: probes.map_err(unbound(listen))?,
-        metrics,
-    })
+    tracing::info!(address = %probes, %metrics, "serving /livez, /readyz and /metrics");
+    Ok(())
 }
 
-fn probes(shared: Shared) -> Router {
+fn probes(probed: Probed) -> Router {
     Router::new()
         .route("/livez", get(live))
         .route("/readyz", get(ready))
-        .with_state(shared)
+        .with_state(probed)
 }
 
 fn page(metrics: Metrics, authorizer: Option<MetricsAuthorizer>) -> Router {
-    Router::new().route(METRICS, get(scrape)).with_state(Page {
+    let page = MetricsPage {
         metrics,
         authorizer,
-    })
+    };
+    Router::new().route(METRICS, get(scrape)).with_state(page)
 }
 
 /// Alive while every task of this process makes progress. External failures do not count: a new process would not help, and
 /// would lack the state of this one.
-async fn live(State(shared): State<Shared>) -> (StatusCode, String) {
-    let silent = shared.heartbeats.missing();
-    if silent.is_empty() {
-        (StatusCode::OK, "ok\n".to_owned())
-    } else {
+async fn live(State(probed): State<Probed>) -> (StatusCode, String) {
+    let silent = probed.heartbeats.missing();
+    if !silent.is_empty() {
         tracing::error!(?silent, "no sign of life");
-        (
-            StatusCode::SERVICE_UNAVAILABLE,
-            format!("no sign of life: {}\n", silent.join(", ")),
-        )
     }
+    verdict("no sign of life", &silent)
 }
 
 /// Ready when every watch has its initial list, even while the process waits for its Lease: a rolling update waits for each Pod
 /// to become ready, and a new Pod may wait for the Leases of the old ones.
-async fn ready(State(shared): State<Shared>) -> (StatusCode, String) {
-    let watches = shared.watches.iter();
+async fn ready(State(probed): State<Probed>) -> (StatusCode, String) {
+    let watches = probed.watches.iter();
     let unlisted = watches.filter(|(_, synced)| !*synced.borrow());
-    let missing: Vec<&str> = unlisted.map(|(name, _)| name.as_str()).collect();
-    if missing.is_empty() {
-        (StatusCode::OK, "ok\n".to_owned())
-    } else {
-        (
+    let missing: Vec<String> = unlisted.map(|(name, _)| name.clone()).collect();
+    verdict("not listed yet", &missing)
+}
+
+/// The answer to a probe: OK if nothing is missing.
+fn verdict(problem: &str, missing: &[String]) -> (StatusCode, String) {
+    match missing.is_empty() {
+        true => (StatusCode::OK, "ok\n".to_owned()),
+        false => (
             StatusCode::SERVICE_UNAVAILABLE,
-            format!("not listed yet: {}\n", missing.join(", ")),
-        )
+            format!("{problem}: {}\n", missing.join(", ")),
+        ),
     }
 }
 
-async fn scrape(State(page): State<Page>, head: HeaderMap) -> Response {
+async fn scrape(State(page): State<MetricsPage>, head: HeaderMap) -> Response {
     if let Some(authorizer) = &page.authorizer
         && let Err(refused) = admit(authorizer, &head).await
     {
@@ -153,9 +142,9 @@ async fn admit(
         .and_then(|value| value.strip_prefix("Bearer "))
         .ok_or((StatusCode::UNAUTHORIZED, "a bearer token is needed\n"))?;
     match authorizer.review(token, METRICS).await {
-        Ok(Access::Allowed) => Ok(()),
-        Ok(Access::UnknownToken) => Err((StatusCode::UNAUTHORIZED, "the token is not known\n")),
-        Ok(Access::Forbidden) => Err((
+        Ok(Review::Allowed) => Ok(()),
+        Ok(Review::UnknownToken) => Err((StatusCode::UNAUTHORIZED, "the token is not known\n")),
+        Ok(Review::Forbidden) => Err((
             StatusCode::FORBIDDEN,
             "get of the nonResourceURL /metrics is not allowed\n",
         )),
@@ -179,7 +168,7 @@ mod tests {
     async fn a_task_that_shows_no_sign_of_life_turns_livez_red_and_is_named() {
         let heartbeats = Heartbeats::default();
         let heartbeat = heartbeats.expect("queue", Duration::from_secs(60));
-        let app = probes(Shared {
+        let app = probes(Probed {
             watches: Vec::new(),
             heartbeats,
         });

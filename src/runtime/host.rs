@@ -1,45 +1,39 @@
-//! The memory available to this process: the limit of its control groups, and its usage.
+//! The memory available to this process: the limit of its control groups, and its usage. Only Linux has the files.
 
-#[cfg(target_os = "linux")]
-use procfs::process::Process;
-use std::io::Error;
-#[cfg(target_os = "linux")]
-use std::io::ErrorKind;
-#[cfg(target_os = "linux")]
+use std::fs::read_to_string;
+use std::io::{Error, ErrorKind};
 use std::path::Path;
 
 /// The memory limit of the process, in bytes: the lowest limit of its control group and of those above it. None if no limit is
-/// set, or if the system has no limits.
+/// set.
 ///
 /// # Errors
 /// The limit cannot be read now.
-#[cfg(target_os = "linux")]
 pub fn memory_limit() -> Result<Option<u64>, Error> {
-    let groups = Process::myself().and_then(|process| process.cgroups());
-    let groups = groups.map_err(Error::other)?;
     let mut limits = Vec::new();
-    for group in groups.0 {
-        let at = match group.controllers.iter().any(|name| name == "memory") {
+    // The lines have the form `number:controllers:path`.
+    for line in read_to_string("/proc/self/cgroup")?.lines() {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(group)) = (fields.next(), fields.next()) else {
+            continue;
+        };
+        let at = match controllers.split(',').any(|name| name == "memory") {
             true => "memory",
-            false if group.controllers.is_empty() => "",
+            false if controllers.is_empty() => "",
             false => continue,
         };
-        limits.extend(least(
-            &Path::new("/sys/fs/cgroup").join(at),
-            &group.pathname,
-        )?);
+        limits.extend(least(&Path::new("/sys/fs/cgroup").join(at), group)?);
     }
     Ok(limits.into_iter().min())
 }
 
 /// The lowest limit of the groups from this one up to the root. A container often sees its own group as the root.
-#[cfg(target_os = "linux")]
 fn least(root: &Path, group: &str) -> Result<Option<u64>, Error> {
     let group = root.join(group.trim_start_matches('/'));
     let mut least = None;
     for at in group.ancestors().filter(|at| at.starts_with(root)) {
         for name in ["memory.max", "memory.limit_in_bytes"] {
-            let text = match std::fs::read_to_string(at.join(name)) {
+            let text = match read_to_string(at.join(name)) {
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
                 text => text?,
             };
@@ -52,25 +46,12 @@ fn least(root: &Path, group: &str) -> Result<Option<u64>, Error> {
 }
 
 /// The resident memory of the process, in bytes.
-#[cfg(target_os = "linux")]
 pub fn resident_memory() -> Option<u64> {
-    let stat = Process::myself().ok()?.stat().ok()?;
-    Some(stat.rss.saturating_mul(procfs::page_size()))
-}
-
-/// No limit is known on other systems.
-///
-/// # Errors
-/// None.
-#[cfg(not(target_os = "linux"))]
-pub fn memory_limit() -> Result<Option<u64>, Error> {
-    Ok(None)
-}
-
-/// Not known on other systems.
-#[cfg(not(target_os = "linux"))]
-pub fn resident_memory() -> Option<u64> {
-    None
+    let status = read_to_string("/proc/self/status").ok()?;
+    let mut lines = status.lines();
+    let resident = lines.find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kibibytes: u64 = resident.trim().strip_suffix(" kB")?.parse().ok()?;
+    Some(kibibytes << 10)
 }
 
 #[cfg(all(test, target_os = "linux"))]

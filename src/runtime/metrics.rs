@@ -3,32 +3,32 @@
 mod fleet;
 mod register;
 
-use super::queue::schedule::Priority;
 use super::{Shard, host};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
-use register::{By, Register};
+use register::Register;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::Duration;
 
 pub use fleet::{Fleet, Listings, ObjectState, Open};
-pub use register::Described;
+pub use register::{By, Described};
 
 /// Every metric of the operator; cheap to clone.
 #[derive(Clone)]
-pub struct Metrics(Arc<Inner>);
+pub struct Metrics(Arc<Families>);
 
 type Seconds = Gauge<f64, AtomicU64>;
 
-struct Inner {
+/// The metrics. The registration of each describes it.
+pub struct Families {
     registry: Mutex<Registry>,
     described: Vec<Described>,
-    operations: By<Histogram, 2>,
-    surplus_released: Counter,
-    orphaned: Counter,
+    pub operations: By<Histogram, 2>,
+    pub surplus_released: Counter,
+    pub orphaned: Counter,
     instances: By<Gauge, 3>,
     accounts: By<Gauge, 3>,
     drifted: By<Gauge, 1>,
@@ -36,23 +36,23 @@ struct Inner {
     open_age: By<Seconds, 2>,
     unowned: By<Gauge, 1>,
     inventory_age: By<Seconds, 1>,
-    calls: By<Counter, 2>,
-    call_duration: By<Histogram, 1>,
-    limiter_wait: By<Histogram, 1>,
-    reconciles: By<Counter, 2>,
-    reconcile_duration: By<Histogram, 1>,
-    running: By<Gauge, 1>,
-    waiting: By<Gauge, 2>,
-    queue_wait: By<Histogram, 2>,
-    watch_errors: By<Counter, 1>,
-    kube_writes: By<Counter, 2>,
-    active: By<Gauge, 1>,
-    excessive_permissions: By<Gauge, 1>,
+    pub calls: By<Counter, 2>,
+    pub call_duration: By<Histogram, 1>,
+    pub limiter_wait: By<Histogram, 1>,
+    pub reconciles: By<Counter, 2>,
+    pub reconcile_duration: By<Histogram, 1>,
+    pub running: By<Gauge, 1>,
+    pub waiting: By<Gauge, 2>,
+    pub queue_wait: By<Histogram, 2>,
+    pub watch_errors: By<Counter, 1>,
+    pub kube_writes: By<Counter, 2>,
+    pub active: By<Gauge, 1>,
+    pub excessive_permissions: By<Gauge, 1>,
     log_dropped: Counter,
     resident: Gauge,
     allocated: Gauge,
     memory_limit: Gauge,
-    answer_memory: Gauge,
+    pub answer_memory: Gauge,
     dropped_lines: OnceLock<DroppedLines>,
     survey: OnceLock<Survey>,
 }
@@ -66,7 +66,7 @@ type Survey = Box<dyn Fn() -> (Shard, Fleet) + Send + Sync>;
 impl Default for Metrics {
     fn default() -> Self {
         let mut all = Register::default();
-        let mut inner = Inner {
+        let mut inner = Families {
             operations: all.by(
                 "cloud_server_operator_operation_duration_seconds",
                 ["verb", "outcome"],
@@ -239,87 +239,6 @@ impl Metrics {
         &self.0.described
     }
 
-    /// A reconcile ended: successfully, or by a panic or a timeout.
-    pub fn reconcile(&self, kind: &str, is_success: bool, took: Duration) {
-        let controller = kind.to_lowercase();
-        // The counter exists from the first reconcile on, so that the first error shows as an increase.
-        let errors = self.0.reconciles.with([&controller, "error"]);
-        match is_success {
-            true => self.0.reconciles.with([&controller, "success"]).inc(),
-            false => errors.inc(),
-        };
-        self.0.reconcile_duration.observe([&controller], took);
-    }
-
-    /// A reconcile begins after this wait.
-    pub fn waited(&self, kind: &str, priority: Priority, wait: Duration) {
-        let labels = [&*kind.to_lowercase(), priority.as_str()];
-        self.0.queue_wait.observe(labels, wait);
-    }
-
-    /// The gauges of the queue of this kind.
-    pub fn queue(&self, kind: &str) -> QueueGauges {
-        let controller = &*kind.to_lowercase();
-        QueueGauges {
-            running: self.0.running.with([controller]),
-            waiting: Priority::ALL
-                .map(|priority| self.0.waiting.with([controller, priority.as_str()])),
-        }
-    }
-
-    /// A watch failed and is retried.
-    pub fn watch_error(&self, kind: &str) {
-        self.0.watch_errors.with([kind]).inc();
-    }
-
-    /// A call to the service ended; `result` is `ok` or the category of its error.
-    pub fn cloud_call(&self, operation: &'static str, result: &'static str, took: Duration) {
-        self.0.calls.with([operation, result]).inc();
-        self.0.call_duration.observe([operation], took);
-    }
-
-    /// A call to the service may start after this wait at the request limit.
-    pub fn limiter_waited(&self, priority: &'static str, wait: Duration) {
-        self.0.limiter_wait.observe([priority], wait);
-    }
-
-    /// A write to the apiserver ended; `result` is `ok` or the category of its error.
-    pub fn kube_write(&self, operation: &'static str, result: &'static str) {
-        self.0.kube_writes.with([operation, result]).inc();
-    }
-
-    /// Status reports that an operation ended.
-    pub fn operation(&self, verb: &'static str, outcome: &'static str, took: Duration) {
-        self.0.operations.observe([verb, outcome], took);
-    }
-
-    /// A server was released because another one is recorded.
-    pub fn surplus_released(&self) {
-        self.0.surplus_released.inc();
-    }
-
-    /// An Instance disappeared before its server was confirmed gone.
-    pub fn orphaned(&self) {
-        self.0.orphaned.inc();
-    }
-
-    /// The memory available for answers of services.
-    pub fn answer_memory(&self, bytes: usize) {
-        self.0.answer_memory.set(signed(bytes as u64));
-    }
-
-    /// Whether this process acts on a shard.
-    pub fn set_active(&self, shard: Shard, is_active: bool) {
-        let gauge = self.0.active.with([&shard.to_string()]);
-        gauge.set(is_active.into());
-    }
-
-    /// Whether the operator has a permission that it must not have.
-    pub fn excessive_permission(&self, permission: &'static str, is_allowed: bool) {
-        let gauge = self.0.excessive_permissions.with([permission]);
-        gauge.set(is_allowed.into());
-    }
-
     /// Sets the function that counts dropped log lines, for each scrape. The first one remains.
     pub fn count_dropped_lines(&self, count: impl Fn() -> u64 + Send + Sync + 'static) {
         let _ = self.0.dropped_lines.set(Box::new(count));
@@ -368,25 +287,17 @@ impl Metrics {
     }
 }
 
-impl std::fmt::Debug for Metrics {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Metrics")
+impl Deref for Metrics {
+    type Target = Families;
+
+    fn deref(&self) -> &Families {
+        &self.0
     }
 }
 
-/// The gauges of one queue.
-pub struct QueueGauges {
-    running: Gauge,
-    waiting: [Gauge; Priority::ALL.len()],
-}
-
-impl QueueGauges {
-    /// Shows how many reconciles run, and how many objects wait for one.
-    pub fn show(&self, running: usize, waiting: impl Fn(Priority) -> usize) {
-        self.running.set(signed(running as u64));
-        for (gauge, priority) in self.waiting.iter().zip(Priority::ALL) {
-            gauge.set(signed(waiting(priority) as u64));
-        }
+impl std::fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Metrics")
     }
 }
 

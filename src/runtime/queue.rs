@@ -58,10 +58,9 @@ impl<K: Stored> Queue<K> {
     where
         F: Fn(Arc<DeserializeGuard<K>>) -> BoxFuture<'static, Duration> + Send + Sync + 'static,
     {
-        let kind = K::kind(&()).into_owned();
         let mut schedule = Schedule::new(self.places);
         let mut reconciles = FuturesUnordered::new();
-        let gauges = self.metrics.queue(&kind);
+        let controller = K::kind(&()).to_lowercase();
         let mut rounds = interval(times::QUEUE_ROUND);
         rounds.set_missed_tick_behavior(MissedTickBehavior::Delay);
         while !cancel.is_cancelled() {
@@ -73,20 +72,25 @@ impl<K: Stored> Queue<K> {
             schedule.advance(now, |key| self.store.flow(key));
             while let Some(begun) = schedule.begin(&self.bound) {
                 let wait = now - begun.since;
-                self.metrics.waited(&kind, begun.priority, wait);
+                let labels = [&*controller, begun.priority.as_str()];
+                self.metrics.queue_wait.observe(labels, wait);
                 match self.store.get(&begun.key) {
                     Some(object) => reconciles.push(guarded(begun.key, reconcile(object))),
                     // Deleted before its reconcile began; a re-created object triggers its own request.
                     None => schedule.end(&begun.key, now, Duration::ZERO),
                 }
             }
-            gauges.show(schedule.running(), |priority| schedule.waiting(priority));
+            self.metrics.running.set([&controller], schedule.running());
+            for priority in Priority::ALL {
+                let labels = [&*controller, priority.as_str()];
+                self.metrics.waiting.set(labels, schedule.waiting(priority));
+            }
             let next_due = schedule.next_due();
             tokio::select! {
                 biased;
                 () = cancel.cancelled() => {}
                 Some((key, result, took)) = reconciles.next() => {
-                    let after = count(&self.metrics, &kind, result, took);
+                    let after = count(&self.metrics, &controller, result, took);
                     schedule.end(&key, Instant::now(), after);
                 }
                 Some((key, priority)) = self.requests.next() => {
@@ -98,7 +102,7 @@ impl<K: Stored> Queue<K> {
         }
         while let Some((_, result, took)) = reconciles.next().await {
             self.heartbeat.beat();
-            count(&self.metrics, &kind, result, took);
+            count(&self.metrics, &controller, result, took);
         }
     }
 }
@@ -113,15 +117,21 @@ async fn until(due: Option<Instant>) {
 /// Counts the result of a reconcile; returns the time until the next one.
 fn count(
     metrics: &Metrics,
-    kind: &str,
+    controller: &str,
     result: Result<Duration, Defect>,
     took: Duration,
 ) -> Duration {
-    metrics.reconcile(kind, result.is_ok(), took);
+    metrics.reconcile_duration.observe([controller], took);
+    // The counter exists from the first reconcile on, so that the first error shows as an increase.
+    let errors = metrics.reconciles.with([controller, "error"]);
     match result {
-        Ok(after) => after,
+        Ok(after) => {
+            metrics.reconciles.count([controller, "success"]);
+            after
+        }
         Err(error) => {
-            tracing::error!(kind, %error, "reconcile failed");
+            errors.inc();
+            tracing::error!(controller, %error, "reconcile failed");
             times::RECHECK_AFTER_DEFECT
         }
     }

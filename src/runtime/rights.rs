@@ -172,7 +172,9 @@ impl Trial {
         }
         for excess in ExcessivePermission::ALL {
             let is_found = found.iter().any(|(found, _)| *found == excess);
-            self.metrics.excessive_permission(excess.label(), is_found);
+            self.metrics
+                .excessive_permissions
+                .set([excess.label()], is_found);
         }
         let former = std::mem::replace(&mut *self.rights.found(), found.clone());
         if former != found {

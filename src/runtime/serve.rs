@@ -1,13 +1,13 @@
 //! An HTTP server for small pages that limits its resources, regardless of what clients send.
 //!
-//! Idle connections cannot exclude other clients: at the maximum number, the oldest connection is closed. A probe takes
+//! Idle and slow connections cannot exclude other clients: at the maximum number, the oldest connection is closed. A probe takes
 //! milliseconds and is the youngest connection meanwhile.
 
 use super::times;
 use super::tls::{certificates, provider};
 use axum::Router;
 use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
@@ -16,15 +16,13 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
-use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::{AbortHandle, JoinSet};
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 /// A kubelet's probes and the cluster's scrapers are a handful; each connection costs some 30 KiB.
 const CONNECTIONS: usize = 64;
@@ -43,13 +41,10 @@ pub(super) async fn serve(
 ) -> io::Result<SocketAddr> {
     let listener = bind(listen).await?;
     let address = listener.local_addr()?;
-    tokio::spawn(accept(
-        listener,
-        app,
-        tls,
-        times::REQUEST_HEAD_DEADLINE,
-        cancel,
-    ));
+    tokio::spawn(async move {
+        let accepting = accept(listener, app, tls);
+        cancel.run_until_cancelled(accepting).await;
+    });
     Ok(address)
 }
 
@@ -66,66 +61,40 @@ async fn bind(listen: SocketAddr) -> io::Result<TcpListener> {
     }
 }
 
-async fn accept(
-    listener: TcpListener,
-    app: Router,
-    tls: Option<Certificate>,
-    head: Duration,
-    cancel: CancellationToken,
-) {
-    let mut connections = JoinSet::new();
-    let mut open: VecDeque<AbortHandle> = VecDeque::new();
+/// Accepts connections until it is dropped, which ends them.
+async fn accept(listener: TcpListener, app: Router, tls: Option<Certificate>) {
+    let mut open = VecDeque::new();
     loop {
-        tokio::select! {
-            () = cancel.cancelled() => break,
-            Some(_) = connections.join_next() => open.retain(|connection| !connection.is_finished()),
-            accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => {
-                    if open.len() >= CONNECTIONS && let Some(oldest) = open.pop_front() {
-                        oldest.abort();
-                    }
-                    let connection = connection(stream, app.clone(), tls.clone(), head);
-                    open.push_back(connections.spawn(connection));
-                }
-                Err(_) => sleep(times::ACCEPT_RETRY).await,
-            },
+        let Ok((stream, _)) = listener.accept().await else {
+            sleep(times::ACCEPT_RETRY).await;
+            continue;
+        };
+        open.retain(|connection: &AbortOnDropHandle<()>| !connection.is_finished());
+        if open.len() >= CONNECTIONS {
+            open.pop_front();
         }
+        let connection = connection(stream, app.clone(), tls.clone());
+        open.push_back(AbortOnDropHandle::new(tokio::spawn(connection)));
     }
-    // Requests in progress are answered; new connections are refused from here on.
-    drop(listener);
-    let _ = timeout(times::LAST_ANSWER_DEADLINE, async {
-        while connections.join_next().await.is_some() {}
-    })
-    .await;
 }
 
-async fn connection(stream: TcpStream, app: Router, tls: Option<Certificate>, head: Duration) {
+async fn connection(stream: TcpStream, app: Router, tls: Option<Certificate>) {
     let Some(tls) = tls else {
-        return answer(stream, app, head).await;
+        return answer(stream, app).await;
     };
-    let Some(config) = tls.config().await else {
-        return;
-    };
-    if let Ok(Ok(stream)) = timeout(head, TlsAcceptor::from(config).accept(stream)).await {
-        answer(stream, app, head).await;
+    if let Some(config) = tls.config().await
+        && let Ok(stream) = TlsAcceptor::from(config).accept(stream).await
+    {
+        answer(stream, app).await;
     }
 }
 
-async fn answer(stream: impl AsyncRead + AsyncWrite + Unpin, app: Router, head: Duration) {
+async fn answer(stream: impl AsyncRead + AsyncWrite + Unpin, app: Router) {
     let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(head)
         .max_buf_size(HEAD_BYTES)
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(app));
-    let mut connection = pin!(connection);
     // The result does not matter to the server.
-    if timeout(times::CONNECTION_LIFE, connection.as_mut())
-        .await
-        .is_err()
-    {
-        connection.as_mut().graceful_shutdown();
-        let _ = timeout(times::LAST_ANSWER_DEADLINE, connection).await;
-    }
+    let _ = connection.await;
 }
 
 /// A certificate and its key in files. They are read for each connection, since a mounted Secret changes.

@@ -81,16 +81,5 @@ pub(super) const POLICY_RECHECK: Duration = Duration::from_millis(500);
 /// Longest wait for the first test, including that time, so that a silent apiserver delays the start only this long.
 pub(super) const RIGHTS_FIRST_CHECK_MAX: Duration = Duration::from_secs(5);
 
-/// Deadline of a TLS handshake, and of the head of a request, which clients send at once.
-pub(super) const REQUEST_HEAD_DEADLINE: Duration = Duration::from_secs(5);
-
-/// After this time a connection accepts no further request. Longer than the interval of most scrapers, so that they can keep
-/// theirs open.
-pub(super) const CONNECTION_LIFE: Duration = Duration::from_secs(75);
-
-/// A connection that accepts no further request is cut after this time, even in the middle of an answer that the client does
-/// not read.
-pub(super) const LAST_ANSWER_DEADLINE: Duration = Duration::from_secs(10);
-
 /// Wait after an accept that failed for lack of file descriptors or memory: other connections must end first.
 pub(super) const ACCEPT_RETRY: Duration = Duration::from_millis(100);

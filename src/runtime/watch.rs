@@ -325,7 +325,7 @@ impl<S, F: FnMut(Notice)> Follower<S, F> {
                 "streaming list not supported by the apiserver, falling back to pagination"
             );
         } else {
-            self.metrics.watch_error(&kind);
+            self.metrics.watch_errors.count([&kind]);
             tracing::warn!(%kind, error, "watch failed, starting a new one");
         }
         next

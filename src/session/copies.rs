@@ -140,7 +140,7 @@ impl Copies {
         let written = call("write the copy of a token", written).await;
         wipe(&mut secret);
         let result = written.as_ref().map_or_else(KubeError::category, |_| "ok");
-        self.0.metrics.kube_write("token_copy", result);
+        self.0.metrics.kube_writes.count(["token_copy", result]);
         let client = credentials.tls.pem().and_then(|pem| pem.client.as_ref());
         let key = client.map(|(_, key)| key.expose_secret());
         let secrets = [Some(credentials.token.expose_secret()), key];
@@ -201,7 +201,7 @@ impl Copies {
         };
         let deleted = call(WHAT, self.0.secrets.delete(&name, &params)).await;
         let result = deleted.as_ref().map_or_else(KubeError::category, |_| "ok");
-        self.0.metrics.kube_write("token_copy", result);
+        self.0.metrics.kube_writes.count(["token_copy", result]);
         match deleted {
             Err(error) if !error.is_not_found() && !error.is_conflict() => {
                 self.known().insert(account.clone(), [0; 32]); // a later sweep tries again

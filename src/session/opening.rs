@@ -108,7 +108,7 @@ impl Sessions {
     fn limiter(&self, spec: &AccountSpec) -> RateLimiter {
         let metrics = self.inner.metrics.clone();
         let waits: WaitObserver = Arc::new(move |priority, wait| {
-            metrics.limiter_waited(priority.as_str(), wait);
+            metrics.limiter_wait.observe([priority.as_str()], wait);
         });
         RateLimiter::new(limits(spec)).with_observer(waits)
     }
@@ -141,7 +141,9 @@ impl Sessions {
             );
         let metrics = self.inner.metrics.clone();
         let observer: Observer = Arc::new(move |operation, result, took| {
-            metrics.cloud_call(operation.as_str(), result.err().unwrap_or("ok"), took);
+            let (operation, result) = (operation.as_str(), result.err().unwrap_or("ok"));
+            metrics.calls.count([operation, result]);
+            metrics.call_duration.observe([operation], took);
         });
         let client = Client::new(
             self.inner.http.by(tls::route(spec, tls)),

@@ -221,7 +221,7 @@ impl Attempt<'_> {
         for _ in 0..SWAPS {
             let written = self.try_swap(intent, &version, &listed_types).await;
             let result = written.as_ref().map_or_else(KubeError::category, |_| "ok");
-            self.context.metrics.kube_write("intent", result);
+            self.context.metrics.kube_writes.count(["intent", result]);
             let error = match written {
                 Ok(meta) => {
                     let is_wanted = is_as_planned(&meta, facts);

@@ -36,7 +36,7 @@ impl Attempt<'_> {
                 // A new task with its own poll schedule.
                 memory.observations.poll = None;
                 if why == ReleaseReason::Surplus {
-                    self.context.metrics.surplus_released();
+                    self.context.metrics.surplus_released.inc();
                 }
                 None
             }

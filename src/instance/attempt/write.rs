@@ -74,7 +74,7 @@ impl Attempt<'_> {
             }
         };
         let result = written.as_ref().map_or_else(KubeError::category, |_| "ok");
-        self.context.metrics.kube_write(kind, result);
+        self.context.metrics.kube_writes.count([kind, result]);
         let version = written?.resource_version;
         open(self.memory).wrote(version.as_deref(), Instant::now());
         Ok(())

@@ -164,7 +164,7 @@ pub(super) async fn create(
     let written = call(what, api.create(&params, &secret)).await;
     wipe(secret);
     let result = written.as_ref().map_or_else(KubeError::category, |_| "ok");
-    context.metrics.kube_write("secret", result);
+    context.metrics.kube_writes.count(["secret", result]);
     match written {
         Ok(mut made) => {
             let meta = std::mem::take(&mut made.metadata);
@@ -210,7 +210,7 @@ pub(super) async fn patch(
     let written = api.patch_metadata(&managed.name, &params, &patch);
     let written = call("change a Secret", written).await;
     let result = written.as_ref().map_or_else(KubeError::category, |_| "ok");
-    context.metrics.kube_write("secret", result);
+    context.metrics.kube_writes.count(["secret", result]);
     match written {
         Ok(object) => {
             note(context, facts, managed, object.metadata);

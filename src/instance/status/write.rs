@@ -137,7 +137,7 @@ async fn write(
     let params = patch_params();
     let written = call(WHAT, api.patch_status(&facts.key.name, &params, &patch)).await;
     let result = written.as_ref().map_or_else(KubeError::category, |_| "ok");
-    context.metrics.kube_write("status", result);
+    context.metrics.kube_writes.count(["status", result]);
     match written {
         Ok(object) => Ok(Some(object.metadata.resource_version.unwrap_or_default())),
         Err(error) if error.is_not_found() => Ok(None),

@@ -69,18 +69,17 @@ impl Metrics {
         ] {
             gauges.clear();
             for (ObjectState { state, reason }, count) in counts {
-                let gauge = gauges.with([shard, state, reason]);
-                gauge.set(i64::from(*count));
+                gauges.set([shard, state, reason], *count);
             }
         }
         for (verb, open) in &fleet.operations {
-            inner.open.with([shard, verb]).set(open.count.into());
+            inner.open.set([shard, verb], open.count);
             let age = inner.open_age.with([shard, verb]);
             age.set(open.oldest.as_secs_f64());
         }
         let Listings { unowned, oldest } = fleet.listings;
-        inner.drifted.with([shard]).set(fleet.drifted.into());
-        inner.unowned.with([shard]).set(unowned.into());
+        inner.drifted.set([shard], fleet.drifted);
+        inner.unowned.set([shard], unowned);
         inner.inventory_age.with([shard]).set(oldest.as_secs_f64());
     }
 }

@@ -1,7 +1,9 @@
 //! Registers metrics, and records the description of each for the reference page.
 
 use prometheus_client::encoding::EncodeMetric;
+use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::{MetricType, TypedMetric};
 use prometheus_client::registry::{Metric, Registry};
@@ -21,14 +23,14 @@ pub struct Described {
 
 /// A metric with one series for each combination of the values of its labels.
 #[derive(Debug)]
-pub(super) struct By<M, const N: usize> {
+pub struct By<M, const N: usize> {
     labels: [&'static str; N],
     series: Family<[(&'static str, String); N], M>,
 }
 
 impl<M: Clone, const N: usize> By<M, N> {
     /// The series of these values.
-    pub(super) fn with(&self, values: [&str; N]) -> M {
+    pub fn with(&self, values: [&str; N]) -> M {
         let labels = std::array::from_fn(|at| (self.labels[at], values[at].to_owned()));
         self.series.get_or_create_owned(&labels)
     }
@@ -39,8 +41,20 @@ impl<M: Clone, const N: usize> By<M, N> {
     }
 }
 
+impl<const N: usize> By<Counter, N> {
+    pub fn count(&self, values: [&str; N]) {
+        self.with(values).inc();
+    }
+}
+
+impl<const N: usize> By<Gauge, N> {
+    pub fn set(&self, values: [&str; N], value: impl TryInto<i64>) {
+        self.with(values).set(value.try_into().unwrap_or(i64::MAX));
+    }
+}
+
 impl<const N: usize> By<Histogram, N> {
-    pub(super) fn observe(&self, values: [&str; N], took: Duration) {
+    pub fn observe(&self, values: [&str; N], took: Duration) {
         self.with(values).observe(took.as_secs_f64());
     }
 }

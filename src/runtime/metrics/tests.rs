@@ -1,18 +1,22 @@
 use super::*;
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 /// All metrics, each with a sample.
 fn exercised() -> Metrics {
     let (metrics, second) = (Metrics::default(), Duration::from_secs(1));
-    metrics.operation("create", "succeeded", second);
-    metrics.reconcile("Instance", true, second);
-    metrics.waited("Instance", Priority::Change, second);
-    metrics.queue("Instance").show(1, |_| 3);
-    metrics.cloud_call("create", "ok", second);
-    metrics.limiter_waited("urgent", second);
-    metrics.kube_write("intent", "ok");
-    metrics.watch_error("Instances of all namespaces");
-    metrics.excessive_permission("foreign_secret", false);
+    metrics.operations.observe(["create", "succeeded"], second);
+    metrics.reconciles.count(["instance", "success"]);
+    metrics.reconcile_duration.observe(["instance"], second);
+    metrics.running.set(["instance"], 1);
+    metrics.waiting.set(["instance", "change"], 3);
+    metrics.queue_wait.observe(["instance", "change"], second);
+    metrics.calls.count(["create", "ok"]);
+    metrics.call_duration.observe(["create"], second);
+    metrics.limiter_wait.observe(["urgent"], second);
+    metrics.kube_writes.count(["intent", "ok"]);
+    metrics.watch_errors.count(["Instances of all namespaces"]);
+    metrics.excessive_permissions.set(["foreign_secret"], false);
     metrics.survey(fleet);
     metrics
 }
@@ -55,7 +59,7 @@ fn series(text: &str) -> BTreeMap<String, BTreeSet<String>> {
 #[test]
 fn what_is_described_is_what_a_scrape_reads() {
     let metrics = exercised();
-    metrics.set_active(Shard::WHOLE, true);
+    metrics.active.set(["0-of-1"], true);
     let text = metrics.encode();
     let series = series(&text);
     let mut described = BTreeSet::new();
@@ -85,13 +89,13 @@ fn what_is_described_is_what_a_scrape_reads() {
 #[test]
 fn only_the_process_that_acts_counts_objects() {
     let metrics = Metrics::default();
-    metrics.set_active(Shard::WHOLE, false);
+    metrics.active.set(["0-of-1"], false);
     let counts = "cloud_server_operator_instances{";
     let text = metrics.encode();
     assert!(!text.contains(counts));
     assert!(text.contains("cloud_server_operator_shard_active{shard=\"0-of-1\"} 0\n"));
     metrics.survey(fleet);
-    metrics.set_active(Shard::WHOLE, true);
+    metrics.active.set(["0-of-1"], true);
     let text = metrics.encode();
     for line in [
         "cloud_server_operator_instances{shard=\"0-of-1\",state=\"ready\",reason=\"Available\"} 3\n",
@@ -133,21 +137,4 @@ fn a_scrape_shows_nothing_of_the_one_before() {
         text.contains("Paused") && !text.contains("Available"),
         "{text}"
     );
-}
-
-#[test]
-fn a_reconcile_that_fails_is_an_error_and_the_errors_begin_at_zero() {
-    let metrics = Metrics::default();
-    metrics.reconcile("Account", true, Duration::ZERO);
-    let counted = |result, count| {
-        let line = format!(
-            "controller_runtime_reconcile_total{{controller=\"account\",result=\"{result}\"}} {count}\n"
-        );
-        let text = metrics.encode();
-        assert!(text.contains(&line), "{line} in {text}");
-    };
-    counted("error", 0);
-    metrics.reconcile("Account", false, Duration::ZERO);
-    counted("error", 1);
-    counted("success", 1);
 }

@@ -100,3 +100,20 @@ async fn it_shows_life_while_it_runs_whatever_its_turns_do_and_not_when_nobody_p
     advance(times::QUEUE_SILENCE_MAX + Duration::from_secs(1)).await;
     assert_eq!(heartbeats.missing(), ["queue"]);
 }
+
+#[test]
+fn a_reconcile_that_fails_is_an_error_and_the_errors_begin_at_zero() {
+    let metrics = Metrics::default();
+    count(&metrics, "account", Ok(Duration::ZERO), Duration::ZERO);
+    let counted = |result, number: u8| {
+        let line = format!(
+            "controller_runtime_reconcile_total{{controller=\"account\",result=\"{result}\"}} {number}\n"
+        );
+        let text = metrics.encode();
+        assert!(text.contains(&line), "{line} in {text}");
+    };
+    counted("error", 0);
+    count(&metrics, "account", Err(Defect::Panic), Duration::ZERO);
+    counted("error", 1);
+    counted("success", 1);
+}

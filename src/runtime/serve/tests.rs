@@ -4,14 +4,17 @@ use super::*;
 use axum::routing::get;
 use rcgen::{CertificateParams, KeyPair};
 use std::io::ErrorKind;
+use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::time::Instant;
+use tokio::time::timeout;
 
-async fn begin(head: Duration) -> SocketAddr {
+const WITHIN: Duration = Duration::from_secs(10);
+
+async fn begin() -> SocketAddr {
     let app = Router::new().route("/livez", get(async || "ok\n"));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    tokio::spawn(accept(listener, app, None, head, CancellationToken::new()));
+    tokio::spawn(accept(listener, app, None));
     address
 }
 
@@ -36,53 +39,24 @@ async fn end(stream: &mut TcpStream) -> Vec<u8> {
 
 #[tokio::test]
 async fn five_hundred_idle_connections_keep_no_probe_out_and_most_are_ended_at_once() {
-    // The deadline of a request's head must not be the reason.
-    let address = begin(times::REQUEST_HEAD_DEADLINE * 100).await;
+    let address = begin().await;
     let mut idle = Vec::new();
     for _ in 0..500 {
         // One after another, since connections that do not fit into the kernel's queue would never reach the server.
         idle.push(TcpStream::connect(address).await.unwrap());
         tokio::task::yield_now().await;
     }
-    let answer = timeout(times::REQUEST_HEAD_DEADLINE * 2, probe(address)).await;
+    let answer = timeout(WITHIN, probe(address)).await;
     assert!(answer.unwrap().starts_with("HTTP/1.1 200"));
     // The oldest connections were closed.
     for stream in &mut idle[..500 - CONNECTIONS] {
-        timeout(times::REQUEST_HEAD_DEADLINE * 2, end(stream))
-            .await
-            .unwrap();
+        timeout(WITHIN, end(stream)).await.unwrap();
     }
-}
-
-#[tokio::test]
-async fn a_request_that_never_ends_is_ended_in_its_time() {
-    let address = begin(times::REQUEST_HEAD_DEADLINE).await;
-    let mut stream = TcpStream::connect(address).await.unwrap();
-    stream.write_all(b"GET /livez HTTP/1.1\r\n").await.unwrap();
-    let (mut read, mut write) = stream.split();
-    let mut answer = Vec::new();
-    let dribble = async {
-        // One header after another, without end.
-        while write.write_all(b"a: b\r\n").await.is_ok() {
-            sleep(Duration::from_millis(200)).await;
-        }
-    };
-    let begun = Instant::now();
-    tokio::select! {
-        _ = read.read_to_end(&mut answer) => {}
-        () = dribble => {}
-    }
-    assert!(
-        begun.elapsed() < times::REQUEST_HEAD_DEADLINE * 3,
-        "{:?}",
-        begun.elapsed()
-    );
-    assert!(!answer.starts_with(b"HTTP/1.1 200"));
 }
 
 #[tokio::test]
 async fn a_head_without_end_costs_no_more_than_its_bound() {
-    let address = begin(times::REQUEST_HEAD_DEADLINE).await;
+    let address = begin().await;
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(b"GET /livez HTTP/1.1\r\n").await.unwrap();
     let mut sent = 0;
