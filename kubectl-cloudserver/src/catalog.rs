@@ -1,19 +1,18 @@
 //! `catalog`: the offers of the service, as tables for people and as JSON or YAML for programs.
 
 use super::completion::values;
+use super::ended;
+use super::offers::{self, Listed, choose};
 use super::output::{Column, Output, note, print, render};
 use super::progress::Progress;
 use super::servers::{Within, region_code};
 use super::service::ServiceArgs;
-use super::{asked, unreadable};
 use clap::{Args, Subcommand};
 use cloud_server_operator::api::PackageRef;
-use cloud_server_operator::catalog::{self, Candidates, Catalog, Choice, Listing, Looked};
-use cloud_server_operator::cloud::{CallPriority, Client, Firewall, Offer, Region};
+use cloud_server_operator::catalog::{self, Choice};
+use cloud_server_operator::cloud::{Client, Firewall, Image, Key, Offer, Region};
 use serde_json::Value;
-use std::collections::BTreeSet;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 /// Flags of `catalog`.
 #[derive(Debug, Args)]
@@ -116,8 +115,8 @@ const PACKAGES: [Column; 10] = [
     Column::text("CHARGE MODE", "publicIpChargeMode"),
     Column::text("BANDWIDTH", "bandwidth").wide(),
     Column::text("FREE FLOW", "freeFlow").wide(),
-    Column::text("REGION", "regionCode").telling(),
-    Column::text("ZONE", "zoneCode").telling(),
+    Column::text("REGION", "regionCode").distinguishing(),
+    Column::text("ZONE", "zoneCode").distinguishing(),
 ];
 
 const IMAGES: [Column; 9] = [
@@ -150,165 +149,141 @@ const KEYS: [Column; 3] = [
 
 /// Prints the requested list.
 pub(super) fn catalog(args: &CatalogArgs) -> ExitCode {
-    asked(show(args), |text| print(&text))
+    ended(show(args), |text| print(&text))
 }
 
 async fn show(args: &CatalogArgs) -> Result<String, String> {
-    let progress = Progress::begin("asking the service");
-    let client = args.service.reach().await?.client;
-    let view = View {
-        catalog: Catalog::new(client.clone()),
-        client,
-        progress: &progress,
-    };
-    let output = args.output;
+    let progress = &Progress::begin("asking the service");
+    let client = &args.service.reach().await?.client;
     let (columns, rows): (&[Column], Vec<Value>) = match &args.what {
         What::Regions(named) => {
-            let rows = view.regions(named).await?;
-            let is_table = matches!(output, Output::Table | Output::Wide);
+            let listed = offers::regions(client).await?;
+            let fits =
+                |row: &Region| named.fits(row.name.as_deref()) || named.fits(Some(&row.code));
+            let rows = served(progress, "regions", &listed, None, fits);
+            let is_table = matches!(args.output, Output::Table | Output::Wide);
             (&REGIONS, if is_table { by_zone(&rows) } else { rows })
         }
-        What::Packages(wanted) => (&PACKAGES, view.packages(wanted).await?),
-        What::Images(wanted) => (&IMAGES, view.images(wanted).await?),
-        What::Firewalls(wanted) => (&FIREWALLS, view.firewalls(wanted).await?),
-        What::Keys(named) => (&KEYS, view.keys(named).await?),
-    };
-    drop(progress);
-    if rows.is_empty() {
-        note("the service lists nothing that fits: try without some of the filters");
-    }
-    render(output, columns, &rows)
-}
-
-/// The offers of a service.
-struct View<'a> {
-    client: Client,
-    catalog: Catalog,
-    progress: &'a Progress,
-}
-
-impl View<'_> {
-    /// A list. A warning on standard error reports that rows may be missing, so that standard output stays valid for programs.
-    fn read<T>(&self, what: &str, listed: Looked<T>) -> Result<Arc<Listing<T>>, String> {
-        let listing = listed.map_err(|unread| unreadable(&self.client, what, unread))?;
-        self.warn(what, listing.doubt());
-        Ok(listing)
-    }
-
-    fn warn(&self, what: &str, doubt: Option<&str>) {
-        if let Some(doubt) = doubt {
-            let warning = format!("warning: the list of {what} may lack some: {doubt}");
-            self.progress.note(&warning);
-        }
-    }
-
-    /// The requested region, or all regions.
-    async fn chosen(&self, wanted: Option<&String>) -> Result<Vec<Region>, String> {
-        let listed = self.read("regions", self.catalog.regions(|_| true).await)?;
-        let mut rows = listed.rows.clone();
-        if let Some(text) = wanted {
-            let code = region_code(&rows, &BTreeSet::new(), text)?;
-            rows.retain(|row| row.code == code);
-        }
-        Ok(rows)
-    }
-
-    async fn regions(&self, named: &Named) -> Result<Vec<Value>, String> {
-        let mut rows = self.chosen(None).await?;
-        rows.retain(|row| named.fits(row.name.as_deref()) || named.fits(Some(&row.code)));
-        Ok(rows.iter().map(|row| served(row, None)).collect())
-    }
-
-    async fn packages(&self, wanted: &Packages) -> Result<Vec<Value>, String> {
-        let least = PackageRef {
-            cpu: wanted.cpu,
-            memory: wanted.memory,
-            system_disk: wanted.system_disk,
-            data_disk: wanted.data_disk,
-            ..PackageRef::default()
-        };
-        let mut found = Vec::new();
-        for region in self.chosen(wanted.within.region.as_ref()).await? {
-            let zone = match &wanted.within.zone {
-                None => None,
-                Some(text) => match catalog::zone(&region.zones, text) {
-                    Choice::One(code) => Some(code),
-                    // The zone may be in another region.
-                    _ if wanted.within.region.is_none() => continue,
-                    Choice::Many(near) => {
-                        return Err(format!(
-                            "region {} has several zones {text}: {near}: name one of these with --zone",
-                            region.code
-                        ));
-                    }
-                    Choice::None(near) => {
-                        return Err(no_zone(&region.code, text, &near));
-                    }
-                },
-            };
-            let (client, code) = (&self.client, &region.code);
-            let listed = client.packages(CallPriority::Urgent, code, zone.as_deref());
-            let listed = listed.await;
-            let listed = listed.map_err(|error| unreadable(client, "packages", error))?;
-            self.warn("packages", catalog::doubt(true, listed.unreadable == 0));
-            found.extend(listed.rows.into_iter().map(|row| (code.clone(), row)));
-        }
-        found.retain(|(_, row)| {
-            catalog::is_large_enough(row, &least)
-                && is_word(wanted.charge_mode.as_deref(), row.charge_mode.as_deref())
-        });
-        found.sort_by(|(_, a), (_, b)| catalog::order(&a, &b));
-        let rows = found.iter().map(|(region, row)| served(row, Some(region)));
-        Ok(rows.collect())
-    }
-
-    async fn images(&self, wanted: &Images) -> Result<Vec<Value>, String> {
-        let mut rows = Vec::new();
-        for region in self.chosen(wanted.within.region.as_ref()).await? {
-            let listed = self.catalog.images(&region.code, |_| true).await;
-            rows.extend(self.fitting("images", listed, Some(&region.code), |row| {
+        What::Packages(wanted) => (&PACKAGES, packages(client, wanted, progress).await?),
+        What::Images(wanted) => {
+            let fits = |row: &Image| {
                 wanted.within.named.fits(row.name.as_deref())
                     && is_word(wanted.kind.as_deref(), row.kind.as_deref())
                     && contains(wanted.distribution.as_deref(), row.distribution.as_deref())
-            })?);
+            };
+            let mut rows = Vec::new();
+            for Region { code, .. } in regions(client, wanted.within.region.as_ref()).await? {
+                let listed = offers::images(client, &code).await?;
+                rows.extend(served(progress, "images", &listed, Some(&code), fits));
+            }
+            (&IMAGES, rows)
         }
-        Ok(rows)
-    }
-
-    async fn firewalls(&self, wanted: &InRegion) -> Result<Vec<Value>, String> {
-        let mut rows = Vec::new();
-        for region in self.chosen(wanted.region.as_ref()).await? {
-            let listed = self.catalog.firewalls(&region.code, |_| true).await;
+        What::Firewalls(wanted) => {
             let fits = |row: &Firewall| wanted.named.fits(row.name.as_deref());
-            rows.extend(self.fitting("security groups", listed, Some(&region.code), fits)?);
+            let mut rows = Vec::new();
+            for Region { code, .. } in regions(client, wanted.region.as_ref()).await? {
+                let listed = offers::firewalls(client, &code).await?;
+                rows.extend(served(
+                    progress,
+                    "security groups",
+                    &listed,
+                    Some(&code),
+                    fits,
+                ));
+            }
+            (&FIREWALLS, rows)
         }
-        Ok(rows)
+        What::Keys(named) => {
+            let listed = offers::keys(client).await?;
+            let fits = |row: &Key| named.fits(row.name.as_deref());
+            (&KEYS, served(progress, "key pairs", &listed, None, fits))
+        }
+    };
+    progress.clear();
+    if rows.is_empty() {
+        note("the service lists nothing that fits: try without some of the filters");
     }
+    render(args.output, columns, &rows)
+}
 
-    async fn keys(&self, named: &Named) -> Result<Vec<Value>, String> {
-        let listed = self.catalog.keys(|_| true).await;
-        self.fitting("key pairs", listed, None, |row| {
-            named.fits(row.name.as_deref())
-        })
+/// The requested region, or all regions.
+async fn regions(client: &Client, wanted: Option<&String>) -> Result<Vec<Region>, String> {
+    let mut rows = offers::regions(client).await?.rows;
+    if let Some(text) = wanted {
+        let code = region_code(&rows, text)?;
+        rows.retain(|row| row.code == code);
     }
+    Ok(rows)
+}
 
-    /// The rows of a list that fit.
-    fn fitting<T: Offer>(
-        &self,
-        what: &str,
-        listed: Looked<T>,
-        region: Option<&String>,
-        fits: impl Fn(&T) -> bool,
-    ) -> Result<Vec<Value>, String> {
-        let listed = self.read(what, listed)?;
-        let rows = listed.rows.iter().filter(|row| fits(row));
-        Ok(rows.map(|row| served(row, region)).collect())
+async fn packages(
+    client: &Client,
+    wanted: &Packages,
+    progress: &Progress,
+) -> Result<Vec<Value>, String> {
+    let Within { region, zone } = &wanted.within;
+    let least = PackageRef {
+        cpu: wanted.cpu,
+        memory: wanted.memory,
+        system_disk: wanted.system_disk,
+        data_disk: wanted.data_disk,
+        ..PackageRef::default()
+    };
+    let mut found = Vec::new();
+    for Region { code, zones, .. } in regions(client, region.as_ref()).await? {
+        let zone = match zone
+            .as_ref()
+            .map(|text| (text, catalog::zone(&zones, text)))
+        {
+            None => None,
+            Some((_, Choice::One(zone))) => Some(zone),
+            // The zone may be in another region.
+            Some(_) if region.is_none() => continue,
+            Some((text, Choice::Many(near) | Choice::None(near))) => {
+                let remedy = choose("--zone", &near);
+                return Err(format!(
+                    "region {code} has no zone {text}, or several; {remedy}"
+                ));
+            }
+        };
+        let listed = offers::packages(client, &code, zone.as_deref()).await?;
+        warn(progress, "packages", listed.doubt);
+        found.extend(listed.rows.into_iter().map(|row| (code.clone(), row)));
     }
+    found.retain(|(_, row)| {
+        catalog::is_large_enough(row, &least)
+            && is_word(wanted.charge_mode.as_deref(), row.charge_mode.as_deref())
+    });
+    found.sort_by(|(_, a), (_, b)| catalog::order(&a, &b));
+    let rows = found.iter().map(|(region, row)| fields(row, Some(region)));
+    Ok(rows.collect())
 }
 
 impl Named {
     fn fits(&self, name: Option<&str>) -> bool {
         contains(self.name.as_deref(), name)
+    }
+}
+
+/// The rows of a list that fit, as the service serves them.
+fn served<T: Offer>(
+    progress: &Progress,
+    what: &str,
+    listed: &Listed<T>,
+    region: Option<&String>,
+    fits: impl Fn(&T) -> bool,
+) -> Vec<Value> {
+    warn(progress, what, listed.doubt);
+    let rows = listed.rows.iter().filter(|row| fits(row));
+    rows.map(|row| fields(row, region)).collect()
+}
+
+/// Warns on standard error that rows may be missing, so that standard output stays valid for programs.
+fn warn(progress: &Progress, what: &str, doubt: Option<&str>) {
+    if let Some(doubt) = doubt {
+        progress.note(&format!(
+            "warning: the list of {what} may lack some: {doubt}"
+        ));
     }
 }
 
@@ -325,7 +300,7 @@ fn contains(part: Option<&str>, text: Option<&str>) -> bool {
 }
 
 /// A row under the service's own field names, with its region if the service omits it.
-fn served(row: &impl Offer, region: Option<&String>) -> Value {
+fn fields(row: &impl Offer, region: Option<&String>) -> Value {
     let mut fields = row.fields().clone();
     if let Some(region) = region {
         let field = fields.entry("regionCode");
@@ -352,31 +327,4 @@ fn by_zone(regions: &[Value]) -> Vec<Value> {
         zones.iter().map(line).collect()
     };
     regions.iter().flat_map(lines).collect()
-}
-
-/// The message for a zone that the region does not have, with the nearest ones.
-fn no_zone(region: &str, text: &str, near: &Candidates) -> String {
-    let there = match near.is_empty() {
-        true => "the service lists none there: leave --zone out, or name another region".to_owned(),
-        false => format!("it has {near}: name one of these with --zone"),
-    };
-    format!("region {region} has no zone {text}; {there}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_region_without_zones_is_told_as_such() {
-        let near = Candidates::of([("r-1-a".to_owned(), Some("A".to_owned()))]);
-        assert_eq!(
-            no_zone("r-1", "x", &near),
-            "region r-1 has no zone x; it has r-1-a (A): name one of these with --zone"
-        );
-        assert_eq!(
-            no_zone("r-1", "x", &Candidates::default()),
-            "region r-1 has no zone x; the service lists none there: leave --zone out, or name another region"
-        );
-    }
 }

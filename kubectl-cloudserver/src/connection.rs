@@ -1,25 +1,23 @@
 //! The connection to the cluster: the apiserver, the user and the proxy, chosen as kubectl chooses them.
 //!
-//! The client library reads kubeconfigs too, but it fails at a missing file of a list and compares `NO_PROXY` with the proxy
-//! instead of the apiserver. So its [`Config`] is made here.
+//! The client library reads kubeconfigs too, but it fails at a missing file of `KUBECONFIG`, rejects usual values of `NO_PROXY`, and
+//! compares them with the proxy instead of the apiserver. Therefore this module makes the [`Config`].
 
-mod error;
-mod kubeconfig;
 mod proxy;
 
-pub use error::ConnectError;
-
+use crate::completion::values;
 use clap::Args;
 use cloud_server_operator::program::duration;
 use cloud_server_operator::runtime::{kubernetes, tls};
-use data_encoding::BASE64;
+use data_encoding::BASE64_MIME;
 use http::Uri;
-use kube::config::{AuthInfo, Cluster, Context, Kubeconfig};
+use kube::config::{AuthInfo, Cluster, Context, InClusterError, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
-use kubeconfig::Files;
-use secrecy::{ExposeSecret, SecretString};
-use std::path::{Path, PathBuf};
+use secrecy::SecretString;
+use std::io::ErrorKind;
+use std::path::PathBuf;
 use std::time::Duration;
+use thiserror::Error;
 
 /// The heading of these flags in `--help`.
 pub const HEADING: &str = "Connection to the cluster";
@@ -32,15 +30,27 @@ pub struct ConnectionArgs {
     kubeconfig: Option<PathBuf>,
 
     /// The context of the kubeconfig; its current one when absent.
-    #[arg(long, global = true, help_heading = HEADING, value_name = "NAME")]
+    #[arg(long, global = true, help_heading = HEADING, value_name = "NAME", add = values::contexts())]
     context: Option<String>,
 
     /// The cluster of the kubeconfig; that of the context when absent.
-    #[arg(long, global = true, help_heading = HEADING, hide_short_help = true, value_name = "NAME")]
+    #[arg(
+        long,
+        global = true, help_heading = HEADING,
+        hide_short_help = true,
+        value_name = "NAME",
+        add = values::clusters()
+    )]
     cluster: Option<String>,
 
     /// The user of the kubeconfig; that of the context when absent.
-    #[arg(long, global = true, help_heading = HEADING, hide_short_help = true, value_name = "NAME")]
+    #[arg(
+        long,
+        global = true, help_heading = HEADING,
+        hide_short_help = true,
+        value_name = "NAME",
+        add = values::users()
+    )]
     user: Option<String>,
 
     /// Address of the apiserver, in place of the kubeconfig's. Without a scheme, https is used.
@@ -98,9 +108,9 @@ pub struct ConnectionArgs {
 
     /// File with the authority that signed the apiserver's certificate.
     #[arg(long, global = true, help_heading = HEADING, hide_short_help = true, value_name = "FILE")]
-    certificate_authority: Option<PathBuf>,
+    certificate_authority: Option<String>,
 
-    /// Do not verify the apiserver's certificate: anybody on the way can read and change what is sent.
+    /// Do not verify the apiserver's certificate: every machine on the way can read and change the requests.
     #[arg(
         long,
         global = true, help_heading = HEADING,
@@ -108,7 +118,8 @@ pub struct ConnectionArgs {
         value_name = "BOOL",
         num_args = 0..=1,
         require_equals = true,
-        default_missing_value = "true"
+        default_missing_value = "true",
+        conflicts_with = "certificate_authority"
     )]
     insecure_skip_tls_verify: Option<bool>,
 
@@ -119,6 +130,47 @@ pub struct ConnectionArgs {
     /// How long one request to the apiserver may take: 30s, 2m, or a number of seconds; at most a year, also for 0; 15s when absent.
     #[arg(long, global = true, help_heading = HEADING, hide_short_help = true, value_parser = timeout, value_name = "DURATION")]
     request_timeout: Option<Duration>,
+}
+
+/// Why there is no connection. Each message names the remedy.
+#[derive(Debug, Error)]
+pub enum ConnectError {
+    #[error(
+        "no kubeconfig names a cluster{missing}, and this is no Pod with a ServiceAccount: set KUBECONFIG"
+    )]
+    NoCluster {
+        missing: String,
+        source: InClusterError,
+    },
+    #[error("the kubeconfig is not usable: check --kubeconfig and KUBECONFIG")]
+    Kubeconfig { source: KubeconfigError },
+    #[error(
+        "no kubeconfig has the {what} {name:?}{missing}: check --{what}, --kubeconfig and KUBECONFIG"
+    )]
+    Undefined {
+        what: &'static str,
+        name: String,
+        missing: String,
+    },
+    #[error("the kubeconfig has no current context{missing}: choose one with --context")]
+    NoContext { missing: String },
+    #[error("the apiserver's address is no URL: fix --server or the kubeconfig")]
+    NoServer,
+    #[error("{file} could not be read")]
+    Unread {
+        file: String,
+        source: std::io::Error,
+    },
+    #[error(
+        "the certificate authority of the apiserver holds no certificate in PEM: fix the kubeconfig or --certificate-authority"
+    )]
+    NoAuthority,
+    #[error(
+        "{what} is no URL of a proxy, such as http://proxy.example:3128 or socks5://127.0.0.1:1080 (without a login): fix it"
+    )]
+    NoProxy { what: &'static str },
+    #[error("the cluster's configuration is not usable")]
+    Client { source: kube::Error },
 }
 
 /// The longest timeout, for kubectl's 0, which sets no limit. The client library adds it to the present time, which overflows at
@@ -150,145 +202,103 @@ impl ConnectionArgs {
         Ok((client, server.trim_end_matches('/').to_owned()))
     }
 
-    /// The kubeconfig, merged from its files.
-    pub fn read(&self) -> Result<Kubeconfig, ConnectError> {
-        Ok(Files::read(self.kubeconfig.as_deref())?.merged)
+    /// The kubeconfig, merged from its files, and a part of a message that names the skipped ones. A missing file of `KUBECONFIG` is
+    /// skipped, and so is an unreadable `~/.kube/config`: the home directory of a container may be anything.
+    pub fn read(&self) -> Result<(Kubeconfig, String), ConnectError> {
+        if let Some(file) = &self.kubeconfig {
+            return merged(std::slice::from_ref(file), |_| false);
+        }
+        let listed = std::env::var_os("KUBECONFIG").unwrap_or_default();
+        let listed = std::env::split_paths(&listed);
+        let files: Vec<PathBuf> = listed.filter(|file| !file.as_os_str().is_empty()).collect();
+        if files.is_empty() {
+            let default = std::env::home_dir().map(|home| home.join(".kube/config"));
+            return merged(default.as_slice(), |_| true);
+        }
+        merged(&files, |kind| kind == ErrorKind::NotFound)
     }
 
     /// Whether a flag names a cluster, or a user of one.
     pub fn is_given(&self) -> bool {
-        let flags = self.without_empty();
-        flags.kubeconfig.is_some()
-            || flags.names_part()
-            || flags.token.is_some()
-            || flags.client_certificate.is_some()
-            || flags.impersonated.is_some()
+        self.kubeconfig.is_some()
+            || self.needs_kubeconfig()
+            || self.token.is_some()
+            || self.client_certificate.is_some()
+            || self.impersonated.is_some()
     }
 
-    /// The same flags. One with an empty value counts as absent, as with kubectl.
-    fn without_empty(&self) -> Self {
-        let mut flags = self.clone();
-        for flag in [
-            &mut flags.context,
-            &mut flags.cluster,
-            &mut flags.user,
-            &mut flags.server,
-            &mut flags.client_certificate,
-            &mut flags.client_key,
-            &mut flags.impersonated,
-            &mut flags.as_uid,
-            &mut flags.tls_server_name,
-        ] {
-            flag.take_if(|value| value.is_empty());
-        }
-        let token = &mut flags.token;
-        token.take_if(|token| token.expose_secret().is_empty());
-        flags
-    }
-
-    fn names_part(&self) -> bool {
+    /// Whether a flag chooses or changes a part of the kubeconfig.
+    fn needs_kubeconfig(&self) -> bool {
         let parts = [&self.context, &self.cluster, &self.user, &self.server];
-        parts.iter().any(|part| part.is_some())
-    }
-
-    fn config(&self) -> Result<Config, ConnectError> {
-        self.without_empty().merged()
+        parts.iter().any(|part| part.is_some()) || self.certificate_authority.is_some()
     }
 
     /// The configuration that the kubeconfig or the Pod and the flags make.
-    fn merged(&self) -> Result<Config, ConnectError> {
-        let files = Files::read(self.kubeconfig.as_deref())?;
-        let mut config = if files.is_empty() && !self.names_part() {
-            if std::env::var_os("KUBERNETES_SERVICE_HOST").is_none() {
-                let missing = files.missing();
-                return Err(ConnectError::NoCluster { missing });
-            }
-            Config::incluster().map_err(|source| ConnectError::InCluster { source })?
+    fn config(&self) -> Result<Config, ConnectError> {
+        let (kubeconfig, missing) = self.read()?;
+        let is_empty = kubeconfig.current_context.is_none() && kubeconfig.contexts.is_empty();
+        let mut config = if is_empty && !self.needs_kubeconfig() {
+            Config::incluster().map_err(|source| ConnectError::NoCluster { missing, source })?
         } else {
-            self.chosen(&files)?
+            self.of_kubeconfig(&kubeconfig, missing)?
         };
-        self.amend(&mut config)?;
+        self.amend(&mut config);
         Ok(config)
     }
 
     /// The cluster and the user of the kubeconfig that flags or the context choose.
-    fn chosen(&self, files: &Files) -> Result<Config, ConnectError> {
+    fn of_kubeconfig(
+        &self,
+        kubeconfig: &Kubeconfig,
+        missing: String,
+    ) -> Result<Config, ConnectError> {
         let undefined = |what, name: &str| ConnectError::Undefined {
             what,
             name: name.to_owned(),
-            missing: files.missing(),
+            missing: missing.clone(),
         };
-        let kubeconfig = &files.merged;
-        let context = match self
-            .context
-            .as_ref()
-            .or(kubeconfig.current_context.as_ref())
-        {
+        let name = self.context.as_ref();
+        let context = match name.or(kubeconfig.current_context.as_ref()) {
             Some(name) => {
-                let mut all = kubeconfig.contexts.iter();
-                let named = all.find(|context| context.name == *name);
-                let context = named.and_then(|named| named.context.clone());
+                let found = kubeconfig.contexts.iter().find(|one| one.name == *name);
+                let context = found.and_then(|found| found.context.clone());
                 context.ok_or_else(|| undefined("context", name))?
             }
             None if self.cluster.is_some() || self.server.is_some() => Context::default(),
-            None => {
-                let missing = files.missing();
-                return Err(ConnectError::NoContext { missing });
-            }
+            None => return Err(ConnectError::NoContext { missing }),
         };
         let name = self.cluster.as_ref().unwrap_or(&context.cluster);
-        let mut all = kubeconfig.clusters.iter();
-        let named = all.find(|cluster| cluster.name == *name);
-        let cluster = match named.and_then(|named| named.cluster.clone()) {
+        let found = kubeconfig.clusters.iter().find(|one| one.name == *name);
+        let mut cluster = match found.and_then(|found| found.cluster.clone()) {
             Some(cluster) => cluster,
             None if self.cluster.is_none() && self.server.is_some() => Cluster::default(),
             None => return Err(undefined("cluster", name)),
         };
         let name = self.user.as_ref().or(context.user.as_ref());
-        let mut all = kubeconfig.auth_infos.iter();
-        let named = name.and_then(|name| all.find(|user| user.name == *name));
-        let user = named.and_then(|named| named.auth_info.clone());
+        let mut users = kubeconfig.auth_infos.iter();
+        let found = name.and_then(|name| users.find(|one| one.name == *name));
+        let user = found.and_then(|found| found.auth_info.clone());
         if let (Some(name), None) = (&self.user, &user) {
             return Err(undefined("user", name));
         }
-        let mut config = self.reaching(&cluster, user.unwrap_or_default())?;
+        if let Some(server) = &self.server {
+            cluster.server = Some(server.clone());
+            // The name belongs to the kubeconfig's address, not to another one.
+            cluster.tls_server_name = None;
+        }
+        if let Some(file) = &self.certificate_authority {
+            cluster.certificate_authority = Some(file.clone());
+            cluster.certificate_authority_data = None;
+            cluster.insecure_skip_tls_verify = None;
+        }
+        let mut config = reaching(cluster, user.unwrap_or_default())?;
         let namespace = context.namespace.filter(|name| !name.is_empty());
         config.default_namespace = namespace.unwrap_or_else(|| "default".to_owned());
         Ok(config)
     }
 
-    fn reaching(&self, cluster: &Cluster, mut user: AuthInfo) -> Result<Config, ConnectError> {
-        let (what, server) = match &self.server {
-            Some(server) => ("--server", Some(server)),
-            None => ("the server of the kubeconfig", cluster.server.as_ref()),
-        };
-        let server = server.and_then(|server| address(server));
-        let mut config = Config::new(server.ok_or(ConnectError::NoServer { what })?);
-        config.root_cert = authorities(
-            cluster.certificate_authority_data.as_deref(),
-            cluster.certificate_authority.as_deref().map(Path::new),
-        )?;
-        config.accept_invalid_certs = cluster.insecure_skip_tls_verify.unwrap_or(false);
-        config.disable_compression = cluster.disable_compression.unwrap_or(false);
-        // The name belongs to the kubeconfig's address, not to another one.
-        let name = cluster.tls_server_name.clone();
-        config.tls_server_name = name.filter(|_| self.server.is_none());
-        let environment = |name: &str| std::env::var(name).ok();
-        let of_cluster = cluster.proxy_url.as_deref();
-        config.proxy_url = proxy::between(&config.cluster_url, of_cluster, environment)?;
-        if let Some(exec) = user.exec.as_mut().filter(|exec| exec.provide_cluster_info) {
-            let info = cluster.try_into();
-            exec.cluster = Some(info.map_err(|source| ConnectError::Kubeconfig { source })?);
-        }
-        config.auth_info = user;
-        Ok(config)
-    }
-
     /// Applies the flags that replace values of the kubeconfig or the Pod.
-    fn amend(&self, config: &mut Config) -> Result<(), ConnectError> {
-        if self.insecure_skip_tls_verify == Some(true) && self.certificate_authority.is_some() {
-            return Err(ConnectError::VerifiedAndNot);
-        }
+    fn amend(&self, config: &mut Config) {
         let user = &mut config.auth_info;
         if self.token.is_some() || self.client_certificate.is_some() {
             *user = AuthInfo {
@@ -313,16 +323,55 @@ impl ConnectionArgs {
         if !self.as_group.is_empty() {
             user.impersonate_groups = Some(self.as_group.clone());
         }
-        if let Some(file) = &self.certificate_authority {
-            config.root_cert = authorities(None, Some(file))?;
-            config.root_cert_file = None;
-            config.accept_invalid_certs = false;
-        }
         if let Some(skip) = self.insecure_skip_tls_verify {
             config.accept_invalid_certs = skip;
         }
-        Ok(())
     }
+}
+
+/// The merged files: the first one that sets a value wins. An empty name of the current context sets nothing.
+fn merged(
+    files: &[PathBuf],
+    is_skipped: impl Fn(ErrorKind) -> bool,
+) -> Result<(Kubeconfig, String), ConnectError> {
+    let unusable = |source| ConnectError::Kubeconfig { source };
+    let (mut merged, mut skipped) = (Kubeconfig::default(), Vec::new());
+    for file in files {
+        match Kubeconfig::read_from(file) {
+            Ok(mut read) => {
+                read.current_context.take_if(|name| name.is_empty());
+                merged = merged.merge(read).map_err(unusable)?;
+            }
+            Err(KubeconfigError::ReadConfig(error, _)) if is_skipped(error.kind()) => {
+                skipped.push(format!("{}: {error}", file.display()));
+            }
+            Err(source) => return Err(unusable(source)),
+        }
+    }
+    let missing = match skipped.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", skipped.join("; ")),
+    };
+    Ok((merged, missing))
+}
+
+/// The configuration for this cluster and this user.
+fn reaching(cluster: Cluster, mut user: AuthInfo) -> Result<Config, ConnectError> {
+    let server = cluster.server.as_deref().and_then(address);
+    let mut config = Config::new(server.ok_or(ConnectError::NoServer)?);
+    config.root_cert = authorities(&cluster)?;
+    config.accept_invalid_certs = cluster.insecure_skip_tls_verify.unwrap_or(false);
+    config.disable_compression = cluster.disable_compression.unwrap_or(false);
+    let environment = |name: &str| std::env::var(name).ok();
+    let of_cluster = cluster.proxy_url.as_deref();
+    config.proxy_url = proxy::between(&config.cluster_url, of_cluster, environment)?;
+    if let Some(exec) = user.exec.as_mut().filter(|exec| exec.provide_cluster_info) {
+        let info = (&cluster).try_into();
+        exec.cluster = Some(info.map_err(|source| ConnectError::Kubeconfig { source })?);
+    }
+    config.tls_server_name = cluster.tls_server_name;
+    config.auth_info = user;
+    Ok(config)
 }
 
 /// The address of an apiserver; https where it names no scheme.
@@ -335,26 +384,18 @@ fn address(text: &str) -> Option<Uri> {
 }
 
 /// The authorities that a kubeconfig has as data, or else in a file.
-fn authorities(
-    data: Option<&str>,
-    file: Option<&Path>,
-) -> Result<Option<Vec<Vec<u8>>>, ConnectError> {
-    let data = data.filter(|data| !data.is_empty());
-    let file = file.filter(|file| !file.as_os_str().is_empty());
-    let pem = match (data, file) {
+fn authorities(cluster: &Cluster) -> Result<Option<Vec<Vec<u8>>>, ConnectError> {
+    let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+    let data = given(&cluster.certificate_authority_data);
+    let pem = match (data, given(&cluster.certificate_authority)) {
         (Some(data), _) => {
-            let data: Vec<u8> = data
-                .bytes()
-                .filter(|byte| !byte.is_ascii_whitespace())
-                .collect();
-            BASE64
-                .decode(&data)
-                .map_err(|_| ConnectError::NoAuthority)?
+            let decoded = BASE64_MIME.decode(data.trim().as_bytes());
+            decoded.map_err(|_| ConnectError::NoAuthority)?
         }
-        (None, Some(file)) => std::fs::read(file).map_err(|source| ConnectError::Unread {
-            file: file.display().to_string(),
-            source,
-        })?,
+        (None, Some(file)) => match std::fs::read(&file) {
+            Ok(pem) => pem,
+            Err(source) => return Err(ConnectError::Unread { file, source }),
+        },
         (None, None) => return Ok(None),
     };
     match tls::certificates(&String::from_utf8_lossy(&pem)) {

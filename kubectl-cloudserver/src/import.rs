@@ -1,15 +1,14 @@
-//! `import`: the manifest of an Instance that imports an existing server, or one for each such server.
+//! `import`: the manifest of an Instance that imports an existing server, or one for each server that no Instance in the cluster
+//! owns, such as a fleet from another cluster.
 
-mod fleet;
 mod guess;
 
 use super::completion::values;
-use super::instances::owners;
-use super::owners::{Owners, Ownership};
+use super::owners::{Owners, Ownership, owners};
 use super::progress::Progress;
-use super::servers::{self, Within};
+use super::servers::{self, Places, Within};
 use super::service::{Reached, ServiceArgs};
-use super::{PROGRAM, asked, unreadable};
+use super::{PROGRAM, ended};
 use crate::output::print;
 use crate::parsers;
 use clap::{Args, ValueEnum};
@@ -17,10 +16,11 @@ use cloud_server_operator::api::names::{DEFAULT_ACCOUNT, GROUP};
 use cloud_server_operator::api::valid::NoName;
 use cloud_server_operator::api::{Account, Imports, Instance, Marker, SecretKeyRef, printable};
 use cloud_server_operator::catalog::Candidates;
-use cloud_server_operator::cloud::{CallPriority, Client, Detail, ServerId};
+use cloud_server_operator::cloud::{CallPriority, Detail, Place, Server, ServerId};
 use cloud_server_operator::runtime::watch::ObjectKey;
 use kube::ResourceExt;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 /// Flags of `import`.
@@ -74,82 +74,176 @@ enum Form {
     Json,
 }
 
-/// One manifest, with the comments above it.
-struct Printed {
-    manifest: Value,
+/// One manifest.
+struct Manifest {
+    name: String,
+    value: Value,
     comments: String,
     /// Unverified facts, and steps to take before applying.
     doubts: Vec<String>,
 }
 
-impl Printed {
-    fn yaml(&self) -> Result<String, String> {
-        let text = serde_saphyr::to_string(&self.manifest).map_err(|error| error.to_string())?;
-        Ok(format!("{}{text}", self.comments))
-    }
-
-    fn json(&self) -> Result<String, String> {
-        serde_json::to_string_pretty(&self.manifest).map_err(|error| error.to_string())
-    }
-}
-
-/// Prints the manifest, or those of all servers.
+/// Prints the manifests. Fails if a server had to be left out.
 pub(super) fn import(args: &ImportArgs) -> ExitCode {
-    match &args.server {
-        Some(server) => asked(single(args, server), |text| print(&text)),
-        None => fleet::import(args),
-    }
+    ended(manifests(args), |(text, is_whole)| {
+        let is_printed = text.is_empty() || print(&text) == ExitCode::SUCCESS;
+        match is_whole && is_printed {
+            true => ExitCode::SUCCESS,
+            false => ExitCode::FAILURE,
+        }
+    })
 }
 
-async fn single(args: &ImportArgs, server: &str) -> Result<String, String> {
-    let progress = Progress::begin("asking the cluster");
-    let reached = args.service.reach().await?;
-    let owners = owners(&reached, &progress).await;
-    let detail = find(args, server, &reached, owners.as_ref(), &progress).await?;
-    progress.say(|| "reading packages, security groups and key pairs".to_owned());
-    let printed = manifest(args, &reached, owners.as_ref(), &detail).await?;
-    for words in &printed.doubts {
-        progress.note(&format!("{PROGRAM}: {words}"));
+/// The manifests as one text, and whether every server is in it.
+async fn manifests(args: &ImportArgs) -> Result<(String, bool), String> {
+    let progress = &Progress::begin("asking the cluster");
+    let reached = &args.service.reach().await?;
+    let owners = &owners(reached, progress).await;
+    let (client, account) = (&reached.client, reached.account.as_ref());
+    let places = servers::places(client, owners.as_ref(), account, &args.within).await?;
+    let servers = match &args.server {
+        Some(text) => vec![find(text, reached, &places, progress).await?],
+        None => {
+            let listed = servers::read(client, &places.all, progress).await?;
+            let is_free = |row: &Server| {
+                !matches!(
+                    owner(owners, &row.id, row.name.as_deref()),
+                    Ownership::Owned(_)
+                )
+            };
+            listed
+                .into_iter()
+                .filter(is_free)
+                .map(|row| row.id)
+                .collect()
+        }
+    };
+    if servers.is_empty() {
+        progress.note("every server that the service lists there has its Instance");
     }
-    drop(progress);
-    match args.output {
-        Form::Json => printed.json(),
-        Form::Yaml => printed.yaml(),
+    let (mut all, mut names, mut doubts) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
+    for (number, id) in servers.iter().enumerate() {
+        progress.show(|| format!("reading servers: {} of {}", number + 1, servers.len()));
+        match manifest(args, reached, owners, id).await {
+            Ok(made) if names.insert(made.name.clone()) => {
+                doubts.extend(made.doubts.iter().cloned());
+                all.push(made);
+            }
+            Ok(made) => progress.note(&format!(
+                "{PROGRAM}: server {id} is left out: another server makes Instance {} too: import this one by itself, with --name",
+                made.name
+            )),
+            Err(why) if args.all => {
+                progress.note(&format!("{PROGRAM}: server {id} is left out: {why}"));
+            }
+            Err(why) => return Err(why),
+        }
     }
+    for doubt in &doubts {
+        progress.note(&format!("{PROGRAM}: {doubt}"));
+    }
+    progress.clear();
+    let is_whole = all.len() == servers.len();
+    Ok((
+        text(args, &all).map_err(|error| error.to_string())?,
+        is_whole,
+    ))
+}
+
+/// The manifests as one text; no text at all for an empty list.
+fn text(args: &ImportArgs, all: &[Manifest]) -> Result<String, Box<dyn std::error::Error>> {
+    let values: Vec<&Value> = all.iter().map(|one| &one.value).collect();
+    Ok(match (args.output, values.as_slice()) {
+        (_, []) => String::new(),
+        (Form::Json, [one]) if !args.all => serde_json::to_string_pretty(one)?,
+        (Form::Json, items) => {
+            let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
+            serde_json::to_string_pretty(&list)?
+        }
+        (Form::Yaml, _) => {
+            let mut texts = Vec::new();
+            for one in all {
+                texts.push(one.comments.clone() + &serde_saphyr::to_string(&one.value)?);
+            }
+            texts.join("---\n")
+        }
+    })
+}
+
+fn owner(owners: &Option<Owners>, id: &ServerId, name: Option<&str>) -> Ownership {
+    let owners = owners.as_ref();
+    owners.map_or(Ownership::Unknown, |owners| owners.of(id, name))
 }
 
 /// The manifest that imports this server.
 async fn manifest(
     args: &ImportArgs,
     reached: &Reached,
-    owners: Option<&Owners>,
-    detail: &Detail,
-) -> Result<Printed, String> {
-    let ownership = owners.map_or(Ownership::Unknown, |owners| {
-        owners.of(&detail.id, detail.name())
-    });
+    owners: &Option<Owners>,
+    id: &ServerId,
+) -> Result<Manifest, String> {
+    let (client, mut doubts) = (&reached.client, Vec::new());
+    let detail = servers::detail(client, id).await?;
+    let ownership = owner(owners, id, detail.name());
     if let Ownership::Owned(owner) = &ownership {
         return Err(format!(
-            "server {} belongs to Instance {}/{}: name another server, or delete that Instance with spec.deletionPolicy: Retain \
+            "server {id} belongs to Instance {}/{}: name another server, or delete that Instance with spec.deletionPolicy: Retain \
              first, which keeps the server",
-            detail.id, owner.namespace, owner.name
+            owner.namespace, owner.name
         ));
     }
-    let name = name(args, reached, owners, detail)?;
-    let place = Placed::of(detail)?;
-    let (client, mut doubts) = (&reached.client, Vec::new());
-    let package = guess::package(args, client, detail, &place, &mut doubts).await?;
-    let firewall = guess::firewall(args, client, &place, &mut doubts).await?;
-    guess::key(args, client, &mut doubts).await?;
-    let account = reached.account.as_ref();
-    let manifest = put_together(args, account, detail, &place, &name, &package, firewall);
+    let name = name(args, reached, owners.as_ref(), &detail)?;
+    let (Some(region), Some(zone), Some(image)) = (detail.region(), detail.zone(), detail.image())
+    else {
+        return Err(format!(
+            "the service does not report region, zone and image of server {id}: write the manifest by hand, as in \
+             docs/operations/import.md"
+        ));
+    };
+    let place = Place::new(region, zone);
+    let package = args.package.as_deref();
+    let package = guess::package(package, client, &detail, &place, &mut doubts).await?;
+    let firewall = args.firewall.as_deref();
+    let firewall = guess::firewall(firewall, client, region, &mut doubts).await?;
+    let login = match &args.ssh_key {
+        Some(key) => {
+            guess::key(key, client, &mut doubts).await?;
+            json!({"sshKey": {"id": key}})
+        }
+        None => json!({"passwordSecretRef": password_secret(args, &name)}),
+    };
+    let mut value = json!({
+        "apiVersion": format!("{GROUP}/v1alpha1"),
+        "kind": "Instance",
+        "metadata": {"name": name},
+        "spec": {
+            "import": {"id": id},
+            "region": region,
+            "zone": zone,
+            "package": {"code": package},
+            "image": {"id": image.to_string()},
+            "login": login,
+            // Any other value could start or stop the server.
+            "powerState": "Unmanaged",
+        },
+    });
+    if let Some(firewall) = firewall {
+        value["spec"]["firewall"] = json!({"id": firewall});
+    }
+    if let Some(account) = &reached.account {
+        value["metadata"]["namespace"] = json!(account.namespace());
+        if account.name_any() != DEFAULT_ACCOUNT {
+            value["spec"]["accountRef"] = json!({"name": account.name_any()});
+        }
+        doubts.extend(allow(account));
+    }
     // Print only a valid Instance, regardless of the service's answer.
-    serde_json::from_value::<Instance>(manifest.clone())
-        .map_err(|error| format!("server {} makes no Instance: {error}", detail.id))?;
-    doubts.extend(account.and_then(allow));
-    Ok(Printed {
-        comments: comments(args, detail, &name, &ownership, &doubts),
-        manifest,
+    serde_json::from_value::<Instance>(value.clone())
+        .map_err(|error| format!("server {id} makes no Instance: {error}"))?;
+    Ok(Manifest {
+        comments: comments(args, &detail, &name, &ownership, &doubts),
+        name,
+        value,
         doubts,
     })
 }
@@ -166,6 +260,15 @@ fn allow(account: &Account) -> Option<String> {
     })
 }
 
+/// The Secret that holds the server's password: the one that a flag names, or one named after the Instance.
+fn password_secret(args: &ImportArgs, name: &str) -> SecretKeyRef {
+    let named = args.password_secret.clone();
+    named.unwrap_or_else(|| SecretKeyRef {
+        name: format!("{name}-login"),
+        key: "password".to_owned(),
+    })
+}
+
 /// The comments above the manifest.
 fn comments(
     args: &ImportArgs,
@@ -174,79 +277,67 @@ fn comments(
     ownership: &Ownership,
     doubts: &[String],
 ) -> String {
-    let mut lines = vec![format!(
-        "# Takes over server {} ({}); nothing is bought, installed or restarted by it.",
-        detail.id,
-        printable(detail.name().unwrap_or("without a name"))
-    )];
-    lines.push(
-        "# Deleting the Instance releases the server, unless spec.deletionPolicy is Retain."
+    let mut lines = vec![
+        format!(
+            "Takes over server {} ({}); nothing is bought, installed or restarted by it.",
+            detail.id,
+            detail.name().unwrap_or("without a name")
+        ),
+        "Deleting the Instance releases the server, unless spec.deletionPolicy is Retain.".to_owned(),
+        "The service reports neither package nor security group nor login of a server: check that these values are the server's own."
             .to_owned(),
-    );
-    lines.push(
-        "# The service reports neither package nor security group nor login of a server: check that these values are the \
-         server's own."
-            .to_owned(),
-    );
+    ];
     if args.ssh_key.is_none() {
-        let named = args.password_secret.as_ref();
-        let secret = named.map_or_else(|| format!("{name}-login"), |secret| secret.name.clone());
+        let secret = password_secret(args, name).name;
         lines.push(format!(
-            "# A password that is put into Secret {secret} after the import is set on the server."
+            "A password that is put into Secret {secret} after the import is set on the server."
         ));
     }
     match ownership {
-        Ownership::Unknown => lines.push("# Whether an Instance has this server already is not known.".to_owned()),
+        Ownership::Unknown => lines.push("It is unknown whether an Instance has this server already.".to_owned()),
         Ownership::Marked => lines.push(
-            "# Its name bears the marker of an Instance that is not here: be sure that no other cluster has it.".to_owned(),
+            "Its name bears the marker of an Instance that is not here: be sure that no other cluster has it.".to_owned(),
         ),
         Ownership::Owned(_) | Ownership::Unowned => {}
     }
-    lines.extend(doubts.iter().map(|words| format!("# {}", printable(words))));
-    lines.join("\n") + "\n"
+    let lines = lines.iter().chain(doubts);
+    lines
+        .map(|line| format!("# {}\n", printable(line)))
+        .collect()
 }
 
-/// The server that the text names.
+/// The server with this identifier or name.
 async fn find(
-    args: &ImportArgs,
     text: &str,
     reached: &Reached,
-    owners: Option<&Owners>,
+    places: &Places,
     progress: &Progress,
-) -> Result<Detail, String> {
-    let (client, account) = (&reached.client, reached.account.as_ref());
-    progress.say(|| format!("looking for {text}"));
-    let places = servers::places(client, owners, account, &args.within).await?;
+) -> Result<ServerId, String> {
+    progress.show(|| format!("looking for {text}"));
     // The answer to a text that is no identifier is not specified: then the list decides.
     let id = ServerId::from(text);
-    if let Ok(detail) = client.detail(CallPriority::Urgent, &id).await {
+    if let Ok(detail) = reached.client.detail(CallPriority::Urgent, &id).await {
         let [region, zone] = [detail.region(), detail.zone()].map(Option::unwrap_or_default);
         return match places.fit(region, zone) {
-            true => Ok(detail),
+            true => Ok(id),
             false => Err(format!(
                 "server {text} is in {region}/{zone}, outside of --region and --zone: leave them out, or name another server"
             )),
         };
     }
-    let mut found = servers::read(client, &places.all, progress).await?;
+    let mut found = servers::read(&reached.client, &places.all, progress).await?;
     found.retain(|row| row.id.as_str() == text || row.name.as_deref() == Some(text));
     match found.as_slice() {
         [] => Err(format!(
             "the service lists no server {text}: `instances --unowned` shows those that can be imported"
         )),
-        [row] => detail(client, &row.id).await,
+        [row] => Ok(row.id.clone()),
         several => Err(format!(
-            "{} servers are called {text}: {}: name one of them by its identifier, or look only in one place with --region and --zone",
+            "{} servers are called {text}: {}: name one of them by its identifier, or search only one place with --region and --zone",
             several.len(),
             Candidates::of(several.iter().map(|row| (row.id.to_string(), None)))
         )),
     }
-}
-
-/// Everything that the service reports of a server.
-async fn detail(client: &Client, id: &ServerId) -> Result<Detail, String> {
-    let read = client.detail(CallPriority::Urgent, id).await;
-    read.map_err(|error| unreadable(client, &format!("detail of server {id}"), error))
 }
 
 /// The name of the Instance: the requested one, or one made from the server's. No Instance has it yet.
@@ -256,23 +347,20 @@ fn name(
     owners: Option<&Owners>,
     detail: &Detail,
 ) -> Result<String, String> {
-    let name = match &args.name {
-        Some(name) => name.clone(),
-        None => object_name(detail.name().map_or(detail.id.as_str(), unmarked)).ok_or_else(|| {
-            format!(
-                "the name of server {} makes no name of an object: name the Instance with --name",
-                detail.id
-            )
-        })?,
-    };
+    let of_server = || object_name(detail.name().map_or(detail.id.as_str(), unmarked));
+    let name = args.name.clone().or_else(of_server).ok_or_else(|| {
+        format!(
+            "the name of server {} makes no name of an object: name the Instance with --name",
+            detail.id
+        )
+    })?;
     let account = reached.account.as_ref().and_then(ResourceExt::namespace);
     let cluster = reached.cluster.as_ref();
     let namespace = account.or_else(|| cluster.map(|cluster| cluster.namespace.clone()));
     let key = namespace.map(|namespace| ObjectKey::new(&namespace, &name));
     match key.filter(|key| owners.is_some_and(|owners| owners.find(key).is_some())) {
         Some(key) => Err(format!(
-            "Instance {}/{name} exists already, and applying the manifest would change it: name another one with \
-             --name",
+            "Instance {}/{name} exists already, and applying the manifest would change it: name another one with --name",
             key.namespace
         )),
         None => Ok(name),
@@ -284,73 +372,6 @@ fn secret_and_key(text: &str) -> Result<SecretKeyRef, NoName> {
     let (name, key) = text.split_once('/').unwrap_or((text, "password"));
     let (name, key) = (parsers::object_name(name)?, key.to_owned());
     Ok(SecretKeyRef { name, key })
-}
-
-/// The place of a server, and its image.
-struct Placed {
-    region: String,
-    zone: String,
-    image: String,
-}
-
-impl Placed {
-    fn of(detail: &Detail) -> Result<Self, String> {
-        let lacking = |what: &str| {
-            format!(
-                "the service does not report the {what} of server {}: write the manifest by hand, as in docs/operations/import.md",
-                detail.id
-            )
-        };
-        Ok(Self {
-            region: detail.region().ok_or_else(|| lacking("region"))?.to_owned(),
-            zone: detail.zone().ok_or_else(|| lacking("zone"))?.to_owned(),
-            image: detail.image().ok_or_else(|| lacking("image"))?.to_string(),
-        })
-    }
-}
-
-/// The manifest.
-fn put_together(
-    args: &ImportArgs,
-    account: Option<&Account>,
-    detail: &Detail,
-    place: &Placed,
-    name: &str,
-    package: &str,
-    firewall: Option<String>,
-) -> Value {
-    let login = match (&args.ssh_key, &args.password_secret) {
-        (Some(key), _) => json!({"sshKey": {"id": key}}),
-        (None, Some(secret)) => json!({"passwordSecretRef": secret}),
-        (None, None) => {
-            json!({"passwordSecretRef": {"name": format!("{name}-login"), "key": "password"}})
-        }
-    };
-    let mut manifest = json!({
-        "apiVersion": format!("{GROUP}/v1alpha1"),
-        "kind": "Instance",
-        "metadata": {"name": name},
-        "spec": {
-            "import": {"id": detail.id},
-            "region": place.region,
-            "zone": place.zone,
-            "package": {"code": package},
-            "image": {"id": place.image},
-            "login": login,
-            // Any other value could start or stop the server.
-            "powerState": "Unmanaged",
-        },
-    });
-    if let Some(firewall) = firewall {
-        manifest["spec"]["firewall"] = json!({"id": firewall});
-    }
-    if let Some(account) = account {
-        manifest["metadata"]["namespace"] = json!(account.namespace());
-        if account.name_any() != DEFAULT_ACCOUNT {
-            manifest["spec"]["accountRef"] = json!({"name": account.name_any()});
-        }
-    }
-    manifest
 }
 
 /// The name without the marker of the Instance for which the server was bought.

@@ -1,8 +1,8 @@
 //! `instances`: the servers of an account, and the owner of each.
 
-use super::asked;
+use super::ended;
 use super::output::{Column, Output, note, print, render};
-use super::owners::{Owners, Ownership};
+use super::owners::{Owners, Ownership, owners};
 use super::progress::Progress;
 use super::servers::{self, Within};
 use super::service::{Reached, ServiceArgs};
@@ -49,7 +49,7 @@ const COLUMNS: [Column; 14] = [
     Column::text("ADDRESS", "publicIpAddress"),
     Column::text("SIZE", "size"),
     Column::text("IMAGE", "imageName"),
-    Column::text("INSTANCE", "told"),
+    Column::text("INSTANCE", "owner"),
     Column::text("ZONE", "zoneCode").wide(),
     Column::text("PACKAGE", "package").wide(),
     Column::text("IMAGE ID", "imageResourceUUID").wide(),
@@ -60,7 +60,7 @@ const COLUMNS: [Column; 14] = [
 
 /// Prints the servers.
 pub(super) fn instances(args: &InstancesArgs) -> ExitCode {
-    asked(show(args), |text| print(&text))
+    ended(show(args), |text| print(&text))
 }
 
 async fn show(args: &InstancesArgs) -> Result<String, String> {
@@ -80,7 +80,7 @@ async fn show(args: &InstancesArgs) -> Result<String, String> {
     let places = servers::places(client, owners.as_ref(), account.as_ref(), &args.within).await?;
     let listed = servers::read(client, &places.all, &progress).await?;
     let count = listed.len();
-    progress.say(|| format!("looking at {}", counted(count, "server")));
+    progress.show(|| format!("reading {}", counted(count, "server")));
     let whole = futures::stream::iter(listed)
         .map(|row| servers::completed(client, row))
         .buffered(AT_ONCE);
@@ -117,30 +117,6 @@ async fn show(args: &InstancesArgs) -> Result<String, String> {
     }
 }
 
-/// The Instances, as far as the user may list them; notes what is unknown.
-pub(super) async fn owners(reached: &Reached, progress: &Progress) -> Option<Owners> {
-    let Some(cluster) = &reached.cluster else {
-        progress.note("no cluster is asked, so the owners of servers are unknown: name one with --kubeconfig, --context or -n");
-        return None;
-    };
-    match Owners::read(cluster).await {
-        Ok(mut owners) => {
-            owners.keep(&[reached.endpoint.as_str()]);
-            if let Some(caveat) = owners.caveat() {
-                progress.note(&caveat);
-            }
-            Some(owners)
-        }
-        Err(error) => {
-            progress.note(&format!(
-                "the owners of servers are unknown: {}",
-                cluster.told(&error)
-            ));
-            None
-        }
-    }
-}
-
 /// A server under the service's own field names, with its owner.
 fn row(server: &Server, owners: Option<&Owners>) -> Value {
     let ownership = owners.map_or(Ownership::Unknown, |owners| {
@@ -153,20 +129,20 @@ fn row(server: &Server, owners: Option<&Owners>) -> Value {
         Ownership::Marked | Ownership::Unowned | Ownership::Unknown => None,
     };
     let instance = owner.and_then(|key| owners?.find(key));
-    fields.insert("instance".to_owned(), json!(owner.map(said)));
+    fields.insert("instance".to_owned(), json!(owner.map(named)));
     fields.insert("package".to_owned(), json!(instance.and_then(package)));
     Value::Object(fields)
 }
 
-fn said(key: &ObjectKey) -> String {
+fn named(key: &ObjectKey) -> String {
     format!("{}/{}", key.namespace, key.name)
 }
 
 /// The package from the Instance, since the service does not report it.
 fn package(instance: &Instance) -> Option<String> {
     let status = instance.status.as_ref();
-    let told = status.and_then(|status| status.package.clone());
-    told.or_else(|| instance.spec.package.code.clone())
+    let bought = status.and_then(|status| status.package.clone());
+    bought.or_else(|| instance.spec.package.code.clone())
 }
 
 /// An Instance of this Account that has no server, or whose server is not listed.
@@ -180,7 +156,7 @@ fn serverless(instance: &Instance, account: &Account, shown: &BTreeSet<&str>) ->
     }
     let ready = status.and_then(|status| {
         let mut all = status.conditions.iter();
-        all.find(|told| told.type_ == cloud_server_operator::api::conditions::READY)
+        all.find(|one| one.type_ == cloud_server_operator::api::conditions::READY)
     });
     Some(json!({
         "ecsResourceUUID": id,
@@ -188,7 +164,7 @@ fn serverless(instance: &Instance, account: &Account, shown: &BTreeSet<&str>) ->
         "regionCode": instance.spec.region,
         "zoneCode": instance.spec.zone,
         "ownership": "owned",
-        "instance": said(&ObjectKey::of(instance)),
+        "instance": named(&ObjectKey::of(instance)),
         "package": package(instance),
     }))
 }
@@ -199,14 +175,14 @@ fn line(mut row: Value) -> Value {
     let size = number("cpu")
         .zip(number("memory"))
         .map(|(cpu, memory)| format!("{cpu} CPU, {memory} GiB"));
-    let told = match (row["ownership"].as_str(), row["instance"].as_str()) {
+    let owner = match (row["ownership"].as_str(), row["instance"].as_str()) {
         (_, Some(instance)) => instance.to_owned(),
         (Some("marked"), _) => "(gone, or of another cluster)".to_owned(),
         (Some("unowned"), _) => "-".to_owned(),
         _ => "?".to_owned(),
     };
     row["size"] = json!(size);
-    row["told"] = json!(told);
+    row["owner"] = json!(owner);
     row
 }
 
@@ -215,8 +191,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_says_whose_a_server_is() {
-        for (ownership, instance, told) in [
+    fn a_line_names_the_owner_of_a_server() {
+        for (ownership, instance, owner) in [
             ("owned", Some("team-a/web"), "team-a/web"),
             ("marked", None, "(gone, or of another cluster)"),
             ("unowned", None, "-"),
@@ -224,7 +200,7 @@ mod tests {
         ] {
             let row = json!({"ownership": ownership, "instance": instance, "cpu": 2, "memory": 4});
             let line = line(row);
-            assert_eq!(line["told"], told);
+            assert_eq!(line["owner"], owner);
             assert_eq!(line["size"], "2 CPU, 4 GiB");
         }
     }

@@ -6,6 +6,7 @@ mod connection;
 mod import;
 mod instances;
 mod lists;
+mod offers;
 mod output;
 mod overview;
 mod owners;
@@ -17,7 +18,7 @@ mod service;
 mod support;
 mod verbs;
 
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use cloud_server_operator::catalog::Unread;
 use cloud_server_operator::cloud::Client;
 use cloud_server_operator::program::keep_private;
@@ -61,25 +62,26 @@ enum Command {
 /// Parses the command line and runs the command.
 pub fn main() -> ExitCode {
     keep_private(PROGRAM);
-    if let Some(code) = completion::answer(command) {
+    if let Some(code) = completion::answer(command()) {
         return code;
     }
-    let parsed = command().try_get_matches();
-    let parsed = parsed.and_then(|matches| Cli::from_arg_matches(&matches));
-    let cli = match parsed {
-        Ok(cli) => cli,
-        Err(error) => return misused(&error),
-    };
-    match cli.command {
-        Command::Catalog(args) => catalog::catalog(&args),
-        Command::Instances(args) => instances::instances(&args),
-        Command::Status(args) => overview::status(&args),
-        Command::Describe(args) => overview::describe(&args),
-        Command::Support(args) => support::support(&args),
-        Command::Import(args) => import::import(&args),
-        Command::Plan(args) => plan::plan(&args),
-        Command::Verb(command) => verbs::verb(&command),
-        Command::Completion(args) => completion::completion(&args),
+    match Cli::try_parse() {
+        Ok(cli) => run(&cli.command),
+        Err(error) => misused(&error),
+    }
+}
+
+fn run(command: &Command) -> ExitCode {
+    match command {
+        Command::Catalog(args) => catalog::catalog(args),
+        Command::Instances(args) => instances::instances(args),
+        Command::Status(args) => overview::status(args),
+        Command::Describe(args) => overview::describe(args),
+        Command::Support(args) => support::support(args),
+        Command::Import(args) => import::import(args),
+        Command::Plan(args) => plan::plan(args),
+        Command::Verb(command) => verbs::verb(command),
+        Command::Completion(args) => completion::completion(args),
     }
 }
 
@@ -98,23 +100,25 @@ fn misused(error: &clap::Error) -> ExitCode {
     output::print(&text)
 }
 
-/// Runs a command on one thread, without a log.
-fn asked<T>(
-    asking: impl Future<Output = Result<T, String>>,
+/// Prints the result of the work, or why it failed.
+fn ended<T>(
+    work: impl Future<Output = Result<T, String>>,
     print: impl FnOnce(T) -> ExitCode,
 ) -> ExitCode {
+    match block_on(work).and_then(|done| done) {
+        Ok(answer) => print(answer),
+        Err(why) => output::failed(&why),
+    }
+}
+
+/// Does the work on this thread.
+fn block_on<T>(work: impl Future<Output = T>) -> Result<T, String> {
     tls::install_provider();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
-    let runtime = match runtime {
-        Ok(runtime) => runtime,
-        Err(error) => return output::failed(&format!("no runtime: {error}")),
-    };
-    match runtime.block_on(asking) {
-        Ok(answer) => print(answer),
-        Err(why) => output::failed(&why),
-    }
+    let runtime = runtime.map_err(|error| format!("no runtime: {error}"))?;
+    Ok(runtime.block_on(work))
 }
 
 /// The message for a failed read at the service: the cause and the remedy.

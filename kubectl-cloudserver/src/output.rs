@@ -26,13 +26,13 @@ pub(super) enum Output {
 
 /// A column of a table.
 pub(super) struct Column {
-    pub(super) title: &'static str,
+    title: &'static str,
     /// The field of the row.
-    pub(super) field: &'static str,
+    field: &'static str,
     /// Shown by `-o wide` only.
-    pub(super) wide: bool,
+    wide: bool,
     /// Shown in every table whose rows have different values.
-    pub(super) telling: bool,
+    distinguishing: bool,
 }
 
 impl Column {
@@ -41,7 +41,7 @@ impl Column {
             title,
             field,
             wide: false,
-            telling: false,
+            distinguishing: false,
         }
     }
 
@@ -50,9 +50,9 @@ impl Column {
     }
 
     /// Shown by `-o wide`, and if it distinguishes rows.
-    pub(super) const fn telling(self) -> Self {
+    pub(super) const fn distinguishing(self) -> Self {
         Self {
-            telling: true,
+            distinguishing: true,
             ..self.wide()
         }
     }
@@ -62,7 +62,7 @@ impl Column {
             rows.windows(2)
                 .any(|two| two[0].get(self.field) != two[1].get(self.field))
         };
-        !self.wide || (self.telling && differ())
+        !self.wide || (self.distinguishing && differ())
     }
 }
 
@@ -172,10 +172,10 @@ mod tests {
     }
 
     #[test]
-    fn a_column_that_tells_rows_apart_is_shown_where_they_differ() {
+    fn a_column_that_distinguishes_rows_is_shown_where_they_differ() {
         let columns = [
             Column::text("NAME", "name"),
-            Column::text("REGION", "region").telling(),
+            Column::text("REGION", "region").distinguishing(),
         ];
         let of = |regions: [&str; 2]| {
             let rows = regions.map(|region| json!({"name": "small", "region": region}));

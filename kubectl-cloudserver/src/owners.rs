@@ -1,21 +1,18 @@
 //! The owner of each server, as far as the user may list Instances in the cluster.
 
-use super::lists;
-use super::service::Cluster;
+use super::lists::{self, Kind};
+use super::progress::Progress;
+use super::service::{Cluster, Reached};
 use cloud_server_operator::api::{Account, Instance, Marker};
 use cloud_server_operator::cloud::{Place, ServerId};
 use cloud_server_operator::runtime::KubeError;
 use cloud_server_operator::runtime::kubernetes::call;
 use cloud_server_operator::runtime::watch::ObjectKey;
 use cloud_server_operator::session::Owners as Index;
-use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::Namespace;
-use kube::api::ListParams;
 use kube::core::DeserializeGuard;
-use kube::{Api, Resource, ResourceExt};
-use serde::de::DeserializeOwned;
+use kube::{Api, ResourceExt};
 use std::collections::{BTreeSet, HashMap};
-use std::fmt::Debug;
 
 /// Every Instance that the user may list.
 pub(super) struct Owners {
@@ -54,26 +51,53 @@ impl Ownership {
     }
 }
 
+/// The owners of the servers of a service, as far as the user may list Instances; notes what is unknown.
+pub(super) async fn owners(reached: &Reached, progress: &Progress) -> Option<Owners> {
+    let Some(cluster) = &reached.cluster else {
+        progress.note(
+            "the owners of servers are unknown without a cluster: name one with --kubeconfig, --context or -n",
+        );
+        return None;
+    };
+    match Owners::read(cluster).await {
+        Ok(mut owners) => {
+            owners.keep(&[&reached.endpoint]);
+            if let Some(only) = &owners.only {
+                progress.note(&format!(
+                    "only the Instances of namespace {only} may be listed: servers of the others show as marked or unowned; to \
+                     see all, have yourself allowed to list instances.cloudserver.dev in all namespaces"
+                ));
+            }
+            Some(owners)
+        }
+        Err(error) => {
+            let why = cluster.explain(&error);
+            progress.note(&format!("the owners of servers are unknown: {why}"));
+            None
+        }
+    }
+}
+
 impl Owners {
     /// Lists the Instances of all namespaces, or of one namespace if the user may not list the others.
     pub(super) async fn read(cluster: &Cluster) -> Result<Self, KubeError> {
         // The most important list first: if it fails, nothing else is requested.
-        let (instances, only) = list::<Instance>(cluster, "list the Instances").await?;
-        let id = identity(cluster).await;
-        let accounts = list::<Account>(cluster, "list the Accounts").await;
+        let (objects, only) = list::<Instance>(cluster).await?;
+        // The UID of namespace kube-system, as `run` reads it. Without it records are matched by the object's UID alone.
+        let api: Api<Namespace> = Api::all(cluster.client.clone());
+        let system = api.get_metadata("kube-system");
+        let system = call("read namespace kube-system", system).await;
+        let accounts = list::<Account>(cluster).await;
         // Without the Accounts all Instances count as those of one service.
-        let accounts = accounts.map(|(accounts, _)| accounts).unwrap_or_default();
+        let (accounts, _) = lists::readable(accounts.map(|(all, _)| all).unwrap_or_default());
         let endpoint = |account: Account| (ObjectKey::of(&account), account.spec.endpoint);
-        let accounts = accounts.into_iter().filter_map(|account| account.0.ok());
-        let mut owners = Self {
-            index: Index::new(id.clone().unwrap_or_default()),
-            cluster: id,
-            endpoints: accounts.map(endpoint).collect(),
-            objects: instances,
+        Ok(Self {
+            cluster: system.ok().and_then(|namespace| namespace.uid()),
             only,
-        };
-        owners.keep(&[]);
-        Ok(owners)
+            objects,
+            endpoints: accounts.into_iter().map(endpoint).collect(),
+            index: Index::new(String::new()),
+        })
     }
 
     /// Keeps the Instances of these services, or all if none is named: an identifier has a meaning at one service only.
@@ -85,15 +109,12 @@ impl Owners {
             let Ok(instance) = &object.0 else {
                 return true; // its service is unknown
             };
-            let key = ObjectKey::new(
-                &instance.namespace().unwrap_or_default(),
-                &instance.spec.account_ref.name,
-            );
+            let namespace = instance.namespace().unwrap_or_default();
+            let key = ObjectKey::new(&namespace, &instance.spec.account_ref.name);
             let endpoint = endpoints.get(&key).map(|endpoint| plain(endpoint));
             services.is_empty() || endpoint.is_none_or(|endpoint| services.contains(&endpoint))
         });
-        let cluster = self.cluster.clone().unwrap_or_default();
-        self.index = Index::new(cluster);
+        self.index = Index::new(self.cluster.clone().unwrap_or_default());
         for object in &self.objects {
             self.index.listed(object);
         }
@@ -136,46 +157,17 @@ impl Owners {
         };
         self.instances().filter_map(place).collect()
     }
-
-    /// A note for the user if only some Instances could be listed.
-    pub(super) fn caveat(&self) -> Option<String> {
-        let only = self.only.as_ref()?;
-        Some(format!(
-            "only the Instances of namespace {only} may be listed: servers of the others show as marked or unowned; to \
-             see all, have yourself allowed to list instances.cloudserver.dev in all namespaces"
-        ))
-    }
 }
 
 /// All objects of a kind. If the user may not list them, those of the cluster's namespace, and its name.
-async fn list<K>(
+async fn list<K: Kind>(
     cluster: &Cluster,
-    what: &'static str,
-) -> Result<(Vec<DeserializeGuard<K>>, Option<String>), KubeError>
-where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-        + DeserializeOwned
-        + Clone
-        + Debug,
-{
-    let everywhere = Api::all(cluster.client.clone());
-    match lists::all(&everywhere, what, ListParams::default()).await {
+) -> Result<(Vec<DeserializeGuard<K>>, Option<String>), KubeError> {
+    match lists::objects(cluster, None).await {
         Err(error) if error.is_want_of_right() => {
-            let here = Api::namespaced(cluster.client.clone(), &cluster.namespace);
-            let listed = lists::all(&here, what, ListParams::default()).await?;
-            Ok((listed, Some(cluster.namespace.clone())))
+            let only = cluster.namespace.clone();
+            Ok((lists::objects(cluster, Some(&only)).await?, Some(only)))
         }
         listed => Ok((listed?, None)),
     }
-}
-
-/// The UID of namespace kube-system, as `run` reads it. Without it records are matched by the object's UID alone.
-async fn identity(cluster: &Cluster) -> Option<String> {
-    let api: Api<Namespace> = Api::all(cluster.client.clone());
-    let read = call(
-        "read namespace kube-system",
-        api.get_metadata("kube-system"),
-    )
-    .await;
-    read.ok().and_then(|namespace| namespace.uid())
 }

@@ -32,12 +32,12 @@ impl Progress {
             bar,
             is_lost: Cell::new(false),
         };
-        progress.say(|| doing.to_owned());
+        progress.show(|| doing.to_owned());
         progress
     }
 
     /// Shows the current activity.
-    pub(super) fn say(&self, doing: impl FnOnce() -> String) {
+    pub(super) fn show(&self, doing: impl FnOnce() -> String) {
         if let Some(bar) = &self.bar {
             bar.set_message(printable(&doing()).into_owned());
         }
@@ -61,6 +61,13 @@ impl Progress {
         self.is_lost.get()
     }
 
+    /// Removes the line.
+    pub(super) fn clear(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+
     /// A permanent line, for people.
     pub(super) fn note(&self, line: &str) {
         let line = printable(line);
@@ -73,8 +80,6 @@ impl Progress {
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
+        self.clear();
     }
 }

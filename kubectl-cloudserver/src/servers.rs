@@ -1,15 +1,18 @@
 //! The servers of an account, row by row, from every known place.
 
 use super::completion::values;
+use super::offers::{self, choose};
 use super::owners::Owners;
 use super::progress::Progress;
+use super::unreadable;
 use clap::Args;
 use cloud_server_operator::api::Account;
-use cloud_server_operator::catalog::{self, Candidates, Catalog, Choice, Listing};
-use cloud_server_operator::cloud::{CallPriority, Client, Offer, Place, Region, Server};
+use cloud_server_operator::catalog::{self, Choice};
+use cloud_server_operator::cloud::{
+    CallPriority, Client, Detail, Offer, Place, Region, Server, ServerId,
+};
 use std::cell::Cell;
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 /// Flags that limit the places.
 #[derive(Debug, Args)]
@@ -27,7 +30,7 @@ pub(super) struct Within {
 pub(super) struct Places {
     pub(super) all: Vec<Place>,
     /// The regions that the service lists.
-    regions: Arc<Listing<Region>>,
+    regions: Vec<Region>,
     /// The requested codes.
     region: Option<String>,
     zone: Option<String>,
@@ -37,12 +40,11 @@ impl Places {
     /// Whether an Instance with this region and zone in its spec, by code or name, is in the requested region and zone. Without a
     /// request every Instance is, also if its zone is unknown.
     pub(super) fn fit(&self, region: &str, zone: &str) -> bool {
-        let rows = &self.regions.rows;
-        let region = match catalog::region(rows, region) {
+        let region = match catalog::region(&self.regions, region) {
             Choice::One(code) => code,
             Choice::Many(_) | Choice::None(_) => region.to_owned(),
         };
-        let zones = rows.iter().filter(|row| row.code == region);
+        let zones = self.regions.iter().filter(|row| row.code == region);
         let zone = zone_code(zones, zone);
         let is = |wanted: &Option<String>, code: &String| wanted.as_ref().is_none_or(|w| w == code);
         is(&self.region, &region) && is(&self.zone, &zone)
@@ -60,7 +62,7 @@ pub(super) async fn read(
         let pages = Cell::new(0);
         let read = |page| {
             pages.set(page);
-            progress.say(|| {
+            progress.show(|| {
                 let count = places.len();
                 format!(
                     "reading servers: {place} ({} of {count}), page {page}",
@@ -69,10 +71,9 @@ pub(super) async fn read(
             });
             client.servers_page(CallPriority::Urgent, place, page)
         };
-        let listed = catalog::all(read).await.map_err(|unread| {
-            let what = format!("servers of {place}");
-            super::unreadable(client, &what, unread)
-        })?;
+        let listed = catalog::all(read)
+            .await
+            .map_err(|unread| unreadable(client, &format!("servers of {place}"), unread))?;
         if !listed.readable {
             progress.note(&format!(
                 "the list of {place} has malformed rows, which are omitted"
@@ -91,23 +92,25 @@ pub(super) async fn places(
     account: Option<&Account>,
     within: &Within,
 ) -> Result<Places, String> {
-    let regions = Catalog::new(client.clone()).regions(|_| true).await;
-    let regions = regions.map_err(|unread| super::unreadable(client, "regions", unread))?;
+    let regions = offers::regions(client).await?.rows;
     let of_region = |region: &Region| {
         let code = region.code.clone();
         let zones = region.zones.clone().into_iter();
         zones.map(move |zone| Place::new(code.clone(), zone.code))
     };
-    let mut all: BTreeSet<Place> = regions.rows.iter().flat_map(of_region).collect();
+    let mut all: BTreeSet<Place> = regions.iter().flat_map(of_region).collect();
     all.extend(owners.iter().flat_map(|owners| owners.places()));
     let status = account.and_then(|account| account.status.as_ref());
-    let told = status.iter().flat_map(|status| &status.inventory);
-    all.extend(told.map(|place| Place::new(place.region.as_str(), place.zone.as_str())));
-    let region = within.region.as_deref();
-    let region = region.map(|text| region_code(&regions.rows, &all, text));
-    let region = region.transpose()?;
+    let inventory = status.iter().flat_map(|status| &status.inventory);
+    all.extend(inventory.map(|place| Place::new(place.region.as_str(), place.zone.as_str())));
+    let region = match &within.region {
+        // A region that is sold out is missing in the service's list.
+        Some(code) if all.iter().any(|place| place.region == *code) => Some(code.clone()),
+        Some(text) => Some(region_code(&regions, text)?),
+        None => None,
+    };
     let zone = within.zone.as_deref();
-    let zone = zone.map(|text| zone_code(regions.rows.iter(), text));
+    let zone = zone.map(|text| zone_code(regions.iter(), text));
     all.retain(|place| region.as_ref().is_none_or(|code| place.region == *code));
     all.retain(|place| zone.as_ref().is_none_or(|code| place.zone == *code));
     if all.is_empty() {
@@ -130,37 +133,29 @@ fn zone_code<'a>(regions: impl Iterator<Item = &'a Region>, text: &str) -> Strin
     }
 }
 
-/// The code of a region that is named by code or name, among those that the service lists or that are known otherwise.
-pub(super) fn region_code(
-    rows: &[Region],
-    known: &BTreeSet<Place>,
-    text: &str,
-) -> Result<String, String> {
-    match catalog::region(rows, text) {
+/// The code of a region that is named by code or name.
+pub(super) fn region_code(regions: &[Region], text: &str) -> Result<String, String> {
+    match catalog::region(regions, text) {
         Choice::One(code) => Ok(code),
-        _ if known.iter().any(|place| place.region == text) => Ok(text.to_owned()),
-        Choice::Many(several) => Err(format!(
-            "several regions are called {text}: {several}: name one by its code with --region"
+        Choice::Many(near) | Choice::None(near) => Err(format!(
+            "the service lists no region {text} (one that is sold out may be missing), or several; {}",
+            choose("--region", &near)
         )),
-        Choice::None(near) => Err(no_region(text, &near)),
     }
 }
 
-/// The message for a region that the service does not list, with the nearest ones.
-fn no_region(text: &str, near: &Candidates) -> String {
-    let there = match near.is_empty() {
-        true => "it lists none at all: leave --region out".to_owned(),
-        false => format!("it lists {near}: name one of these with --region"),
-    };
-    format!("the service lists no region {text} (one that is sold out may be missing); {there}")
+/// Everything that the service reports of a server.
+pub(super) async fn detail(client: &Client, id: &ServerId) -> Result<Detail, String> {
+    let read = client.detail(CallPriority::Urgent, id).await;
+    read.map_err(|error| unreadable(client, &format!("detail of server {id}"), error))
 }
 
 /// The row, completed from the server's detail if the listing lacks fields.
 pub(super) async fn completed(client: &Client, row: Server) -> Result<Server, String> {
-    let is_whole = ["publicIpAddress", "imageName", "cpu"];
-    if is_whole
+    let fields = row.fields();
+    if ["publicIpAddress", "imageName", "cpu"]
         .iter()
-        .all(|field| row.fields().contains_key(*field))
+        .all(|field| fields.contains_key(*field))
     {
         return Ok(row);
     }
@@ -170,7 +165,7 @@ pub(super) async fn completed(client: &Client, row: Server) -> Result<Server, St
         Err(error) if error.is_no_such_instance() => Ok(row),
         Err(error) => {
             let what = format!("detail of server {}", row.id);
-            Err(super::unreadable(client, &what, error))
+            Err(unreadable(client, &what, error))
         }
     }
 }
@@ -188,24 +183,16 @@ mod tests {
         ]);
         let rows = rows.as_array().unwrap().iter();
         let rows = rows.map(|row| Region::read(row.as_object().unwrap()).unwrap());
-        let regions = Listing {
-            rows: rows.collect(),
-            steady: true,
-            readable: true,
-            pages: 1,
-            read: tokio::time::Instant::now(),
-            charges: Vec::new(),
-        };
         Places {
             all: Vec::new(),
-            regions: Arc::new(regions),
+            regions: rows.collect(),
             region: region.map(ToOwned::to_owned),
             zone: zone.map(ToOwned::to_owned),
         }
     }
 
     #[test]
-    fn an_instance_fits_the_zone_that_was_asked_for_by_code_or_name() {
+    fn an_instance_fits_the_requested_zone_by_code_or_name() {
         let (anywhere, here) = (places(None, None), places(None, Some("r-1-b")));
         for (region, zone, fits) in [
             ("r-1", "r-1-b", true),
@@ -217,14 +204,8 @@ mod tests {
             assert_eq!(here.fit(region, zone), fits, "{region} {zone}");
             assert!(anywhere.fit(region, zone));
         }
-        let named = Candidates::of([("r-1".to_owned(), None)]);
-        for (near, told) in [
-            (named, "it lists r-1: name one"),
-            (Candidates::default(), "it lists none at all: leave"),
-        ] {
-            let said = no_region("x", &near);
-            assert!(said.contains(told), "{said}");
-        }
+        let why = region_code(&anywhere.regions, "r-9").unwrap_err();
+        assert!(why.contains("name one of these with --region"), "{why}");
         let region = places(Some("r-1"), None);
         assert!(region.fit("One", "mistyped") && !region.fit("r-2", "r-2-a"));
     }

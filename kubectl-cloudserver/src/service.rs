@@ -1,24 +1,24 @@
 //! The service that a command calls: the service of an Account in the cluster, or the one that a flag names.
 
-use crate::connection::{ConnectError, ConnectionArgs};
+use crate::completion::values;
+use crate::connection::ConnectionArgs;
 use crate::parsers;
 use clap::Args;
 use cloud_server_operator::api::conditions::Reason;
-use cloud_server_operator::api::valid::NoName;
 use cloud_server_operator::api::{Account, AccountSpec, names};
 use cloud_server_operator::cloud::{
     AllowedEndpoints, Budget, BuildError, Client, Http, Paths, RateLimiter,
 };
 use cloud_server_operator::runtime::kubernetes::call;
+use cloud_server_operator::runtime::watch::ObjectKey;
 use cloud_server_operator::runtime::{KubeError, chain};
 use cloud_server_operator::session::{
     self, Credentials, Destination, Problem, SecretProblem, UseProblem,
 };
-use kube::{Api, ResourceExt};
+use kube::Api;
 use secrecy::SecretString;
 use serde_json::json;
 use std::path::{Path, PathBuf};
-use thiserror::Error;
 use zeroize::Zeroizing;
 
 /// The source of the token if no cluster is read. A flag would show the token to every user of the machine.
@@ -30,7 +30,7 @@ const ENDPOINT: &str = "CSO_ENDPOINT";
 #[derive(Debug, Args)]
 pub(super) struct ClusterArgs {
     /// Namespace of the Account or Instance; that of the kubeconfig's context when absent.
-    #[arg(short, long, global = true, value_parser = parsers::namespace, value_name = "NAME")]
+    #[arg(short, long, global = true, value_parser = parsers::namespace, value_name = "NAME", add = values::namespaces())]
     pub(super) namespace: Option<String>,
 
     #[command(flatten)]
@@ -41,7 +41,7 @@ pub(super) struct ClusterArgs {
 #[derive(Debug, Args)]
 pub(super) struct ServiceArgs {
     /// The Account in the cluster whose endpoint and token are used; the one called default when absent.
-    #[arg(long, global = true, value_parser = parsers::object_name, value_name = "NAME", conflicts_with = "endpoint")]
+    #[arg(long, global = true, value_parser = parsers::object_name, value_name = "NAME", conflicts_with = "endpoint", add = values::accounts())]
     account: Option<String>,
 
     #[command(flatten)]
@@ -57,59 +57,6 @@ pub(super) struct ServiceArgs {
     token_file: Option<PathBuf>,
 }
 
-/// Why no service can be called. Each message names the remedy.
-#[derive(Debug, Error)]
-pub(super) enum ServiceError {
-    #[error(transparent)]
-    Cluster(ConnectError),
-    #[error("the namespace of the kubeconfig's context: {0}: fix it")]
-    NoName(NoName),
-    #[error(
-        "Account {name} does not exist in namespace {namespace}: name another one with --account and -n, or ask a service \
-         directly with --endpoint and --token-file"
-    )]
-    NoAccount { name: String, namespace: String },
-    /// The Account, or a Secret that it names, cannot be used.
-    #[error("Account {name} in namespace {namespace}: {}", .problem.message)]
-    Account {
-        name: String,
-        namespace: String,
-        problem: Problem,
-    },
-    #[error("--token-file {file} could not be read")]
-    TokenFile {
-        file: String,
-        source: std::io::Error,
-    },
-    #[error(
-        "--endpoint (or {ENDPOINT}) needs a token: name a file with --token-file, or set {TOKEN}"
-    )]
-    NoToken,
-    #[error("--endpoint cannot be used")]
-    Endpoint { source: serde_json::Error },
-    #[error("{}: fix {place}", chain(.problem))]
-    Unusable { place: String, problem: BuildError },
-}
-
-impl ServiceError {
-    /// The problem that the operator would report for the Account.
-    pub(super) fn problem(&self) -> Problem {
-        let reason = match self {
-            Self::Account { problem, .. } => problem.reason,
-            Self::Unusable { .. } => Reason::EndpointInvalid,
-            _ => Reason::TokenNotFound,
-        };
-        let message = chain(self);
-        Problem { reason, message }
-    }
-}
-
-impl From<ServiceError> for String {
-    fn from(error: ServiceError) -> Self {
-        chain(&error)
-    }
-}
-
 /// A connected cluster.
 #[derive(Clone)]
 pub(super) struct Cluster {
@@ -122,26 +69,80 @@ pub(super) struct Cluster {
 
 impl Cluster {
     /// The message for a failed request: the cause and the remedy.
-    pub(super) fn told(&self, error: &KubeError) -> String {
+    pub(super) fn explain(&self, error: &KubeError) -> String {
         let remedy = match error {
             KubeError::Refused { status, .. } if status.code == 401 => {
-                "check the credential in the kubeconfig".to_owned()
+                "check the credential in the kubeconfig"
             }
             KubeError::Refused { status, .. } if status.code == 403 => {
-                "have yourself allowed to do that in this cluster".to_owned()
+                "have yourself allowed to do that in this cluster"
             }
-            KubeError::Refused { .. } => "ask again".to_owned(),
-            KubeError::Malformed { .. } => "fix that name".to_owned(),
+            KubeError::Refused { .. } => "try again",
+            KubeError::Malformed { .. } => "fix that name",
             KubeError::Timeout { .. }
             | KubeError::NotActive { .. }
             | KubeError::Unwritable { .. }
-            | KubeError::Transport { .. } => format!(
-                "check whether {} is the apiserver that is meant (--kubeconfig, --context), and the network",
-                self.server
-            ),
+            | KubeError::Transport { .. } => {
+                let server = &self.server;
+                return format!(
+                    "{}: check whether {server} is the right apiserver (--kubeconfig, --context), and the network",
+                    chain(error)
+                );
+            }
         };
         format!("{}: {remedy}", chain(error))
     }
+
+    /// The Account, if it exists.
+    pub(super) async fn account(&self, key: &ObjectKey) -> Result<Option<Account>, Problem> {
+        let api: Api<Account> = Api::namespaced(self.client.clone(), &key.namespace);
+        let read = call("read the Account", api.get_opt(&key.name)).await;
+        read.map_err(|error| {
+            let why = format!("it could not be read: {}", self.explain(&error));
+            of_account(key, Reason::ServiceUnreachable, why)
+        })
+    }
+
+    /// The credentials of an Account, if their Secrets consent: the user of the command may be allowed to read more Secrets than the
+    /// author of the Account.
+    pub(super) async fn credentials(&self, account: &Account) -> Result<Credentials, Problem> {
+        let (key, spec) = (ObjectKey::of(account), &account.spec);
+        let destination = Destination::of(spec).map_err(|error| unusable(&key, &error))?;
+        let reference = &spec.token_secret_ref;
+        let read = session::read_token(&self.client, &key.namespace, reference, &destination).await;
+        let (token, _) = read.map_err(|problem| no_token(&key, &problem))?;
+        let read = session::read_tls(&self.client, &key.namespace, spec, &destination).await;
+        let (tls, _) = read.map_err(|problem| of_account(&key, problem.reason, problem.message))?;
+        Ok(Credentials { token, tls })
+    }
+}
+
+/// A problem of an Account, with its name in the message.
+fn of_account(key: &ObjectKey, reason: Reason, why: String) -> Problem {
+    let message = format!("Account {} in namespace {}: {why}", key.name, key.namespace);
+    Problem { reason, message }
+}
+
+/// No client can be made from the Account.
+pub(super) fn unusable(key: &ObjectKey, error: &BuildError) -> Problem {
+    let why = format!("{}: fix it, or its token", chain(error));
+    of_account(key, Reason::EndpointInvalid, why)
+}
+
+fn no_token(key: &ObjectKey, problem: &UseProblem) -> Problem {
+    let problem = match problem {
+        UseProblem::Secret(problem) => problem,
+        UseProblem::Refused(refusal) => {
+            return of_account(key, refusal.reason(), refusal.to_string());
+        }
+    };
+    let reason = match problem {
+        SecretProblem::Unread { .. } => Reason::SecretReadFailed,
+        SecretProblem::NotText { .. } => Reason::TokenInvalid,
+        _ => Reason::TokenNotFound,
+    };
+    let remedy = "put the token there, or have yourself allowed to read the Secret";
+    of_account(key, reason, format!("{problem}: {remedy}"))
 }
 
 /// A service that can be called.
@@ -157,14 +158,13 @@ pub(super) struct Reached {
 
 impl ClusterArgs {
     /// A client of the cluster, as kubectl makes it.
-    pub(super) fn connect(&self) -> Result<Cluster, ServiceError> {
-        let (client, server) = self.connection.connect().map_err(ServiceError::Cluster)?;
+    pub(super) fn connect(&self) -> Result<Cluster, String> {
+        let (client, server) = self.connection.connect().map_err(|error| chain(&error))?;
         let namespace = match &self.namespace {
             Some(namespace) => namespace.clone(),
-            None => {
-                let of_context = client.default_namespace();
-                parsers::namespace(of_context).map_err(ServiceError::NoName)?
-            }
+            None => parsers::namespace(client.default_namespace()).map_err(|why| {
+                format!("the namespace of the kubeconfig's context: {why}: fix it")
+            })?,
         };
         Ok(Cluster {
             client,
@@ -180,35 +180,42 @@ impl ClusterArgs {
 
 impl ServiceArgs {
     /// A client of the service, and the cluster: the Account's, or with --endpoint the one that flags name.
-    pub(super) async fn reach(&self) -> Result<Reached, ServiceError> {
-        let Some(endpoint) = self.chosen(std::env::var(ENDPOINT).ok()) else {
-            return self.reach_account().await;
-        };
-        let cluster = self.cluster.is_given().then(|| self.cluster.connect());
-        Ok(Reached {
-            client: self.direct(&endpoint)?,
-            cluster: cluster.transpose()?,
-            account: None,
-            endpoint,
-        })
-    }
-
-    /// The Account, and its cluster.
-    pub(super) async fn account(&self) -> Result<(Cluster, Account), ServiceError> {
-        let name = self.account.as_deref().unwrap_or(names::DEFAULT_ACCOUNT);
-        let cluster = self.cluster.connect()?;
-        let account = read_account(&cluster, &cluster.namespace, name).await?;
-        Ok((cluster, account))
-    }
-
-    async fn reach_account(&self) -> Result<Reached, ServiceError> {
+    pub(super) async fn reach(&self) -> Result<Reached, String> {
+        if let Some(endpoint) = self.chosen(std::env::var(ENDPOINT).ok()) {
+            let cluster = self.cluster.is_given().then(|| self.cluster.connect());
+            return Ok(Reached {
+                client: self.direct(&endpoint)?,
+                cluster: cluster.transpose()?,
+                account: None,
+                endpoint,
+            });
+        }
         let (cluster, account) = self.account().await?;
+        let credentials = cluster.credentials(&account).await;
+        let credentials = credentials.map_err(|problem| problem.message)?;
+        let client = client(&account.spec, &credentials);
         Ok(Reached {
-            client: account_client(&cluster, &account).await?,
+            client: client.map_err(|error| unusable(&ObjectKey::of(&account), &error).message)?,
             endpoint: account.spec.endpoint.clone(),
             cluster: Some(cluster),
             account: Some(account),
         })
+    }
+
+    /// The Account, and its cluster.
+    pub(super) async fn account(&self) -> Result<(Cluster, Account), String> {
+        let name = self.account.as_deref().unwrap_or(names::DEFAULT_ACCOUNT);
+        let cluster = self.cluster.connect()?;
+        let key = ObjectKey::new(&cluster.namespace, name);
+        match cluster.account(&key).await {
+            Ok(Some(account)) => Ok((cluster, account)),
+            Ok(None) => Err(format!(
+                "Account {name} does not exist in namespace {}: name another one with --account and -n, or call a service \
+                 directly with --endpoint and --token-file",
+                cluster.namespace
+            )),
+            Err(problem) => Err(problem.message),
+        }
     }
 
     /// The endpoint that is called without an Account, if any. The environment counts only if no flag names an Account or a
@@ -219,105 +226,27 @@ impl ServiceArgs {
         self.endpoint.clone().or(environment)
     }
 
-    fn direct(&self, endpoint: &str) -> Result<Client, ServiceError> {
+    fn direct(&self, endpoint: &str) -> Result<Client, String> {
         let token = match &self.token_file {
-            Some(file) => read_token(file).map_err(|source| ServiceError::TokenFile {
-                file: file.display().to_string(),
-                source,
+            Some(file) => read_token(file).map_err(|error| {
+                format!("--token-file {} could not be read: {error}", file.display())
             })?,
             None => std::env::var(TOKEN)
                 .map(|token| SecretString::from(token.trim()))
-                .map_err(|_| ServiceError::NoToken)?,
+                .map_err(|_| {
+                    format!("--endpoint (or {ENDPOINT}) needs a token: name a file with --token-file, or set {TOKEN}")
+                })?,
         };
         let spec = json!({"endpoint": endpoint, "tokenSecretRef": {"name": "", "key": ""}});
-        let spec: AccountSpec =
-            serde_json::from_value(spec).map_err(|source| ServiceError::Endpoint { source })?;
-        client(&spec, &token.into()).map_err(|problem| ServiceError::Unusable {
-            place: format!("--endpoint (or {ENDPOINT}) or the token"),
-            problem,
+        let spec: AccountSpec = serde_json::from_value(spec)
+            .map_err(|error| format!("--endpoint cannot be used: {error}"))?;
+        client(&spec, &token.into()).map_err(|error| {
+            format!(
+                "{}: fix --endpoint (or {ENDPOINT}) or the token",
+                chain(&error)
+            )
         })
     }
-}
-
-/// An Account of the cluster.
-pub(super) async fn read_account(
-    cluster: &Cluster,
-    namespace: &str,
-    name: &str,
-) -> Result<Account, ServiceError> {
-    let api: Api<Account> = Api::namespaced(cluster.client.clone(), namespace);
-    let (name, namespace) = (name.to_owned(), namespace.to_owned());
-    match call("read the Account", api.get(&name)).await {
-        Ok(account) => Ok(account),
-        Err(error) if error.is_not_found() => Err(ServiceError::NoAccount { name, namespace }),
-        Err(error) => {
-            let message = format!("it could not be read: {}", cluster.told(&error));
-            let reason = Reason::ServiceUnreachable;
-            Err(of_account(name, namespace, reason, message))
-        }
-    }
-}
-
-fn of_account(name: String, namespace: String, reason: Reason, message: String) -> ServiceError {
-    ServiceError::Account {
-        name,
-        namespace,
-        problem: Problem { reason, message },
-    }
-}
-
-/// The credentials of an Account, if their Secrets consent: the user of the command may be allowed to read more Secrets than the
-/// author of the Account.
-pub(super) async fn read_credentials_of(
-    cluster: &Cluster,
-    account: &Account,
-) -> Result<Credentials, ServiceError> {
-    let (name, namespace) = (account.name_any(), account.namespace());
-    let namespace = namespace.unwrap_or_else(|| cluster.namespace.clone());
-    let reference = &account.spec.token_secret_ref;
-    let destination = Destination::of(&account.spec);
-    let destination = destination.map_err(|problem| unusable(account, &namespace, problem))?;
-    let read = session::read_token(&cluster.client, &namespace, reference, &destination).await;
-    let token = match read {
-        Ok((token, _)) => token,
-        Err(UseProblem::Secret(problem)) => {
-            let reason = match problem {
-                SecretProblem::Unread { .. } => Reason::SecretReadFailed,
-                SecretProblem::NotText { .. } => Reason::TokenInvalid,
-                _ => Reason::TokenNotFound,
-            };
-            let message = format!(
-                "{problem}: put the token there, or have yourself allowed to read the Secret"
-            );
-            return Err(of_account(name, namespace, reason, message));
-        }
-        Err(UseProblem::Refused(refusal)) => {
-            let message = refusal.to_string();
-            return Err(of_account(name, namespace, refusal.reason(), message));
-        }
-    };
-    match session::read_tls(&cluster.client, &namespace, &account.spec, &destination).await {
-        Ok((tls, _)) => Ok(Credentials { token, tls }),
-        Err(problem) => Err(ServiceError::Account {
-            name,
-            namespace,
-            problem,
-        }),
-    }
-}
-
-fn unusable(account: &Account, namespace: &str, problem: BuildError) -> ServiceError {
-    let name = account.name_any();
-    ServiceError::Unusable {
-        place: format!("Account {name} in namespace {namespace}, or its token"),
-        problem,
-    }
-}
-
-async fn account_client(cluster: &Cluster, account: &Account) -> Result<Client, ServiceError> {
-    let credentials = read_credentials_of(cluster, account).await?;
-    client(&account.spec, &credentials)
-        .map_err(|problem| unusable(account, &cluster.namespace, problem))
 }
 
 /// A client with the Account's own TLS and proxy. It may connect to every address: users run it on their own machines, on their
@@ -334,10 +263,9 @@ fn client(spec: &AccountSpec, credentials: &Credentials) -> Result<Client, Build
 }
 
 fn read_token(file: &Path) -> std::io::Result<SecretString> {
-    let text = if file == Path::new("-") {
-        std::io::read_to_string(std::io::stdin())
-    } else {
-        std::fs::read_to_string(file)
+    let text = match file == Path::new("-") {
+        true => std::io::read_to_string(std::io::stdin()),
+        false => std::fs::read_to_string(file),
     };
     let text = Zeroizing::new(text?);
     Ok(SecretString::from(text.trim()))

@@ -4,7 +4,7 @@ mod metrics;
 mod redact;
 
 use super::service::{Cluster, ClusterArgs};
-use super::{asked, lists};
+use super::{ended, lists};
 use crate::output::print;
 use clap::Args;
 use cloud_server_operator::api::names::{GROUP, MANAGER};
@@ -53,7 +53,7 @@ pub(super) struct SupportArgs {
 
 /// Writes the archive, and prints its name and the missing parts.
 pub(super) fn support(args: &SupportArgs) -> ExitCode {
-    asked(collect(args), |text| print(&text))
+    ended(collect(args), |text| print(&text))
 }
 
 /// The content of the archive.
@@ -100,7 +100,7 @@ async fn collect(args: &SupportArgs) -> Result<String, String> {
         cluster.client.apiserver_version(),
     )
     .await;
-    let version = version.map_err(|error| cluster.told(&error))?;
+    let version = version.map_err(|error| cluster.explain(&error))?;
     bundle.file(
         "versions.yaml",
         &json!({"command": env!("CARGO_PKG_VERSION"), "apiserver": version.git_version, "at": Timestamp::now()}),
@@ -130,7 +130,7 @@ async fn collect(args: &SupportArgs) -> Result<String, String> {
             }
             Err(error) => bundle
                 .missing
-                .push(format!("{file}: {}", cluster.told(&error))),
+                .push(format!("{file}: {}", cluster.explain(&error))),
         }
     }
     write(args.output.clone(), &bundle)

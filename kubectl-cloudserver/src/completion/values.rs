@@ -6,7 +6,7 @@
 use crate::command;
 use crate::connection::ConnectionArgs;
 use crate::service::{Cluster, ClusterArgs, ServiceArgs};
-use clap::{ArgMatches, Command, FromArgMatches};
+use clap::{ArgMatches, FromArgMatches};
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use cloud_server_operator::api::{Account, Instance, PlaceInventory};
 use k8s_openapi::api::core::v1::Namespace;
@@ -26,27 +26,14 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// More names than a user chooses from.
 const MOST: u32 = 500;
 
-/// The command with candidates from the cluster for the flags that name its objects.
-pub(super) fn offered(command: Command) -> Command {
-    let candidates = |id: &str| match id {
-        "namespace" => Some(listed::<Namespace>(|cluster| Api::all(cluster.client))),
-        "context" => Some(of_kubeconfig(|read| {
-            read.contexts.into_iter().map(|one| one.name).collect()
-        })),
-        "cluster" => Some(of_kubeconfig(|read| {
-            read.clusters.into_iter().map(|one| one.name).collect()
-        })),
-        "user" => Some(of_kubeconfig(|read| {
-            read.auth_infos.into_iter().map(|one| one.name).collect()
-        })),
-        "account" => Some(listed::<Account>(of_namespace)),
-        _ => None,
-    };
-    let command = command.mut_args(|arg| match candidates(arg.get_id().as_str()) {
-        Some(candidates) => arg.add(candidates),
-        None => arg,
-    });
-    command.mut_subcommands(offered)
+/// Namespaces of the cluster.
+pub(crate) fn namespaces() -> ArgValueCandidates {
+    listed::<Namespace>(|cluster| Api::all(cluster.client))
+}
+
+/// Accounts of the namespace.
+pub(crate) fn accounts() -> ArgValueCandidates {
+    listed::<Account>(of_namespace)
 }
 
 /// Instances of the namespace.
@@ -73,11 +60,25 @@ fn listed<K: Resource + Clone + DeserializeOwned + Debug + 'static>(
     })
 }
 
-/// Names of the kubeconfig.
+/// Contexts of the kubeconfig.
+pub(crate) fn contexts() -> ArgValueCandidates {
+    of_kubeconfig(|read| read.contexts.into_iter().map(|one| one.name).collect())
+}
+
+/// Clusters of the kubeconfig.
+pub(crate) fn clusters() -> ArgValueCandidates {
+    of_kubeconfig(|read| read.clusters.into_iter().map(|one| one.name).collect())
+}
+
+/// Users of the kubeconfig.
+pub(crate) fn users() -> ArgValueCandidates {
+    of_kubeconfig(|read| read.auth_infos.into_iter().map(|one| one.name).collect())
+}
+
 fn of_kubeconfig(names: fn(Kubeconfig) -> Vec<String>) -> ArgValueCandidates {
     ArgValueCandidates::new(move || {
         in_time(async move || {
-            let read = of_line::<ConnectionArgs>()?.read().ok()?;
+            let (read, _) = of_line::<ConnectionArgs>()?.read().ok()?;
             Some(names(read).into_iter().map(plain).collect())
         })
     })
@@ -88,8 +89,8 @@ pub(crate) fn unowned() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {
         of_account(|account| {
             let servers = account.status.unwrap_or_default().unowned.into_iter();
-            let said = servers.map(|server| plain(server.id).help(server.name.map(Into::into)));
-            said.collect()
+            let named = servers.map(|server| plain(server.id).help(server.name.map(Into::into)));
+            named.collect()
         })
     })
 }
@@ -126,26 +127,25 @@ fn plain(value: String) -> CompletionCandidate {
 
 /// Candidates from the cluster that the words so far name.
 fn of_cluster(
-    tell: impl AsyncFnOnce(Cluster) -> Option<Vec<CompletionCandidate>> + Send + 'static,
+    read: impl AsyncFnOnce(Cluster) -> Option<Vec<CompletionCandidate>> + Send + 'static,
 ) -> Vec<CompletionCandidate> {
-    in_time(async || tell(of_line::<ClusterArgs>()?.connect().ok()?).await)
+    in_time(async || read(of_line::<ClusterArgs>()?.connect().ok()?).await)
 }
 
 /// Candidates from the Account that the words so far name.
 fn of_account(
-    tell: impl FnOnce(Account) -> Vec<CompletionCandidate> + Send + 'static,
+    candidates: impl FnOnce(Account) -> Vec<CompletionCandidate> + Send + 'static,
 ) -> Vec<CompletionCandidate> {
     in_time(async || {
         let (_, account) = of_line::<ServiceArgs>()?.account().await.ok()?;
-        Some(tell(account))
+        Some(candidates(account))
     })
 }
 
 /// The flags among the words so far. Unfinished and invalid words are ignored.
 fn of_line<T: FromArgMatches>() -> Option<T> {
-    let words = std::env::args_os().skip_while(|word| word != "--").skip(1);
-    let parsed = command().ignore_errors(true).try_get_matches_from(words);
-    let parsed = parsed.ok()?;
+    let command = command().ignore_errors(true);
+    let parsed = command.try_get_matches_from(super::words()).ok()?;
     let mut last: &ArgMatches = &parsed;
     while let Some((_, below)) = last.subcommand() {
         last = below;
@@ -158,18 +158,11 @@ fn of_line<T: FromArgMatches>() -> Option<T> {
 fn in_time(
     work: impl AsyncFnOnce() -> Option<Vec<CompletionCandidate>> + Send + 'static,
 ) -> Vec<CompletionCandidate> {
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {
-        cloud_server_operator::runtime::tls::install_provider();
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build();
-        let values = runtime.ok().and_then(|runtime| runtime.block_on(work()));
         // The receiver may have stopped waiting.
-        let _ = tell.send(values);
+        let _ = sender.send(crate::block_on(work()));
     });
-    told.recv_timeout(PATIENCE)
-        .ok()
-        .flatten()
-        .unwrap_or_default()
+    let values = receiver.recv_timeout(PATIENCE).ok();
+    values.and_then(Result::ok).flatten().unwrap_or_default()
 }

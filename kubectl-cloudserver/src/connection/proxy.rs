@@ -1,15 +1,11 @@
 //! The proxy between a command and the apiserver, by the rules of Go's `net/http`, which are kubectl's.
 
-use super::error::ConnectError;
+use super::ConnectError;
 use http::Uri;
 use ipnet::IpNet;
 use std::net::IpAddr;
 
-/// Schemes of proxies.
-const SCHEMES: [&str; 3] = ["http", "https", "socks5"];
-
-/// The proxy by which the cluster is asked, if any: the one of the kubeconfig, which `NO_PROXY` does not concern, else the one of
-/// the environment.
+/// The proxy to the cluster, if any: that of the kubeconfig, which `NO_PROXY` does not concern, else that of the environment.
 pub(super) fn between(
     cluster: &Uri,
     of_kubeconfig: Option<&str>,
@@ -28,17 +24,12 @@ pub(super) fn between(
         Some("http") => first(["HTTP_PROXY", "http_proxy"]),
         _ => first(["HTTPS_PROXY", "https_proxy"]),
     };
-    let Some((name, url)) = named else {
-        return Ok(None);
-    };
-    let direct = first(["NO_PROXY", "no_proxy"]).map(|(_, list)| list);
-    if is_direct(cluster, &direct.unwrap_or_default()) {
-        return Ok(None);
-    }
-    parsed(&url, name).map(Some)
+    let direct = first(["NO_PROXY", "no_proxy"]).map_or(String::new(), |(_, list)| list);
+    let named = named.filter(|_| !is_direct(cluster, &direct));
+    named.map(|(name, url)| parsed(&url, name)).transpose()
 }
 
-/// The URL of a proxy, which is one of http where it names no scheme. It may hold a password, so that no message shows it.
+/// The URL of a proxy; http where it names no scheme. It may hold a password, so that no message shows it.
 fn parsed(url: &str, what: &'static str) -> Result<Uri, ConnectError> {
     let url = match url.split_once("://") {
         // Both resolve names at the proxy; the client library knows one of them.
@@ -46,71 +37,44 @@ fn parsed(url: &str, what: &'static str) -> Result<Uri, ConnectError> {
         Some(_) => url.to_owned(),
         None => format!("http://{url}"),
     };
-    let uri = url.parse::<Uri>().ok();
-    let is_known = |uri: &Uri| {
-        uri.scheme_str()
-            .is_some_and(|scheme| SCHEMES.contains(&scheme))
+    let is_usable = |uri: &Uri| match (uri.scheme_str(), uri.authority()) {
+        (Some("http" | "https"), Some(at)) => !at.host().is_empty(),
+        // The client library ignores a login in an address with socks5.
+        (Some("socks5"), Some(at)) => !at.host().is_empty() && !at.as_str().contains('@'),
+        _ => false,
     };
-    let uri = uri
-        .filter(|uri| is_known(uri) && uri.host().is_some())
-        .ok_or(ConnectError::NoProxy { what })?;
-    let has_user = |uri: &Uri| uri.authority().is_some_and(|at| at.as_str().contains('@'));
-    // The client library ignores them in an address with socks5.
-    match uri.scheme_str() == Some("socks5") && has_user(&uri) {
-        true => Err(ConnectError::SocksUser { what }),
-        false => Ok(uri),
-    }
+    let uri = url.parse().ok().filter(is_usable);
+    uri.ok_or(ConnectError::NoProxy { what })
 }
 
-/// Whether the list of `NO_PROXY` names the cluster. The machine itself is never asked through a proxy.
+/// Whether the list of `NO_PROXY` names the cluster. The machine itself is never reached through a proxy.
 fn is_direct(cluster: &Uri, list: &str) -> bool {
     let host = cluster.host().unwrap_or_default().to_lowercase();
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    let default = if cluster.scheme_str() == Some("http") {
-        80
-    } else {
-        443
+    let host = host.trim_matches(['[', ']']);
+    let default = match cluster.scheme_str() {
+        Some("http") => 80,
+        _ => 443,
     };
-    let port = cluster.port_u16().unwrap_or(default);
+    let port = format!(":{}", cluster.port_u16().unwrap_or(default));
     let address: Option<IpAddr> = host.parse().ok();
-    if host == "localhost" || address.is_some_and(|address| address.is_loopback()) {
-        return true;
-    }
-    let entries = list
-        .split(',')
-        .map(str::trim)
-        .filter(|entry| !entry.is_empty());
-    entries.map(str::to_lowercase).any(|entry| {
-        if entry == "*" {
-            return true;
-        }
+    let is_named = |entry: &str| {
         if let Ok(network) = entry.parse::<IpNet>() {
             return address.is_some_and(|address| network.contains(&address));
         }
-        let (name, of_port) = apart(&entry);
-        if of_port.is_some_and(|of_port| of_port != port) {
-            return false;
-        }
-        if let Ok(named) = name.parse::<IpAddr>() {
+        if let Ok(named) = entry.parse::<IpAddr>() {
             return address == Some(named);
         }
-        // A suffix that begins with a dot stands for the hosts below it alone.
-        let name = if name.starts_with("*.") {
-            &name[1..]
-        } else {
-            name
-        };
-        let below = host.strip_suffix(name);
+        let name = entry.strip_suffix(&port).unwrap_or(entry);
+        if let Ok(named) = name.trim_matches(['[', ']']).parse::<IpAddr>() {
+            return address == Some(named);
+        }
+        // A suffix that begins with a dot stands only for the hosts below it.
+        let name = name.strip_prefix('*').unwrap_or(name);
+        let below = host.strip_suffix(name).filter(|_| !name.is_empty());
         below.is_some_and(|below| name.starts_with('.') || below.is_empty() || below.ends_with('.'))
-    })
-}
-
-/// An entry without its port, and the port.
-fn apart(entry: &str) -> (&str, Option<u16>) {
-    let split = entry
-        .rsplit_once(':')
-        .filter(|_| entry.parse::<IpAddr>().is_err());
-    let split = split.and_then(|(name, port)| Some((name, Some(port.parse().ok()?))));
-    let (name, port) = split.unwrap_or((entry, None));
-    (name.trim_start_matches('[').trim_end_matches(']'), port)
+    };
+    let is_local = host == "localhost" || address.is_some_and(|address| address.is_loopback());
+    let list = list.to_lowercase();
+    let mut entries = list.split(',').map(str::trim);
+    is_local || entries.any(|entry| entry == "*" || is_named(entry))
 }

@@ -37,11 +37,11 @@ pub(super) fn describe(instance: &Instance, durations: &Durations, now: Timestam
     if !is_current && !status.conditions.is_empty() {
         lines.push("  These conditions are of the spec before the newest edit.".to_owned());
     }
-    for told in &status.conditions {
-        let since = about(now.duration_since(told.last_transition_time.0));
+    for condition in &status.conditions {
+        let since = about(now.duration_since(condition.last_transition_time.0));
         lines.push(format!(
             "  {} is {} since {since} ({}): {}",
-            told.type_, told.status, told.reason, told.message
+            condition.type_, condition.status, condition.reason, condition.message
         ));
     }
     lines.push(String::new());
@@ -50,12 +50,8 @@ pub(super) fn describe(instance: &Instance, durations: &Durations, now: Timestam
     if !status.history.is_empty() {
         lines.push(String::new());
         lines.push("History, the newest first".to_owned());
-        lines.extend(
-            status
-                .history
-                .iter()
-                .map(|entry| format!("  {}", ended(entry, now))),
-        );
+        let entries = status.history.iter();
+        lines.extend(entries.map(|entry| format!("  {}", ended(entry, now))));
     }
     joined(&lines) + "\n"
 }
@@ -66,39 +62,39 @@ fn server(status: &InstanceStatus) -> String {
     };
     let text = |field: &str| status.detail.get(field).and_then(|value| value.as_str());
     let package = status.package.as_deref();
-    let told = [
+    let known = [
         text("instanceName").map(|name| format!("called {name}")),
         text("ecsStatus").map(ToOwned::to_owned),
         text("publicIpAddress").map(|address| format!("at {address}")),
         text("imageName").map(|image| format!("with image {image}")),
         package.map(|package| format!("package {package}")),
     ];
-    let told = told.into_iter().flatten();
-    let is_missing = |told: &Condition| told.reason == Reason::ServerMissing.as_str();
+    let is_missing = |one: &Condition| one.reason == Reason::ServerMissing.as_str();
     let verb = match status.conditions.iter().any(is_missing) {
         true => "was",
         false => "is",
     };
-    let words: Vec<String> = std::iter::once(format!("Its server {verb} {id}"))
-        .chain(told)
-        .collect();
+    let mut words = vec![format!("Its server {verb} {id}")];
+    words.extend(known.into_iter().flatten());
     words.join(", ") + "."
 }
 
 fn ended(entry: &HistoryEntry, now: Timestamp) -> String {
     let ago = about(now.duration_since(entry.finished_at.0));
     let took = about(entry.finished_at.0.duration_since(entry.started_at.0));
-    let optional = |text: Option<String>| text.unwrap_or_default();
-    let cause = optional(entry.cause.map(|cause| format!(", {cause}")));
+    let cause = entry.cause.map(|cause| format!(", {cause}"));
     let end = match (entry.succeeded, entry.reason) {
-        (true, _) => format!("done in {took}{cause}"),
-        (false, Some(reason)) => format!("{reason:?} after {took}{cause}"),
-        (false, None) => format!("not done after {took}{cause}"),
+        (true, _) => format!("done in {took}"),
+        (false, Some(reason)) => format!("{reason:?} after {took}"),
+        (false, None) => format!("not done after {took}"),
     };
     let message = entry.message.as_ref();
-    let message = optional(message.map(|message| format!(": {message}")));
+    let message = message.map(|message| format!(": {message}"));
     format!(
-        "{ago} ago: {} {}: {end}{message}",
-        entry.verb, entry.attempt
+        "{ago} ago: {} {}: {end}{}{}",
+        entry.verb,
+        entry.attempt,
+        cause.unwrap_or_default(),
+        message.unwrap_or_default()
     )
 }

@@ -2,23 +2,23 @@
 
 mod describe;
 mod next;
-mod objects;
 mod progress;
 mod readiness;
 mod tree;
 
-use super::asked;
 use super::completion::values;
+use super::ended;
+use super::lists;
 use super::output::{note, print};
 use super::parsers::object_name;
 use super::service::ClusterArgs;
 use clap::Args;
-use cloud_server_operator::api::Instance;
+use cloud_server_operator::api::{Account, Instance};
+use cloud_server_operator::runtime::KubeError;
 use jiff::Timestamp;
 use kube::ResourceExt;
-use objects::Objects;
+use kube::core::DeserializeGuard;
 use progress::Durations;
-use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 /// Flags of `status`.
@@ -45,46 +45,75 @@ pub(super) struct DescribeArgs {
 
 /// Prints the tree of Accounts and Instances.
 pub(super) fn status(args: &StatusArgs) -> ExitCode {
-    asked(show_tree(args), |text| print(&text))
+    ended(show_tree(args), |text| print(&text))
 }
 
 /// Explains the state of each of these Instances.
 pub(super) fn describe(args: &DescribeArgs) -> ExitCode {
-    asked(show_each(args), |text| print(&text))
+    ended(show_each(args), |text| print(&text))
+}
+
+/// The objects of one or all namespaces.
+#[derive(Default)]
+struct Objects {
+    accounts: Vec<Account>,
+    instances: Vec<Instance>,
+    /// Kind, namespace and name of the objects that this version cannot read.
+    unreadable: Vec<[String; 3]>,
+}
+
+impl Objects {
+    fn add_instances(&mut self, instances: Vec<DeserializeGuard<Instance>>) {
+        let (instances, unreadable) = lists::readable(instances);
+        self.instances = instances;
+        self.unreadable.extend(unreadable);
+    }
 }
 
 async fn show_tree(args: &StatusArgs) -> Result<String, String> {
     let cluster = args.cluster.connect()?;
-    let objects = Objects::read(&cluster, args.all_namespaces).await?;
-    if objects.is_empty() {
-        let place = match args.all_namespaces {
-            true => "in any namespace".to_owned(),
-            false => format!(
-                "in namespace {}: name another one with -n, or all with -A",
-                cluster.namespace
-            ),
+    let namespace = (!args.all_namespaces).then_some(cluster.namespace.as_str());
+    let failed = |error: KubeError| cluster.explain(&error);
+    let accounts = lists::objects(&cluster, namespace).await.map_err(failed)?;
+    let instances = lists::objects(&cluster, namespace).await.map_err(failed)?;
+    if accounts.is_empty() && instances.is_empty() {
+        let place = match namespace {
+            None => "in any namespace".to_owned(),
+            Some(name) => {
+                format!("in namespace {name}: name another one with -n, or all with -A")
+            }
         };
         note(&format!("there is no Account and no Instance {place}"));
         return Ok(String::new());
     }
+    let (accounts, unreadable) = lists::readable(accounts);
+    let mut objects = Objects {
+        accounts,
+        unreadable,
+        ..Objects::default()
+    };
+    objects.add_instances(instances);
     Ok(tree::tree(&objects, Timestamp::now()))
 }
 
 async fn show_each(args: &DescribeArgs) -> Result<String, String> {
     let cluster = args.cluster.connect()?;
     // The histories of the others show how long operations take.
-    let (instances, unreadable) = objects::list::<Instance>(&cluster, false).await?;
-    let durations = Durations::of(&instances);
-    let by_name: BTreeMap<String, &Instance> = instances
-        .iter()
-        .map(|instance| (instance.name_any(), instance))
-        .collect();
+    let listed = lists::objects(&cluster, Some(&cluster.namespace)).await;
+    let mut objects = Objects::default();
+    objects.add_instances(listed.map_err(|error| cluster.explain(&error))?);
+    let durations = Durations::of(&objects.instances);
     let now = Timestamp::now();
-    let mut told = Vec::new();
+    let mut texts = Vec::new();
     for name in &args.names {
-        let Some(instance) = by_name.get(name) else {
-            let is_there = unreadable.iter().any(|object| object.name == *name);
-            return Err(match is_there {
+        let mut all = objects.instances.iter();
+        if let Some(instance) = all.find(|instance| instance.name_any() == *name) {
+            texts.push(describe::describe(instance, &durations, now));
+            continue;
+        }
+        let mut unreadable = objects.unreadable.iter();
+        return Err(
+            match unreadable.any(|[.., unreadable]| unreadable == name) {
                 true => format!(
                     "Instance {name}: this version of the command cannot read it; kubectl get instances.cloudserver.dev {name} -o yaml shows it"
                 ),
@@ -92,11 +121,10 @@ async fn show_each(args: &DescribeArgs) -> Result<String, String> {
                     "Instance {name} does not exist in namespace {}: check the name and -n",
                     cluster.namespace
                 ),
-            });
-        };
-        told.push(describe::describe(instance, &durations, now));
+            },
+        );
     }
-    Ok(told.join("\n"))
+    Ok(texts.join("\n"))
 }
 
 #[cfg(test)]

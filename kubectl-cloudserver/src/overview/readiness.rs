@@ -42,7 +42,7 @@ pub(super) fn is_stalled(conditions: &[Condition]) -> bool {
 }
 
 pub(super) fn condition<'a>(conditions: &'a [Condition], kind: &str) -> Option<&'a Condition> {
-    conditions.iter().find(|told| told.type_ == kind)
+    conditions.iter().find(|one| one.type_ == kind)
 }
 
 /// A duration in the unit that matters.

@@ -1,6 +1,6 @@
 //! The output for the state of objects at one moment.
 
-use super::objects::{Objects, Unreadable};
+use super::Objects;
 use super::progress::Durations;
 use super::readiness::about;
 use super::{describe, next, tree};
@@ -52,7 +52,7 @@ fn reinstalled() -> Instance {
 }
 
 fn refused() -> Instance {
-    let words = "the service says no\u{1b}[31m";
+    let words = "the service refuses\u{1b}[31m";
     let conditions = [
         condition("Ready", "False", "CreateRefused", words),
         condition("Stalled", "True", "CreateRefused", words),
@@ -72,7 +72,7 @@ fn ready() -> Instance {
             "package": "p",
             "detail": {"instanceName": "web-abc", "ecsStatus": "STARTED", "publicIpAddress": "198.18.0.1", "imageName": "Debian"},
             "history": [entry("Create", 1, 30)],
-            "conditions": [condition("Ready", "True", "Available", "as the spec says")],
+            "conditions": [condition("Ready", "True", "Available", "as in the spec")],
         }),
     )
 }
@@ -88,12 +88,8 @@ fn account() -> Account {
     serde_json::from_value(object).unwrap()
 }
 
-fn unreadable(kind: &'static str, namespace: &str, name: &str) -> Unreadable {
-    Unreadable {
-        namespace: namespace.to_owned(),
-        kind: kind.into(),
-        name: name.to_owned(),
-    }
+fn unreadable(kind: &str, namespace: &str, name: &str) -> [String; 3] {
+    [kind, namespace, name].map(ToOwned::to_owned)
 }
 
 #[test]
@@ -115,7 +111,7 @@ fn the_tree_shows_each_instance_below_its_account_and_how_far_it_is() {
         [
             "team-a",
             "├─ Account default: Ready · https://cloud.example · 3 servers, 1 of them unowned · 2 of 2 Instances · 1 waiting",
-            "│  ├─ app  Stalled (CreateRefused) · the service says no [31m",
+            "│  ├─ app  Stalled (CreateRefused) · the service refuses [31m",
             "│  ├─ db   Reconciling (Reinstalling) · reinstall [#####-----] 50 %, about 20 s left · ecs-2",
             "│  └─ web  Ready · ecs-1 STARTED 198.18.0.1",
             "├─ Account newer: this version of the command cannot read it",
@@ -127,9 +123,9 @@ fn the_tree_shows_each_instance_below_its_account_and_how_far_it_is() {
 }
 
 #[test]
-fn what_runs_is_described_with_its_task_and_what_was_done_with_its_time() {
+fn an_operation_is_described_with_its_task_and_a_finished_one_with_its_time() {
     let others = [ready(), reinstalled()];
-    let told = describe::describe(&reinstalled(), &Durations::of(&others), now());
+    let text = describe::describe(&reinstalled(), &Durations::of(&others), now());
     for words in [
         "Instance team-a/db, 2 d old, of Account default\n",
         "Its server is ecs-2.",
@@ -138,27 +134,27 @@ fn what_runs_is_described_with_its_task_and_what_was_done_with_its_time() {
         "The reinstall (number 2, as the spec asks) is followed to its end; the service accepted it as task task-7. [#####-----] 50 %",
         "2 h ago: create 1: done in 30 s, as the spec asks",
     ] {
-        assert!(told.contains(words), "{words:?} is not in\n{told}");
+        assert!(text.contains(words), "{words:?} is not in\n{text}");
     }
 }
 
 #[test]
-fn what_needs_a_person_is_described_with_its_remedy_and_cannot_steer_the_terminal() {
-    let told = describe::describe(&refused(), &Durations::default(), now());
+fn a_refusal_is_described_with_its_remedy_and_cannot_control_the_terminal() {
+    let text = describe::describe(&refused(), &Durations::default(), now());
     let remedy = Reason::CreateRefused.remedy();
-    assert!(told.contains("It has no server."), "{told}");
-    assert!(told.contains(&format!("Next step\n  {remedy}\n")), "{told}");
-    assert!(!told.contains('\u{1b}'), "{told}");
-    let told = describe::describe(&ready(), &Durations::default(), now());
-    assert!(told.contains("Its server is ecs-1, called web-abc, STARTED, at 198.18.0.1, with image Debian, package p."), "{told}");
+    assert!(text.contains("It has no server."), "{text}");
+    assert!(text.contains(&format!("Next step\n  {remedy}\n")), "{text}");
+    assert!(!text.contains('\u{1b}'), "{text}");
+    let text = describe::describe(&ready(), &Durations::default(), now());
+    assert!(text.contains("Its server is ecs-1, called web-abc, STARTED, at 198.18.0.1, with image Debian, package p."), "{text}");
     assert!(
-        told.contains("Nothing, until the spec, a Secret or the server changes."),
-        "{told}"
+        text.contains("Nothing, until the spec, a Secret or the server changes."),
+        "{text}"
     );
 }
 
 #[test]
-fn nobody_is_promised_an_end_that_nothing_tells_of() {
+fn no_remaining_time_is_shown_that_no_duration_supports() {
     let one = reinstalled();
     let open = one.status.as_ref().unwrap().operation.clone().unwrap();
     assert_eq!(Durations::default().progress(&open, now()), "for 20 s");
@@ -176,9 +172,9 @@ fn nobody_is_promised_an_end_that_nothing_tells_of() {
     assert_eq!(about(SignedDuration::from_secs(-5)), "0 s");
 }
 
-/// An Account whose token the service refuses, and an Instance of it that is Ready.
+/// The service rejects the token of the Account; an Instance of it is Ready.
 #[test]
-fn what_is_wrong_with_an_account_is_told_also_of_instances_that_are_ready() {
+fn a_problem_of_an_account_is_shown_also_for_its_ready_instances() {
     let mut refused = serde_json::to_value(account()).unwrap();
     refused["status"]["conditions"] = json!([
         condition(
@@ -212,14 +208,14 @@ fn what_is_wrong_with_an_account_is_told_also_of_instances_that_are_ready() {
     let tree = tree::tree(&objects, now());
     let line = "Account default: Stalled (TokenRefused) · put a valid token into Secret t · https://cloud.example";
     assert!(tree.contains(line), "{tree}");
-    let told = describe::describe(&instance, &Durations::default(), now());
+    let text = describe::describe(&instance, &Durations::default(), now());
     let remedy = Reason::TokenRefused.remedy();
     let next = format!("Next step\n  Nothing, and no change either: {remedy}\n");
-    assert!(told.contains(&next), "{told}");
+    assert!(text.contains(&next), "{text}");
 }
 
 #[test]
-fn an_account_that_cannot_be_read_is_there_and_has_its_instances() {
+fn an_unreadable_account_is_shown_with_its_instances() {
     let objects = Objects {
         accounts: Vec::new(),
         instances: vec![ready()],
@@ -236,7 +232,7 @@ fn an_account_that_cannot_be_read_is_there_and_has_its_instances() {
 }
 
 #[test]
-fn what_status_says_of_a_former_spec_is_not_told_of_this_one() {
+fn a_status_of_a_former_spec_is_not_shown_for_this_one() {
     let mut edited = ready();
     edited.metadata.generation = Some(3);
     let mut account = account();
@@ -244,12 +240,12 @@ fn what_status_says_of_a_former_spec_is_not_told_of_this_one() {
     let mut deleted = refused();
     deleted.metadata.generation = Some(3);
     deleted.metadata.deletion_timestamp = serde_json::from_value(json!(NOW)).unwrap();
-    let told = describe::describe(&edited, &Durations::default(), now());
+    let text = describe::describe(&edited, &Durations::default(), now());
     for words in [
         "State: edited, not observed yet\n  These conditions are of the spec before the newest edit.\n",
         "Next step\n  The operator has not observed the newest edit yet.",
     ] {
-        assert!(told.contains(words), "{words:?} is not in\n{told}");
+        assert!(text.contains(words), "{words:?} is not in\n{text}");
     }
     let objects = Objects {
         accounts: vec![account],
@@ -281,20 +277,20 @@ fn next_of(instance: &Instance) -> String {
 #[test]
 fn a_server_that_is_missing_was_its_server() {
     let missing = instance("web", &held("Stalled", Reason::ServerMissing));
-    let told = describe::describe(&missing, &Durations::default(), now());
-    assert!(told.contains("Its server was ecs-1"), "{told}");
+    let text = describe::describe(&missing, &Durations::default(), now());
+    assert!(text.contains("Its server was ecs-1"), "{text}");
 }
 
 #[test]
-fn whoever_has_to_do_something_is_not_told_that_it_goes_on_by_itself() {
+fn the_remedy_of_the_reason_is_shown() {
     for reason in [
         Reason::LoginSecretNotFound,
         Reason::AccountNotFound,
         Reason::TokenRefused,
         Reason::Paused,
     ] {
-        let told = next_of(&instance("web", &held("Reconciling", reason)));
-        assert_eq!(told, reason.remedy());
+        let text = next_of(&instance("web", &held("Reconciling", reason)));
+        assert_eq!(text, reason.remedy());
     }
     let missing = |kind| next_of(&instance("web", &held(kind, Reason::ServerMissing)));
     assert_eq!(missing("Stalled"), Reason::ServerMissing.remedy());
@@ -307,63 +303,4 @@ fn whoever_has_to_do_something_is_not_told_that_it_goes_on_by_itself() {
         next_of(&instance("web", &newer)),
         "Read the message of the condition Ready."
     );
-}
-
-#[test]
-fn what_becomes_of_a_server_whose_instance_is_deleted_follows_from_its_policies() {
-    let releasing = held("Reconciling", Reason::Releasing);
-    let unconfirmed = held("Stalled", Reason::ReleaseUnconfirmed);
-    let nothing = json!({"observedGeneration": 2, "conditions": releasing["conditions"]});
-    let asked = held("Reconciling", Reason::CreateUnconfirmed);
-    let (paused, over) = (json!({}), json!({"until": "2026-03-01T11:00:00Z"}));
-    for (spec, status, expected) in [
-        (
-            json!({}),
-            &releasing,
-            "Server ecs-1 is being released; then the Instance goes. Wait.",
-        ),
-        (
-            json!({"pause": over}),
-            &releasing,
-            "Server ecs-1 is being released; then the Instance goes. Wait.",
-        ),
-        (
-            json!({}),
-            &unconfirmed,
-            "The Instance stays until the service confirms that server ecs-1 is released. Give the Account",
-        ),
-        (
-            json!({}),
-            &nothing,
-            "The Instance stays until it is certain that no server of it is left. Wait.",
-        ),
-        (
-            json!({"deletionPolicy": "Retain"}),
-            &releasing,
-            "Nothing is released, since spec.deletionPolicy is Retain: server ecs-1 stays at the service, where it continues to be billed, and the Instance goes.",
-        ),
-        (
-            json!({"managementPolicy": "Observe"}),
-            &asked,
-            "Nothing is released, since spec.managementPolicy is Observe: server ecs-1 stays at the service, where it continues to be billed, and the Instance goes. Wait for",
-        ),
-        (
-            json!({"deletionPolicy": "Retain", "pause": paused}),
-            &releasing,
-            "Its deletion waits, and nothing is released meanwhile. Remove spec.pause",
-        ),
-        (
-            json!({"deletionProtection": true, "pause": paused}),
-            &releasing,
-            "Nothing is released, and the Instance stays, since spec.deletionProtection is true. To release the server",
-        ),
-    ] {
-        let mut object = serde_json::to_value(instance("web", status)).unwrap();
-        object["metadata"]["deletionTimestamp"] = json!(NOW);
-        for (field, value) in spec.as_object().unwrap() {
-            object["spec"][field] = value.clone();
-        }
-        let told = next_of(&serde_json::from_value(object).unwrap());
-        assert!(told.starts_with(expected), "{spec}: {told}");
-    }
 }

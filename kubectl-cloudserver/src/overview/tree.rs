@@ -1,6 +1,6 @@
 //! The tree that `status` prints: namespaces, their Accounts, and the Instances of each.
 
-use super::objects::{Objects, Unreadable};
+use super::Objects;
 use super::progress::Durations;
 use super::readiness::{NOT_OBSERVED, condition, is_current, readiness};
 use crate::output::joined;
@@ -8,99 +8,77 @@ use cloud_server_operator::api::conditions::READY;
 use cloud_server_operator::api::{Account, Instance, LimitUse, counted};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::{Resource, ResourceExt};
-use std::collections::{BTreeMap, BTreeSet};
+use kube::ResourceExt;
+use std::collections::BTreeMap;
 
 const UNREADABLE: &str = "this version of the command cannot read it";
 
-/// An Account, as far as it could be read.
-#[derive(Default)]
-enum Read<'a> {
-    /// No Account has this name.
-    #[default]
-    Absent,
-    Unreadable,
-    Account(&'a Account),
-}
-
-/// The Instances of one Account.
+/// An Account in words, if there is one, and its Instances.
 #[derive(Default)]
 struct Branch<'a> {
-    account: Read<'a>,
+    account: Option<String>,
     instances: Vec<&'a Instance>,
 }
+
+/// The Accounts of each namespace, by name.
+type Branches<'a> = BTreeMap<String, BTreeMap<String, Branch<'a>>>;
 
 /// The output of `status`.
 pub(super) fn tree(objects: &Objects, now: Timestamp) -> String {
     let durations = Durations::of(&objects.instances);
+    let mut branches = Branches::new();
+    for account in &objects.accounts {
+        let namespace = account.namespace().unwrap_or_default();
+        branch(&mut branches, namespace, account.name_any()).account = Some(of_account(account));
+    }
+    for instance in &objects.instances {
+        let namespace = instance.namespace().unwrap_or_default();
+        let account = instance.spec.account_ref.name.clone();
+        branch(&mut branches, namespace, account)
+            .instances
+            .push(instance);
+    }
+    let mut others = Vec::new();
+    for [kind, namespace, name] in &objects.unreadable {
+        match kind.as_str() {
+            "Account" => {
+                let branch = branch(&mut branches, namespace.clone(), name.clone());
+                branch.account = Some(UNREADABLE.to_owned());
+            }
+            // The Account of an unreadable Instance is unknown.
+            _ => others.push(format!("{kind} {namespace}/{name}: {UNREADABLE}")),
+        }
+    }
     let mut lines = Vec::new();
-    for (namespace, accounts) in branches(objects) {
+    for (namespace, accounts) in branches {
         lines.push(namespace);
         let count = accounts.len();
-        for (at, (name, branch)) in accounts.into_iter().enumerate() {
-            let (twig, below) = match at + 1 == count {
+        for (number, (name, branch)) in (1..).zip(accounts) {
+            let (twig, below) = match number == count {
                 true => ("└─", "   "),
                 false => ("├─", "│  "),
             };
-            lines.push(format!(
-                "{twig} Account {name}: {}",
-                of_account(&branch.account)
-            ));
-            lines.extend(
-                of_instances(branch.instances, &durations, now)
-                    .map(|line| format!("{below}{line}")),
-            );
+            let account = branch.account.as_deref().unwrap_or("does not exist");
+            lines.push(format!("{twig} Account {name}: {account}"));
+            let instances = of_instances(branch.instances, &durations, now);
+            lines.extend(instances.iter().map(|line| format!("{below}{line}")));
         }
     }
-    // The Account of an unreadable Instance is unknown.
-    let unreadable: BTreeSet<_> = objects.unreadable.iter().collect();
-    let others = unreadable.into_iter().filter(|object| !is_account(object));
-    lines.extend(others.map(|object| {
-        format!(
-            "{} {}/{}: {UNREADABLE}",
-            object.kind, object.namespace, object.name
-        )
-    }));
+    others.sort_unstable();
+    lines.extend(others);
     joined(&lines)
 }
 
-/// The Accounts of each namespace, with their Instances.
-fn branches(objects: &Objects) -> BTreeMap<String, BTreeMap<String, Branch<'_>>> {
-    let mut namespaces: BTreeMap<String, BTreeMap<String, Branch<'_>>> = BTreeMap::new();
-    for account in &objects.accounts {
-        let namespace = namespaces.entry(account.namespace().unwrap_or_default());
-        let branch = namespace.or_default().entry(account.name_any());
-        branch.or_default().account = Read::Account(account);
-    }
-    for account in objects
-        .unreadable
-        .iter()
-        .filter(|object| is_account(object))
-    {
-        let namespace = namespaces.entry(account.namespace.clone());
-        let branch = namespace.or_default().entry(account.name.clone());
-        branch.or_default().account = Read::Unreadable;
-    }
-    for instance in &objects.instances {
-        let namespace = namespaces.entry(instance.namespace().unwrap_or_default());
-        let branch = namespace
-            .or_default()
-            .entry(instance.spec.account_ref.name.clone());
-        branch.or_default().instances.push(instance);
-    }
-    namespaces
+fn branch<'m, 'a>(
+    all: &'m mut Branches<'a>,
+    namespace: String,
+    account: String,
+) -> &'m mut Branch<'a> {
+    let namespace = all.entry(namespace).or_default();
+    namespace.entry(account).or_default()
 }
 
-fn is_account(object: &Unreadable) -> bool {
-    object.kind == Account::kind(&())
-}
-
-fn of_account(account: &Read<'_>) -> String {
-    let account = match account {
-        Read::Absent => return "does not exist".to_owned(),
-        Read::Unreadable => return UNREADABLE.to_owned(),
-        Read::Account(account) => account,
-    };
+fn of_account(account: &Account) -> String {
     let Some(status) = &account.status else {
         return NOT_OBSERVED.to_owned();
     };
@@ -149,26 +127,16 @@ fn of_instances(
     mut instances: Vec<&Instance>,
     durations: &Durations,
     now: Timestamp,
-) -> impl Iterator<Item = String> {
+) -> Vec<String> {
     instances.sort_by_key(|instance| instance.name_any());
-    let width = instances
-        .iter()
-        .map(|instance| instance.name_any().len())
-        .max()
-        .unwrap_or(0);
-    let count = instances.len();
-    let lines = instances
-        .into_iter()
-        .enumerate()
-        .map(move |(at, instance)| {
-            let twig = if at + 1 == count { "└─" } else { "├─" };
-            format!(
-                "{twig} {:width$}  {}",
-                instance.name_any(),
-                of_instance(instance, durations, now)
-            )
-        });
-    lines.collect::<Vec<_>>().into_iter()
+    let widths = instances.iter().map(|instance| instance.name_any().len());
+    let (width, count) = (widths.max().unwrap_or(0), instances.len());
+    let line = |(number, instance): (usize, &Instance)| {
+        let twig = if number == count { "└─" } else { "├─" };
+        let (name, words) = (instance.name_any(), of_instance(instance, durations, now));
+        format!("{twig} {name:width$}  {words}")
+    };
+    (1..).zip(instances).map(line).collect()
 }
 
 fn of_instance(instance: &Instance, durations: &Durations, now: Timestamp) -> String {
@@ -184,7 +152,7 @@ fn of_instance(instance: &Instance, durations: &Durations, now: Timestamp) -> St
     if is_current && instance.metadata.deletion_timestamp.is_some() {
         words.push("being deleted".to_owned());
     }
-    if let Some(open) = status.operation.as_ref().filter(|told| told.is_open()) {
+    if let Some(open) = status.operation.as_ref().filter(|one| one.is_open()) {
         words.push(format!("{} {}", open.verb, durations.progress(open, now)));
     } else {
         words.extend(not_ready(&status.conditions, is_current));

@@ -66,7 +66,7 @@ pub(super) async fn rehearse(
     let api: Api<DynamicObject> = Api::namespaced_with(cluster.client.clone(), namespace, &kind);
     let live = match call("read the Instance", api.get_opt(name)).await {
         Ok(live) => live,
-        Err(error) => return DryRun::Unknown(cluster.told(&error)),
+        Err(error) => return DryRun::Unknown(cluster.explain(&error)),
     };
     let mut notes = Vec::new();
     let next = match &live {
@@ -190,7 +190,7 @@ fn not_taken(cluster: &Cluster, error: &KubeError, namespace: &str) -> DryRun {
         | KubeError::NotActive { .. }
         | KubeError::Malformed { .. }
         | KubeError::Unwritable { .. }
-        | KubeError::Transport { .. } => DryRun::Unknown(cluster.told(error)),
+        | KubeError::Transport { .. } => DryRun::Unknown(cluster.explain(error)),
     }
 }
 

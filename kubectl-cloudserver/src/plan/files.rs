@@ -1,8 +1,10 @@
 //! The manifests in files: every document, and every item of a list.
 
 use cloud_server_operator::api::names::GROUP;
+use cloud_server_operator::runtime::watch::ObjectKey;
 use serde_json::Value;
-use serde_saphyr::{Error, Options, Spanned, alias_limits, budget, options};
+use serde_saphyr::budget::{Budget, EnforcingPolicy, check_yaml_budget};
+use serde_saphyr::{Error, Spanned, alias_limits, budget, options};
 use std::path::{Path, PathBuf};
 
 /// Extensions of the files that are read in a directory.
@@ -59,6 +61,12 @@ impl Manifest {
         self.text("/metadata/namespace")
             .filter(|name| !name.is_empty())
     }
+
+    /// Namespace and name; `home` is the namespace of objects without one.
+    pub(super) fn key(&self, home: &str) -> Option<ObjectKey> {
+        let namespace = self.namespace().unwrap_or(home);
+        Some(ObjectKey::new(namespace, self.name()?))
+    }
 }
 
 /// Reads all files; - is standard input, and of a directory every YAML and JSON file is read.
@@ -89,26 +97,19 @@ pub(super) fn read(files: &[PathBuf]) -> Result<Manifests, String> {
 }
 
 /// The message for a file that is no YAML, with the place and the remedy.
-fn unreadable(file: &str, error: &Error) -> String {
-    let at = error
-        .location()
-        .map(|at| at.line())
-        .filter(|line| *line > 0);
-    let place = at.map_or_else(|| file.to_owned(), |line| place(file, line));
+fn malformed(file: &str, error: &Error) -> String {
+    let line = error.location().map(|at| at.line());
+    let line = line.filter(|line| *line > 0);
+    let place = line.map_or_else(|| file.to_owned(), |line| place(file, line));
     let mut error = error.without_snippet();
     while let Error::AliasError { error: inner, .. } = error {
         error = inner.without_snippet();
     }
     match error {
-        Error::DuplicateMappingKey { key, .. } => {
-            let key = match key {
-                Some(key) => format!("key {key:?}"),
-                None => "a key".to_owned(),
-            };
-            format!(
-                "{key} occurs twice in one object, the second time in {place}: remove one of them"
-            )
-        }
+        Error::DuplicateMappingKey { key, .. } => format!(
+            "key {:?} occurs twice in one object, the second time in {place}: remove one of them",
+            key.as_deref().unwrap_or_default()
+        ),
         other => format!(
             "{place}: neither YAML nor JSON: {}: fix it",
             other.to_string().replace('\n', " ")
@@ -116,46 +117,54 @@ fn unreadable(file: &str, error: &Error) -> String {
     }
 }
 
-/// The options for reading manifests. The limits of the library are made for hostile input; these files are the caller's own, and
-/// kubectl reads them completely. Nesting and aliases keep a limit, since memory has one.
-fn reading() -> Options {
-    options! {
-        budget: budget! {
-            max_events: usize::MAX,
-            max_nodes: usize::MAX,
-            max_documents: usize::MAX,
-            max_total_scalar_bytes: usize::MAX,
-            max_aliases: usize::MAX,
-            max_anchors: usize::MAX,
-            max_merge_keys: usize::MAX,
-            max_recorded_anchor_events: usize::MAX,
-            max_recorded_anchor_bytes: usize::MAX,
-            enforce_alias_anchor_ratio: false,
-            max_depth: DEEPEST,
-        },
-        emit_comments: false,
-        alias_limits: alias_limits! { max_total_replayed_events: EXPANDED },
+/// No limit but that of the nesting. The other limits of the library are made for hostile input; these files are the caller's own,
+/// and kubectl reads them completely.
+fn budget() -> Option<Budget> {
+    budget! {
+        max_events: usize::MAX,
+        max_nodes: usize::MAX,
+        max_documents: usize::MAX,
+        max_total_scalar_bytes: usize::MAX,
+        max_aliases: usize::MAX,
+        max_anchors: usize::MAX,
+        max_merge_keys: usize::MAX,
+        max_recorded_anchor_events: usize::MAX,
+        max_recorded_anchor_bytes: usize::MAX,
+        enforce_alias_anchor_ratio: false,
+        max_depth: DEEPEST,
     }
 }
 
 fn of_directory(directory: &Path) -> std::io::Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
-    for entry in std::fs::read_dir(directory)? {
-        let path = entry?.path();
+    let entries = std::fs::read_dir(directory)?;
+    let paths = entries.map(|entry| entry.map(|entry| entry.path()));
+    let mut paths = paths.collect::<std::io::Result<Vec<PathBuf>>>()?;
+    paths.retain(|path| {
         let ending = path.extension().and_then(std::ffi::OsStr::to_str);
-        if path.is_file() && ending.is_some_and(|ending| ENDINGS.contains(&ending)) {
-            files.push(path);
-        }
-    }
-    files.sort();
-    Ok(files)
+        path.is_file() && ending.is_some_and(|ending| ENDINGS.contains(&ending))
+    });
+    paths.sort();
+    Ok(paths)
 }
 
 impl Manifests {
     fn take(&mut self, file: &str, text: &str) -> Result<(), String> {
+        // The parser needs no stack for nested values, but their conversion does: so the depth is checked first.
+        let checked =
+            budget().map(|budget| check_yaml_budget(text, budget, EnforcingPolicy::AllContent));
+        if matches!(checked, Some(Ok(report)) if report.breached.is_some()) {
+            return Err(format!(
+                "{file}: more than {DEEPEST} levels of nesting: no Kubernetes object has as many: fix it"
+            ));
+        }
+        let options = options! {
+            budget: budget(),
+            emit_comments: false,
+            alias_limits: alias_limits! { max_total_replayed_events: EXPANDED },
+        };
         let documents: Vec<Spanned<Value>> =
-            serde_saphyr::from_multiple_with_options(text, reading())
-                .map_err(|error| unreadable(file, &error))?;
+            serde_saphyr::from_multiple_with_options(text, options)
+                .map_err(|error| malformed(file, &error))?;
         for document in documents {
             self.sort(file, document.referenced.line(), document.value)?;
         }
@@ -231,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_name_is_told_by_its_place_and_what_kustomize_is_told_not_at_all() {
+    fn an_object_without_a_name_is_named_by_its_place_and_a_file_for_kustomize_is_skipped() {
         let all = taken(
             "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [a.yaml]\n---\n\
              apiVersion: v1\nkind: ConfigMap\nmetadata: {generateName: c-}\n",
@@ -240,14 +249,14 @@ mod tests {
     }
 
     #[test]
-    fn an_instance_of_another_group_is_none_of_ours() {
+    fn an_instance_of_another_group_is_skipped() {
         let all = taken("apiVersion: other.dev/v1\nkind: Instance\nmetadata: {name: a}\n").unwrap();
         assert!(all.instances.is_empty());
         assert_eq!(all.others, ["Instance a"]);
     }
 
     #[test]
-    fn what_is_no_manifest_is_an_error_with_the_file_in_it() {
+    fn a_document_that_is_no_manifest_is_an_error_that_names_the_file() {
         for (text, place) in [
             ("a: 1\n", "f.yaml, line 1"),
             ("---\n# nothing\n---\n\njust words\n", "f.yaml, line 5"),
@@ -277,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_may_be_as_large_as_kubectl_takes_it() {
+    fn a_file_may_be_as_large_as_for_kubectl() {
         let instance =
             "---\napiVersion: cloudserver.dev/v1alpha1\nkind: Instance\nmetadata: {name: i}\n";
         let documents = taken(&instance.repeat(10_000)).unwrap();
@@ -326,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_stands_twice_is_named_with_its_place_and_what_to_do() {
+    fn a_duplicate_key_is_named_with_its_place_and_the_remedy() {
         let yaml = "# one\nkind: Instance\nmetadata: {name: a}\nspec:\n  zone: a\n  image: {id: x}\n  zone: b\n";
         let json = "{\"kind\": \"Instance\",\n\"spec\": {\"zone\": \"a\",\n\"zone\": \"b\"}}";
         for (text, line) in [(yaml, 7), (json, 3)] {

@@ -13,8 +13,8 @@ mod show;
 mod stage;
 mod verdict;
 
-use super::asked;
 use super::completion::values;
+use super::ended;
 use super::progress::Progress;
 use super::service::{Cluster, ClusterArgs};
 use crate::output::print;
@@ -80,7 +80,7 @@ enum Form {
 
 /// Prints the effects.
 pub(super) fn plan(args: &PlanArgs) -> ExitCode {
-    asked(answer(args), |(text, status)| {
+    ended(answer(args), |(text, status)| {
         match print(&text) == ExitCode::SUCCESS {
             true => ExitCode::from(status),
             false => ExitCode::FAILURE,
@@ -152,13 +152,13 @@ async fn answers(
             let namespace = manifest.namespace().unwrap_or(&cluster.namespace);
             let outcome = dry_run::rehearse(cluster, namespace, manifest, manager).await;
             done.set(done.get() + 1);
-            progress.say(|| format!("asking the cluster: {} of {count}", done.get()));
+            progress.show(|| format!("asking the cluster: {} of {count}", done.get()));
             (manifest, outcome)
         })
         .buffered(AT_ONCE)
         .collect()
         .await;
-    progress.say(|| "reading Accounts and Secrets".to_owned());
+    progress.show(|| "reading Accounts and Secrets".to_owned());
     let taken: Vec<&Taken> = rehearsed
         .iter()
         .filter_map(|(_, outcome)| match outcome {
@@ -173,7 +173,7 @@ async fn answers(
         .map(|(manifest, outcome)| async move {
             let answer = judged(stage, cluster, manifest, outcome).await;
             done.set(done.get() + 1);
-            progress.say(|| format!("looking at servers: {} of {count}", done.get()));
+            progress.show(|| format!("looking at servers: {} of {count}", done.get()));
             answer
         })
         .buffered(AT_ONCE)

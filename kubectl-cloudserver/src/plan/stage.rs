@@ -2,15 +2,14 @@
 //! sends no writes.
 
 use super::super::owners::Owners;
-use super::super::service::{Cluster, ServiceError, read_account, read_credentials_of};
+use super::super::service::{Cluster, unusable};
 use super::super::{chain, remedy};
 use super::dry_run::Taken;
 use super::files::Manifest;
 use super::offered;
 use super::replay::{self, Replay};
 use super::verdict::{Effect, Finding};
-use cloud_server_operator::api::conditions::Reason;
-use cloud_server_operator::api::{Account, AccountSpec};
+use cloud_server_operator::api::Account;
 use cloud_server_operator::cloud::{AllowedEndpoints, Budget, Http};
 use cloud_server_operator::instance::context::{Context, Settings};
 use cloud_server_operator::instance::facts;
@@ -47,26 +46,24 @@ pub(super) struct Stage {
 
 /// The owners of servers, as far as the user may read them; notes the rest.
 async fn owners(cluster: &Cluster, notes: &mut Vec<String>) -> Result<Option<Owners>, String> {
-    let owners = Owners::read(cluster).await;
-    let owners = match owners {
-        Ok(owners) => Some(owners),
+    match Owners::read(cluster).await {
+        Ok(owners) => {
+            if let Some(only) = &owners.only {
+                notes.push(format!(
+                    "only the Instances of namespace {only} may be listed: a server that an Instance of another namespace has counts as \
+                     unowned"
+                ));
+            }
+            Ok(Some(owners))
+        }
         Err(error @ KubeError::Refused { .. }) => {
-            notes.push(format!(
-                "which servers other Instances have is not known: {}",
-                cluster.told(&error)
-            ));
-            None
+            let why = cluster.explain(&error);
+            notes.push(format!("the servers of other Instances are unknown: {why}"));
+            Ok(None)
         }
         // An apiserver that does not answer gets no more requests: each would wait for its deadline.
-        Err(error) => return Err(cluster.told(&error)),
-    };
-    if let Some(only) = owners.as_ref().and_then(|owners| owners.only.as_ref()) {
-        notes.push(format!(
-            "only the Instances of namespace {only} may be listed: that an imported server belongs to another namespace \
-             would not be seen"
-        ));
+        Err(error) => Err(cluster.explain(&error)),
     }
-    Ok(owners)
 }
 
 /// A context that writes nothing. It adds the Accounts whose token the service rejects to `refused`.
@@ -120,19 +117,15 @@ impl Stage {
         named: Option<&String>,
         mut notes: Vec<String>,
     ) -> Result<Self, String> {
-        let mut owners = owners(cluster, &mut notes).await?;
-        if let (Some(named), Some(owners)) = (named, &mut owners) {
-            owners.cluster = Some(named.clone());
-        }
-        let id = owners.as_ref().and_then(|owners| owners.cluster.clone());
-        let id = id.or_else(|| named.cloned());
-        if id.is_none() {
+        let owners = owners(cluster, &mut notes).await?;
+        let of_cluster = owners.as_ref().and_then(|owners| owners.cluster.as_ref());
+        let id = named.or(of_cluster).cloned().unwrap_or_default();
+        if id.is_empty() {
             notes.push(
                 "you may not read namespace kube-system, so an Instance that was restored from a backup counts as new"
                     .to_owned(),
             );
         }
-        let id = id.unwrap_or_default();
         let stop = CancellationToken::new();
         let refused = Arc::new(Mutex::new(BTreeSet::new()));
         let context = context(cluster.client.clone(), id, refused.clone(), stop.clone())?;
@@ -220,21 +213,16 @@ impl Stage {
 
     /// Installs an account session for an Account. A missing Account is not announced: the operator would not find it either.
     async fn session(&mut self, key: &ObjectKey, files: &[Manifest]) -> Result<(), Problem> {
-        let (namespace, name) = (&key.namespace, &key.name);
-        let account = match read_account(&self.cluster, namespace, name).await {
-            Ok(account) => self.as_changed(account, key, files),
-            Err(ServiceError::NoAccount { .. }) => match self.of_files(key, files) {
-                Some(account) => account,
-                None => return Ok(()),
-            },
-            Err(error) => {
-                self.context.sessions.announce(key);
-                return Err(error.problem());
-            }
+        let live = self.cluster.account(key).await;
+        let account = live.map(|live| self.planned(live, key, files));
+        let sessions = &self.context.sessions;
+        if !matches!(account, Ok(None)) {
+            sessions.announce(key);
+        }
+        let Some(account) = account? else {
+            return Ok(());
         };
-        self.context.sessions.announce(key);
-        let credentials = read_credentials_of(&self.cluster, &account).await;
-        let credentials = credentials.map_err(|error| error.problem())?;
+        let credentials = self.cluster.credentials(&account).await?;
         let mut spec = account.spec;
         self.services.push(spec.endpoint.clone());
         // The rate of purchases has no influence on the effects.
@@ -244,66 +232,43 @@ impl Stage {
             tls: String::new(),
             account: String::new(),
         };
-        let sessions = &self.context.sessions;
-        match sessions.account_session(key, &spec, &credentials, from) {
-            Ok(session) => {
-                sessions.install(key, session);
-                Ok(())
-            }
-            Err(error) => Err(Problem {
-                reason: Reason::EndpointInvalid,
-                message: chain(&error),
-            }),
-        }
+        let session = sessions.account_session(key, &spec, &credentials, from);
+        sessions.install(key, session.map_err(|error| unusable(key, &error))?);
+        Ok(())
     }
 
-    /// An Account of the files that is not applied yet.
-    fn of_files(&mut self, key: &ObjectKey, files: &[Manifest]) -> Option<Account> {
-        let found = self.in_files(key, files)?;
-        let mut account: Account = serde_json::from_value(found.value.clone()).ok()?;
-        let (namespace, name) = (&key.namespace, &key.name);
-        account.metadata.namespace = Some(namespace.clone());
-        self.notes.push(format!(
-            "Account {namespace}/{name} is not in the cluster yet: it is taken from {}",
-            found.file
-        ));
-        Some(account)
-    }
-
-    /// The Account with the changes of the files, which are applied together with the Instances. A file may contain a part of it.
-    fn as_changed(&mut self, mut account: Account, key: &ObjectKey, files: &[Manifest]) -> Account {
-        let Some(found) = self.in_files(key, files) else {
-            return account;
-        };
-        let changed = serde_json::to_value(&account.spec).and_then(|mut spec| {
-            json_patch::merge(&mut spec, &found.value["spec"]);
-            serde_json::from_value::<AccountSpec>(spec)
-        });
-        let (namespace, name) = (&key.namespace, &key.name);
-        match changed {
-            Ok(spec) if spec == account.spec => {}
-            Ok(spec) => {
-                account.spec = spec;
-                self.notes.push(format!(
-                    "Account {namespace}/{name} is taken as {} changes it",
-                    found.file
-                ));
-            }
-            Err(error) => self.notes.push(format!(
-                "Account {namespace}/{name} is taken as it is in the cluster: what {} makes of it cannot be read: {error}",
-                found.place()
-            )),
-        }
-        account
-    }
-
-    fn in_files<'a>(&self, key: &ObjectKey, files: &'a [Manifest]) -> Option<&'a Manifest> {
-        let home = &self.cluster.namespace;
+    /// The Account as the files change it, which are applied together with the Instances. A file may contain a part of it.
+    fn planned(
+        &mut self,
+        live: Option<Account>,
+        key: &ObjectKey,
+        files: &[Manifest],
+    ) -> Option<Account> {
         let mut files = files.iter();
-        files.find(|manifest| {
-            let namespace = manifest.namespace().unwrap_or(home);
-            manifest.name() == Some(&key.name) && *namespace == key.namespace
-        })
+        let is_it =
+            |manifest: &&Manifest| manifest.key(&self.cluster.namespace).as_ref() == Some(key);
+        let Some(found) = files.find(is_it) else {
+            return live;
+        };
+        let mut value = serde_json::to_value(&live).unwrap_or_default();
+        json_patch::merge(&mut value, &found.value);
+        value["metadata"]["namespace"] = key.namespace.as_str().into();
+        let file = &found.file;
+        let named = format!("Account {}/{}", key.namespace, key.name);
+        match (serde_json::from_value::<Account>(value), live) {
+            (Ok(account), Some(live)) if account.spec == live.spec => Some(live),
+            (Ok(account), _) => {
+                self.notes.push(format!("{named} is taken as in {file}"));
+                Some(account)
+            }
+            (Err(error), live) => {
+                let place = found.place();
+                self.notes.push(format!(
+                    "{named} is taken as it is in the cluster: with {place} it could not be read: {error}"
+                ));
+                live
+            }
+        }
     }
 
     async fn note_secret(&mut self, namespace: &str, name: &str) {
@@ -319,7 +284,7 @@ impl Stage {
             Err(error) => {
                 self.notes.push(format!(
                     "Secret {namespace}/{name} could not be read, so its password counts as unchanged: {}",
-                    self.cluster.told(&error)
+                    self.cluster.explain(&error)
                 ));
                 self.unreadable.insert(key);
             }

@@ -29,7 +29,7 @@ pub(super) async fn page(
         cluster.client.request_text(request).await
     };
     let read = call("read the metrics of a Pod", request).await;
-    read.map_err(|error| cluster.told(&error))
+    read.map_err(|error| cluster.explain(&error))
 }
 
 /// The port for metrics without TLS.

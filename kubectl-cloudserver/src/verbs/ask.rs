@@ -1,6 +1,6 @@
 //! Asks for confirmation before disks are erased.
 
-use super::edit::{Edit, wanted_image};
+use super::edit::{Edit, requested_image};
 use cloud_server_operator::api::{Instance, counted};
 use kube::ResourceExt;
 use std::io::{IsTerminal, Write, stderr, stdin};
@@ -12,10 +12,10 @@ const YES: &str = "yes";
 ///
 /// # Errors
 /// The user does not confirm, or there is no terminal.
-pub(super) fn whether_to_erase(edits: &[(Instance, Edit)]) -> Result<(), String> {
+pub(super) fn whether_to_erase(edits: &[(Instance, Result<Edit, String>)]) -> Result<(), String> {
     let erased: Vec<&Instance> = edits
         .iter()
-        .filter(|(_, edit)| matches!(edit, Edit::Write(_)))
+        .filter(|(_, edit)| edit.is_ok())
         .map(|(live, _)| live)
         .collect();
     if erased.is_empty() {
@@ -25,17 +25,17 @@ pub(super) fn whether_to_erase(edits: &[(Instance, Edit)]) -> Result<(), String>
     let disks = counted(erased.len(), "disk");
     if !stdin().is_terminal() {
         return Err(format!(
-            "{text}this ERASES {disks}: pass --yes, since there is no terminal to ask at"
+            "{text}this ERASES {disks}: pass --yes, since there is no terminal for a question"
         ));
     }
     text += &format!("This ERASES {disks}. Type {YES} to go on: ");
-    let unasked = |error: std::io::Error| format!("the question could not be asked: {error}");
+    let failed = |error: std::io::Error| format!("the question could not be asked: {error}");
     let mut out = stderr().lock();
     out.write_all(text.as_bytes())
         .and_then(|()| out.flush())
-        .map_err(unasked)?;
+        .map_err(failed)?;
     let mut answer = String::new();
-    stdin().read_line(&mut answer).map_err(unasked)?;
+    stdin().read_line(&mut answer).map_err(failed)?;
     match answer.trim() == YES {
         true => Ok(()),
         false => Err("nothing is erased: no reinstall was requested".to_owned()),
@@ -62,6 +62,6 @@ fn line(live: &Instance) -> String {
         id.unwrap_or_default(),
         address.unwrap_or_default(),
         had.as_deref().unwrap_or("an unknown image"),
-        wanted_image(live).unwrap_or_default(),
+        requested_image(live).unwrap_or_default(),
     )
 }

@@ -1,14 +1,14 @@
 //! The edit of the spec that a verb makes, and the condition for its completion. Pure.
 
 use super::goal::Aim;
-use super::managers::{Declared, declared, is_declared_as};
+use super::managers::{Applier, applier, is_applied_as};
 use cloud_server_operator::api::{Instance, ManagementPolicy, Pause, PowerState, ReinstallPolicy};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
 /// The verb, with its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Wish {
+pub(super) enum Verb {
     Start,
     Stop,
     Restart,
@@ -20,42 +20,107 @@ pub(super) enum Wish {
     Reconcile,
 }
 
-/// The result of a verb for one Instance.
+/// The edit of one Instance.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Edit {
-    /// Send this JSON patch.
-    Write(Write),
-    /// The spec has this value already.
-    Nothing(String, Aim),
-    /// The edit would do nothing, or something unintended: the cause, and the remedy.
-    Refused(String),
-}
-
-/// An edit to send.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Write {
-    pub(super) operations: Value,
+pub(super) struct Edit {
+    /// A JSON patch; none if the spec has the value already.
+    pub(super) patch: Option<Value>,
+    /// The message once the patch is accepted, or why there is none.
+    pub(super) message: &'static str,
     pub(super) aim: Aim,
     /// Notes for the user.
     pub(super) notes: Vec<String>,
 }
 
-impl Wish {
-    /// The message after the edit was accepted.
-    pub(super) fn accepted(&self) -> &'static str {
-        match self {
-            Self::Start => "start requested",
-            Self::Stop => "stop requested",
-            Self::Restart => "restart requested",
-            Self::Reinstall => "reinstall requested",
-            Self::Pause(_) => "pause requested",
-            Self::Resume => "pause removed",
-            Self::Reconcile => "reconcile requested",
+/// How a verb edits the spec.
+struct Row {
+    field: &'static str,
+    /// `Null` removes the field.
+    value: Value,
+    requested: &'static str,
+    /// The message if the field has the value already.
+    already: &'static str,
+    aim: Aim,
+}
+
+impl Verb {
+    /// `token` must be unused.
+    fn row(&self, live: &Instance, token: &str) -> Row {
+        let of_token = |aim: fn(String) -> Aim| (json!({"token": token}), aim(token.to_owned()));
+        let (field, (value, aim), requested, already) = match self {
+            Self::Start => (
+                "powerState",
+                (json!(PowerState::Running), Aim::Ready),
+                "start requested",
+                "spec.powerState is Running already",
+            ),
+            Self::Stop => (
+                "powerState",
+                (json!(PowerState::Stopped), Aim::Ready),
+                "stop requested",
+                "spec.powerState is Stopped already",
+            ),
+            Self::Restart => ("restart", of_token(Aim::Restarted), "restart requested", ""),
+            Self::Reinstall => {
+                let (mut value, aim) = of_token(Aim::Reinstalled);
+                // The user confirmed the displayed image: if the spec has another one meanwhile, nothing is erased.
+                value["image"] = json!(requested_image(live));
+                ("reinstall", (value, aim), "reinstall requested", "")
+            }
+            Self::Pause(until) => {
+                let pause = json!(Pause {
+                    until: until.clone()
+                });
+                let already = "it is paused already";
+                ("pause", (pause, Aim::Paused), "pause requested", already)
+            }
+            Self::Resume => {
+                let (requested, already) = ("pause removed", "it is not paused");
+                ("pause", (Value::Null, Aim::Ready), requested, already)
+            }
+            Self::Reconcile => {
+                let (requested, already) = ("reconcile requested", "");
+                ("reconcile", of_token(Aim::Observed), requested, already)
+            }
+        };
+        Row {
+            field,
+            value,
+            requested,
+            already,
+            aim,
         }
     }
 
-    /// Whether it causes a call to the service.
-    fn acts(&self) -> bool {
+    /// Why the edit would do nothing, or something unintended, with the remedy.
+    fn refusal(&self, live: &Instance) -> Option<&'static str> {
+        let (spec, status) = (&live.spec, live.status.as_ref());
+        if live.metadata.deletion_timestamp.is_some() {
+            return Some("it is being deleted");
+        }
+        if self.calls_service() && spec.management_policy == ManagementPolicy::Observe {
+            return Some(
+                "spec.managementPolicy is Observe, so nothing would be done: set it to Manage first",
+            );
+        }
+        match self {
+            Self::Restart if spec.power_state == PowerState::Stopped => {
+                Some("spec.powerState is Stopped, so nothing would be restarted: `start` starts it")
+            }
+            Self::Reinstall if spec.reinstall_policy == ReinstallPolicy::Never => {
+                Some("spec.reinstallPolicy is Never: set it to OnRequest first")
+            }
+            Self::Reinstall if status.is_none_or(|status| status.id.is_none()) => {
+                Some("it has no server yet: there is nothing to reinstall")
+            }
+            Self::Reinstall if requested_image(live).is_none() => Some(
+                "the image that spec.image selects is not known yet: wait until status.resolved.image names it",
+            ),
+            _ => None,
+        }
+    }
+
+    fn calls_service(&self) -> bool {
         match self {
             Self::Start | Self::Stop | Self::Restart | Self::Reinstall => true,
             Self::Pause(_) | Self::Resume | Self::Reconcile => false,
@@ -63,160 +128,73 @@ impl Wish {
     }
 }
 
-/// The edit for this Instance. `token` must be unused.
-pub(super) fn edit(wish: &Wish, live: &Instance, token: &str) -> Edit {
-    if live.metadata.deletion_timestamp.is_some() {
-        return refused("it is being deleted");
+/// The edit for this Instance, or why it is refused, with the remedy. `token` must be unused.
+pub(super) fn edit(verb: &Verb, live: &Instance, token: &str) -> Result<Edit, String> {
+    if let Some(why) = verb.refusal(live) {
+        return Err(why.to_owned());
     }
-    if wish.acts() && live.spec.management_policy == ManagementPolicy::Observe {
-        return refused(
-            "spec.managementPolicy is Observe, so nothing would be done: set it to Manage first",
-        );
-    }
-    let edit = match wish {
-        Wish::Start => power(live, PowerState::Running),
-        Wish::Stop => power(live, PowerState::Stopped),
-        Wish::Restart => restart(live, token),
-        Wish::Reinstall => reinstall(live, token),
-        Wish::Pause(until) => pause(live, until.as_deref()),
-        Wish::Resume => resume(live),
-        Wish::Reconcile => {
-            let value = json!({"token": token});
-            let aim = Aim::Looked(token.to_owned());
-            set(live, "reconcile", &value, aim)
-        }
+    let Row {
+        field,
+        value,
+        requested,
+        already,
+        aim,
+    } = verb.row(live, token);
+    let current = serde_json::to_value(&live.spec).unwrap_or_default();
+    let mut edit = Edit {
+        patch: None,
+        message: already,
+        aim,
+        notes: Vec::new(),
     };
-    match edit {
-        Edit::Write(mut write) if wish.acts() && live.spec.pause.is_some() => {
-            let note = "it is paused, so nothing begins before that ends (`resume` ends it)";
-            write.notes.push(note.to_owned());
-            Edit::Write(write)
-        }
-        other => other,
+    if current[field] == value {
+        return Ok(edit);
     }
+    if let Some(applier) = applier(live, field) {
+        if matches!(verb, Verb::Restart | Verb::Reinstall) {
+            // Each change of the token causes one action: if a manifest reverted it, the action would happen twice.
+            return Err(format!(
+                "{applier} applies spec.{field}: when it reverts the token, the operator would carry out another {field}; put a new \
+                 token there instead, or remove spec.{field} from it"
+            ));
+        }
+        if applier != Applier::ClientSide || !is_applied_as(live, field, &value) {
+            edit.notes.push(format!(
+                "{applier} also applies spec.{field} and will revert this change: change it there too"
+            ));
+        }
+    }
+    if verb.calls_service() && live.spec.pause.is_some() {
+        let note = "it is paused, so nothing begins before that ends (`resume` ends it)";
+        edit.notes.push(note.to_owned());
+    }
+    edit.message = requested;
+    edit.patch = Some(patch(verb, live, field, &value));
+    Ok(edit)
+}
+
+/// The patch. It fails if the object was replaced by another of the same name, and for a reinstall if the spec was edited since the
+/// user confirmed it.
+fn patch(verb: &Verb, live: &Instance, field: &str, value: &Value) -> Value {
+    let test = |path: &str, value: Value| json!({"op": "test", "path": path, "value": value});
+    let mut operations = vec![test("/metadata/uid", json!(live.uid()))];
+    if *verb == Verb::Reinstall {
+        let generation = json!(live.metadata.generation);
+        operations.push(test("/metadata/generation", generation));
+    }
+    let path = format!("/spec/{field}");
+    operations.push(match value {
+        Value::Null => json!({"op": "remove", "path": path}),
+        value => json!({"op": "add", "path": path, "value": value}),
+    });
+    Value::Array(operations)
 }
 
 /// The identifier of the spec's image, if known.
-pub(super) fn wanted_image(live: &Instance) -> Option<&str> {
+pub(super) fn requested_image(live: &Instance) -> Option<&str> {
     let given = live.spec.image.id.as_deref();
     given.or_else(|| {
         let resolved = live.status.as_ref()?.resolved.as_ref()?;
         resolved.image.as_ref().map(|pin| pin.id.as_str())
     })
-}
-
-fn refused(why: &str) -> Edit {
-    Edit::Refused(why.to_owned())
-}
-
-fn power(live: &Instance, wanted: PowerState) -> Edit {
-    if live.spec.power_state == wanted {
-        return Edit::Nothing(format!("spec.powerState is {wanted:?} already"), Aim::Ready);
-    }
-    let value = json!(wanted);
-    set(live, "powerState", &value, Aim::Ready)
-}
-
-fn restart(live: &Instance, token: &str) -> Edit {
-    if live.spec.power_state == PowerState::Stopped {
-        return refused(
-            "spec.powerState is Stopped, so nothing would be restarted: `start` starts it",
-        );
-    }
-    let aim = Aim::Restarted(token.to_owned());
-    request(live, "restart", &json!({"token": token}), aim)
-}
-
-fn reinstall(live: &Instance, token: &str) -> Edit {
-    if live.spec.reinstall_policy == ReinstallPolicy::Never {
-        return refused("spec.reinstallPolicy is Never: set it to OnRequest first");
-    }
-    let status = live.status.as_ref();
-    if status.is_none_or(|status| status.id.is_none()) {
-        return refused("it has no server yet: there is nothing to reinstall");
-    }
-    let Some(image) = wanted_image(live) else {
-        return refused(
-            "the image that spec.image selects is not known yet: wait until status.resolved.image names it",
-        );
-    };
-    // The user confirmed the displayed image: if the spec has another one meanwhile, nothing is erased.
-    let value = json!({"token": token, "image": image});
-    let aim = Aim::Reinstalled(token.to_owned());
-    match request(live, "reinstall", &value, aim) {
-        Edit::Write(mut write) => {
-            let same = json!({"op": "test", "path": "/metadata/generation", "value": live.metadata.generation});
-            if let Value::Array(operations) = &mut write.operations {
-                operations.insert(0, same);
-            }
-            Edit::Write(write)
-        }
-        other => other,
-    }
-}
-
-fn pause(live: &Instance, until: Option<&str>) -> Edit {
-    let wanted = Pause {
-        until: until.map(ToOwned::to_owned),
-    };
-    if live.spec.pause.as_ref() == Some(&wanted) {
-        return Edit::Nothing("it is paused already".to_owned(), Aim::Paused);
-    }
-    set(live, "pause", &json!(wanted), Aim::Paused)
-}
-
-fn resume(live: &Instance) -> Edit {
-    if live.spec.pause.is_none() {
-        return Edit::Nothing("it is not paused".to_owned(), Aim::Ready);
-    }
-    let mut notes = Vec::new();
-    if let Some(declared) = declared(live, "pause") {
-        notes.push(set_back(&declared, "pause"));
-    }
-    Edit::Write(Write {
-        operations: json!([same_object(live), {"op": "remove", "path": "/spec/pause"}]),
-        aim: Aim::Ready,
-        notes,
-    })
-}
-
-/// Sets a field with a desired state. If a manifest contains the field, the next apply reverts it.
-fn set(live: &Instance, field: &str, value: &Value, aim: Aim) -> Edit {
-    let declared = declared(live, field).filter(|declared| {
-        !matches!(declared, Declared::ClientSide) || !is_declared_as(live, field, value)
-    });
-    let notes = declared.map(|declared| set_back(&declared, field));
-    Edit::Write(Write {
-        operations: json!([same_object(live), add(field, value)]),
-        aim,
-        notes: notes.into_iter().collect(),
-    })
-}
-
-fn set_back(declared: &Declared, field: &str) -> String {
-    format!("{declared} also applies spec.{field} and will revert this change: change it there too")
-}
-
-/// Sets a field each change of which causes one action. If a manifest reverted it, the action would happen twice.
-fn request(live: &Instance, field: &str, value: &Value, aim: Aim) -> Edit {
-    if let Some(declared) = declared(live, field) {
-        return Edit::Refused(format!(
-            "{declared} applies spec.{field}: when it reverts the token, the operator would carry out another {field}; put a new \
-             token there instead, or remove spec.{field} from it"
-        ));
-    }
-    Edit::Write(Write {
-        operations: json!([same_object(live), add(field, value)]),
-        aim,
-        notes: Vec::new(),
-    })
-}
-
-/// Fails the edit if the object was replaced by another of the same name.
-fn same_object(live: &Instance) -> Value {
-    json!({"op": "test", "path": "/metadata/uid", "value": live.uid()})
-}
-
-fn add(field: &str, value: &Value) -> Value {
-    json!({"op": "add", "path": format!("/spec/{field}"), "value": value})
 }

@@ -1,6 +1,6 @@
 //! Waits until the requested state is reached: one watch, and a line for each Instance that finishes.
 
-use super::goal::{Goal, Standing, standing};
+use super::goal::{Goal, Outcome, judge};
 use crate::progress::Progress;
 use crate::service::Cluster;
 use cloud_server_operator::api::{Instance, counted};
@@ -27,13 +27,12 @@ pub(super) enum End {
     Interrupted,
 }
 
-/// The unfinished ones, by name.
+/// The Instances that have not reached their goals.
 struct Waiting<'a> {
     cluster: &'a Cluster,
     progress: &'a Progress,
-    goals: BTreeMap<String, Goal>,
-    /// The last known state of each.
-    last: BTreeMap<String, String>,
+    /// By name: the goal, and the last known state.
+    goals: BTreeMap<String, (Goal, String)>,
     count: usize,
     has_failed: bool,
 }
@@ -50,44 +49,58 @@ pub(super) async fn follow(
 ) -> Result<End, String> {
     let api: Api<DeserializeGuard<Instance>> =
         Api::namespaced(cluster.client.clone(), &cluster.namespace);
+    let unknown = |goal| (goal, "the cluster has not answered".to_owned());
+    let goals = goals.into_iter().map(|(name, goal)| (name, unknown(goal)));
     let mut waiting = Waiting {
         cluster,
         progress,
-        last: BTreeMap::new(),
         count: goals.len(),
         has_failed: false,
-        goals,
+        goals: goals.collect(),
     };
     let events = watcher(api, config(&waiting.goals)).default_backoff();
     let end = Instant::now() + timeout;
     tokio::select! {
-        ended = waiting.until_none_is_left(events) => ended,
+        ended = waiting.all(events) => ended,
         () = tokio::time::sleep_until(end) => {
-            waiting.tell_the_rest(&format!("not within {} s", timeout.as_secs_f32()));
+            waiting.note_unfinished(&format!("not within {} s", timeout.as_secs_f32()));
             Ok(End::TimedOut)
         }
         _ = tokio::signal::ctrl_c() => {
-            waiting.tell_the_rest("waited for no longer");
+            waiting.note_unfinished("the wait was interrupted");
             Ok(End::Interrupted)
         }
     }
 }
 
 impl Waiting<'_> {
-    async fn until_none_is_left(
+    /// Waits until none is left.
+    async fn all(
         &mut self,
         events: impl Stream<Item = watcher::Result<Event<DeserializeGuard<Instance>>>>,
     ) -> Result<End, String> {
         let mut events = pin!(events);
         let mut listed = BTreeSet::new();
-        self.say();
+        self.show();
         while !self.goals.is_empty() {
             match events.next().await {
-                Some(Ok(event)) => self.meet(event, &mut listed),
-                Some(Err(error)) => self.trouble(&error)?,
+                Some(Ok(Event::Init)) => listed.clear(),
+                Some(Ok(Event::InitApply(object))) => {
+                    listed.insert(object.name_any());
+                    self.judge(&object.name_any(), Some(&object));
+                }
+                Some(Ok(Event::Apply(object))) => self.judge(&object.name_any(), Some(&object)),
+                Some(Ok(Event::Delete(object))) => self.judge(&object.name_any(), None),
+                Some(Ok(Event::InitDone)) => {
+                    let gone = self.goals.keys().filter(|name| !listed.contains(*name));
+                    for name in gone.cloned().collect::<Vec<_>>() {
+                        self.judge(&name, None);
+                    }
+                }
+                Some(Err(error)) => self.failed(&error)?,
                 None => return Err("the watch of the Instances ended".to_owned()),
             }
-            self.say();
+            self.show();
         }
         Ok(match self.has_failed {
             true => End::Failed,
@@ -95,48 +108,28 @@ impl Waiting<'_> {
         })
     }
 
-    fn meet(&mut self, event: Event<DeserializeGuard<Instance>>, listed: &mut BTreeSet<String>) {
-        match event {
-            Event::Init => listed.clear(),
-            Event::InitApply(object) => {
-                listed.insert(object.name_any());
-                self.look(&object);
-            }
-            Event::Apply(object) => self.look(&object),
-            Event::Delete(object) => self.judge(&object.name_any(), None),
-            Event::InitDone => {
-                let gone = self.goals.keys().filter(|name| !listed.contains(*name));
-                let gone: Vec<String> = gone.cloned().collect();
-                gone.iter().for_each(|name| self.judge(name, None));
-            }
-        }
-    }
-
-    fn look(&mut self, object: &DeserializeGuard<Instance>) {
-        let name = object.name_any();
-        match &object.0 {
-            Ok(instance) => self.judge(&name, Some(instance)),
-            Err(error) => {
-                let words = format!("this version cannot read it: {}", error.error);
-                self.last.insert(name, words);
-            }
-        }
-    }
-
-    fn judge(&mut self, name: &str, instance: Option<&Instance>) {
-        let Some(goal) = self.goals.get(name) else {
+    fn judge(&mut self, name: &str, object: Option<&DeserializeGuard<Instance>>) {
+        let Some((goal, state)) = self.goals.get_mut(name) else {
             return;
         };
-        let namespace = &self.cluster.namespace;
-        match standing(instance, goal) {
-            Standing::Waiting(words) => {
-                self.last.insert(name.to_owned(), words);
+        let instance = match object.map(|object| &object.0) {
+            Some(Err(error)) => {
+                *state = format!("this version cannot read it: {}", error.error);
                 return;
             }
-            Standing::Done(words) => self
+            Some(Ok(instance)) => Some(instance),
+            None => None,
+        };
+        let namespace = &self.cluster.namespace;
+        match judge(instance, goal) {
+            Outcome::Waiting(words) => {
+                *state = words;
+                return;
+            }
+            Outcome::Done(words) => self
                 .progress
                 .answer(&format!("{namespace}/{name}: {words}")),
-            Standing::Failed(words) => {
+            Outcome::Failed(words) => {
                 self.has_failed = true;
                 self.progress.note(&format!("{namespace}/{name}: {words}"));
             }
@@ -145,56 +138,50 @@ impl Waiting<'_> {
     }
 
     /// Handles an error of the watch. Waiting does not help a user who may not watch.
-    fn trouble(&mut self, error: &watcher::Error) -> Result<(), String> {
-        let code = match error {
-            watcher::Error::InitialListFailed(kube::Error::Api(status))
-            | watcher::Error::WatchStartFailed(kube::Error::Api(status)) => status.code,
-            _ => 0,
-        };
-        if matches!(code, 401 | 403) {
+    fn failed(&mut self, error: &watcher::Error) -> Result<(), String> {
+        let why = crate::chain(error);
+        if let watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status)) = error
+            && matches!(status.code, 401 | 403)
+        {
+            let namespace = &self.cluster.namespace;
             return Err(format!(
-                "{}: have yourself allowed to list and watch Instances in namespace {}",
-                crate::chain(error),
-                self.cluster.namespace
+                "{why}: have yourself allowed to list and watch Instances in namespace {namespace}"
             ));
         }
-        let words = format!("the cluster does not answer: {}", crate::chain(error));
-        for name in self.goals.keys() {
-            self.last.insert(name.clone(), words.clone());
+        for (_, state) in self.goals.values_mut() {
+            *state = format!("the cluster does not answer: {why}");
         }
         Ok(())
     }
 
     /// Shows the progress on a terminal.
-    fn say(&self) {
-        self.progress.say(|| {
-            let open = self.goals.len();
+    fn show(&self) {
+        let Some((name, (_, state))) = self.goals.iter().next() else {
+            return;
+        };
+        self.progress.show(|| {
             let of = match self.count {
                 1 => String::new(),
-                count => format!("{} of {}: ", open, counted(count, "Instance")),
+                count => format!("{} of {}: ", self.goals.len(), counted(count, "Instance")),
             };
-            let first = self.goals.keys().next().cloned().unwrap_or_default();
-            let words = self.last.get(&first);
-            let words = words.map_or("asking the cluster", String::as_str);
-            format!("waiting for {of}{first}: {words}")
+            format!("waiting for {of}{name}: {state}")
         });
     }
 
     /// Reports the last known state of the unfinished ones.
-    fn tell_the_rest(&self, end: &str) {
-        for name in self.goals.keys() {
-            let words = self.last.get(name);
-            let words = words.map_or("the cluster has not answered", String::as_str);
-            let namespace = &self.cluster.namespace;
+    fn note_unfinished(&self, end: &str) {
+        let namespace = &self.cluster.namespace;
+        for (name, (_, state)) in &self.goals {
             self.progress
-                .note(&format!("{namespace}/{name}: {end}: {words}"));
+                .note(&format!("{namespace}/{name}: {end}: {state}"));
         }
     }
 }
 
 /// The watched objects: a single one, or all of the namespace. A label selector would not do: an object that loses the label would
 /// look deleted.
-fn config(goals: &BTreeMap<String, Goal>) -> watcher::Config {
+fn config<T>(goals: &BTreeMap<String, T>) -> watcher::Config {
     let config = watcher::Config::default().timeout(WATCH_TIMEOUT_SECONDS);
     let mut names = goals.keys();
     match (names.next(), names.next()) {

@@ -17,7 +17,7 @@ pub(super) enum Aim {
     /// No operation is open, and none begins.
     Paused,
     /// Everything was observed for this token.
-    Looked(String),
+    Observed(String),
 }
 
 /// The state to wait for, of one object. A status from before the edit does not count, nor the status of a new object of the same
@@ -30,9 +30,9 @@ pub(super) struct Goal {
     pub(super) aim: Aim,
 }
 
-/// The progress, in words for people.
+/// Whether the goal is reached, in words for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum Outcome {
     Done(String),
     /// It needs another attempt, or a person.
     Failed(String),
@@ -47,60 +47,57 @@ const FAILURES: [Reason; 4] = [
     Reason::OperationRefused,
 ];
 
-/// The progress of an Instance; `None` is a deleted one.
-pub(super) fn standing(instance: Option<&Instance>, goal: &Goal) -> Standing {
+/// Judges an Instance; `None` is a deleted one.
+pub(super) fn judge(instance: Option<&Instance>, goal: &Goal) -> Outcome {
     let Some(instance) = instance.filter(|one| one.uid().as_deref() == Some(&goal.uid)) else {
-        return Standing::Failed("it was deleted".to_owned());
+        return Outcome::Failed("it was deleted".to_owned());
     };
     if instance.metadata.deletion_timestamp.is_some() {
-        return Standing::Failed("it is being deleted".to_owned());
+        return Outcome::Failed("it is being deleted".to_owned());
     }
-    let seen = instance
-        .status
-        .as_ref()
-        .filter(|status| status.observed_generation >= goal.generation);
-    let Some(status) = seen else {
-        return Standing::Waiting("the operator has not observed the edit yet".to_owned());
+    let status = instance.status.as_ref();
+    let Some(status) = status.filter(|status| status.observed_generation >= goal.generation) else {
+        return Outcome::Waiting("the operator has not observed the edit yet".to_owned());
     };
     let Some(ready) = current(status, READY, goal) else {
-        return Standing::Waiting("it has no condition Ready yet".to_owned());
+        return Outcome::Waiting("it has no condition Ready yet".to_owned());
     };
     let words = format!("{}: {}", ready.reason, ready.message);
-    if !is_carried_out(status, &goal.aim) && ready.status == "True" {
-        return Standing::Waiting("the requested operation has not begun yet".to_owned());
+    let (is_ready, is_applied) = (ready.status == "True", is_applied(status, &goal.aim));
+    if is_ready && !is_applied {
+        return Outcome::Waiting("the requested operation has not begun yet".to_owned());
     }
-    let is_stalled = current(status, STALLED, goal).is_some_and(|told| told.status == "True");
+    let is_stalled = current(status, STALLED, goal).is_some_and(|one| one.status == "True");
     let is_paused = ready.reason == Reason::Paused.as_str();
     let is_failure = FAILURES
         .iter()
         .any(|failure| ready.reason == failure.as_str());
     match &goal.aim {
-        Aim::Paused if is_paused => Standing::Done(words),
-        Aim::Looked(_) if is_paused && is_carried_out(status, &goal.aim) => Standing::Done(words),
-        Aim::Looked(_) if is_paused => Standing::Waiting(words),
-        _ if ready.status == "True" && goal.aim != Aim::Paused => Standing::Done(words),
-        _ if is_stalled || is_paused || is_failure => Standing::Failed(words),
-        _ => Standing::Waiting(words),
+        Aim::Paused if is_paused => Outcome::Done(words),
+        Aim::Observed(_) if is_paused && is_applied => Outcome::Done(words),
+        Aim::Observed(_) if is_paused => Outcome::Waiting(words),
+        aim if is_ready && *aim != Aim::Paused => Outcome::Done(words),
+        _ if is_stalled || is_paused || is_failure => Outcome::Failed(words),
+        _ => Outcome::Waiting(words),
     }
 }
 
 /// A condition that is newer than the edit.
 fn current<'a>(status: &'a InstanceStatus, kind: &str, goal: &Goal) -> Option<&'a Condition> {
-    let is_current = |told: &&Condition| {
-        told.observed_generation
-            .is_none_or(|seen| seen >= goal.generation)
-    };
-    let mut told = status.conditions.iter().filter(|told| told.type_ == kind);
-    told.find(is_current)
+    let mut all = status.conditions.iter().filter(|one| one.type_ == kind);
+    all.find(|one| {
+        let generation = one.observed_generation;
+        generation.is_none_or(|generation| generation >= goal.generation)
+    })
 }
 
 /// Whether this token is the last one that was applied.
-fn is_carried_out(status: &InstanceStatus, aim: &Aim) -> bool {
+fn is_applied(status: &InstanceStatus, aim: &Aim) -> bool {
     let applied = status.applied.as_ref();
     match aim {
         Aim::Ready | Aim::Paused => true,
         Aim::Restarted(token) => applied.and_then(|a| a.restart.as_ref()) == Some(token),
         Aim::Reinstalled(token) => applied.and_then(|a| a.reinstall.as_ref()) == Some(token),
-        Aim::Looked(token) => status.last_reconcile_token.as_ref() == Some(token),
+        Aim::Observed(token) => status.last_reconcile_token.as_ref() == Some(token),
     }
 }

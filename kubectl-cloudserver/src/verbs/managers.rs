@@ -11,14 +11,14 @@ pub(super) const MANAGER: &str = "cloudserver-cli";
 
 /// The applier of a manifest that contains the field.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Declared {
+pub(super) enum Applier {
     /// Server-side, under this name.
     By(String),
     /// Client-side `kubectl apply`, or an equivalent.
     ClientSide,
 }
 
-impl fmt::Display for Declared {
+impl fmt::Display for Applier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::By(manager) => write!(f, "field manager {manager}"),
@@ -28,7 +28,7 @@ impl fmt::Display for Declared {
 }
 
 /// The other applier of this field of the spec, if any.
-pub(super) fn declared(live: &Instance, field: &str) -> Option<Declared> {
+pub(super) fn applier(live: &Instance, field: &str) -> Option<Applier> {
     let entries = live.metadata.managed_fields.iter().flatten();
     let mut server_side = entries.filter(|entry| entry.operation.as_deref() == Some("Apply"));
     let by = server_side.find_map(|entry| {
@@ -38,13 +38,13 @@ pub(super) fn declared(live: &Instance, field: &str) -> Option<Declared> {
             .filter(|manager| *manager != MANAGER)?;
         let fields = &entry.fields_v1.as_ref()?.0;
         let has = fields.pointer(&format!("/f:spec/f:{field}")).is_some();
-        has.then(|| Declared::By(manager.to_owned()))
+        has.then(|| Applier::By(manager.to_owned()))
     });
-    by.or_else(|| applied(live, field).map(|_| Declared::ClientSide))
+    by.or_else(|| applied(live, field).map(|_| Applier::ClientSide))
 }
 
 /// Whether the last manifest of kubectl has this value in a field, so that the next apply reverts nothing.
-pub(super) fn is_declared_as(live: &Instance, field: &str, value: &Value) -> bool {
+pub(super) fn is_applied_as(live: &Instance, field: &str, value: &Value) -> bool {
     applied(live, field).as_ref() == Some(value)
 }
 

@@ -12,14 +12,14 @@ mod which;
 
 use super::progress::Progress;
 use super::service::{Cluster, ClusterArgs};
-use super::{asked, chain};
+use super::{chain, ended};
 use crate::output::failed;
 use clap::{Args, Subcommand};
 use cloud_server_operator::api::Instance;
 use cloud_server_operator::program::duration;
 use cloud_server_operator::runtime::kubernetes::{call, json_patch};
 use cloud_server_operator::runtime::{KubeError, chance};
-use edit::{Edit, Wish, Write, edit};
+use edit::{Edit, Verb, edit};
 use follow::{End, follow};
 use goal::{Aim, Goal};
 use jiff::{SignedDuration, Timestamp};
@@ -128,33 +128,30 @@ impl PauseArgs {
     }
 }
 
-/// Carries a verb out.
+/// Carries out a verb.
 pub(super) fn verb(command: &VerbCommand) -> ExitCode {
     let now = chance::time_of_day();
-    let (wish, args) = match command {
-        VerbCommand::Wait(args) => return ended(wait(args)),
-        VerbCommand::Start(args) => (Wish::Start, args),
-        VerbCommand::Stop(args) => (Wish::Stop, args),
-        VerbCommand::Restart(args) => (Wish::Restart, args),
-        VerbCommand::Reinstall(args) => (Wish::Reinstall, &args.edit),
-        VerbCommand::Resume(args) => (Wish::Resume, args),
-        VerbCommand::Reconcile(args) => (Wish::Reconcile, args),
+    let (verb, args) = match command {
+        VerbCommand::Wait(args) => return ended(wait(args), ExitCode::from),
+        VerbCommand::Start(args) => (Verb::Start, args),
+        VerbCommand::Stop(args) => (Verb::Stop, args),
+        VerbCommand::Restart(args) => (Verb::Restart, args),
+        VerbCommand::Reinstall(args) => (Verb::Reinstall, &args.edit),
+        VerbCommand::Resume(args) => (Verb::Resume, args),
+        VerbCommand::Reconcile(args) => (Verb::Reconcile, args),
         VerbCommand::Pause(args) => match args.end(now) {
-            Ok(end) => (Wish::Pause(end), &args.edit),
+            Ok(end) => (Verb::Pause(end), &args.edit),
             Err(why) => return failed(&why),
         },
     };
-    let is_asked_before = matches!(
+    let needs_question = matches!(
         command,
         VerbCommand::Reinstall(ReinstallArgs { yes: false, .. })
     );
     // A new token, which shows readers of the spec the time of the edit.
     let token = format!("{now} {:08x}", chance::word() >> 32);
-    ended(carry_out(&wish, args, &token, is_asked_before))
-}
-
-fn ended(work: impl Future<Output = Result<u8, String>>) -> ExitCode {
-    asked(work, ExitCode::from)
+    let work = carry_out(&verb, args, &token, needs_question);
+    ended(work, ExitCode::from)
 }
 
 async fn wait(args: &WaitArgs) -> Result<u8, String> {
@@ -169,44 +166,38 @@ async fn wait(args: &WaitArgs) -> Result<u8, String> {
 }
 
 async fn carry_out(
-    wish: &Wish,
+    verb: &Verb,
     args: &EditArgs,
     token: &str,
-    is_asked_before: bool,
+    needs_question: bool,
 ) -> Result<u8, String> {
     let mut progress = Progress::begin("asking the cluster");
     let cluster = args.of.cluster.connect()?;
-    let instances = args.of.which.read(&cluster).await?;
-    let edits: Vec<(Instance, Edit)> = instances
-        .into_iter()
-        .map(|live| {
-            let edit = edit(wish, &live, token);
-            (live, edit)
-        })
-        .collect();
-    if is_asked_before {
-        drop(progress); // its line would overwrite the question
+    let mut edits = Vec::new();
+    for live in args.of.which.read(&cluster).await? {
+        let edit = edit(verb, &live, token);
+        edits.push((live, edit));
+    }
+    if needs_question {
+        progress.clear(); // its line would overwrite the question
         ask::whether_to_erase(&edits)?;
         progress = Progress::begin("asking the cluster");
     }
     let (mut goals, mut has_failed) = (BTreeMap::new(), false);
     for (live, edit) in edits {
-        let (name, namespace) = (live.name_any(), &cluster.namespace);
-        let asked = match edit {
-            Edit::Refused(why) => Err(why),
-            Edit::Nothing(why, aim) => Ok((why, goal(&live, aim))),
-            Edit::Write(write) => sent(&cluster, &name, write, &progress)
-                .await
-                .map(|goal| (wish.accepted().to_owned(), goal)),
+        let name = live.name_any();
+        let sent = match edit {
+            Ok(edit) => send(&cluster, &live, edit, &progress).await,
+            Err(why) => Err(why),
         };
-        match asked {
-            Ok((words, goal)) => {
-                progress.answer(&format!("{namespace}/{name}: {words}"));
+        match sent {
+            Ok((message, goal)) => {
+                progress.answer(&format!("{}/{name}: {message}", cluster.namespace));
                 goals.insert(name, goal);
             }
             Err(why) => {
                 has_failed = true;
-                progress.note(&format!("{namespace}/{name}: {why}"));
+                progress.note(&format!("{}/{name}: {why}", cluster.namespace));
             }
         }
     }
@@ -239,26 +230,30 @@ fn status(end: End) -> u8 {
     }
 }
 
-/// Sends an edit, and returns the goal to wait for.
-async fn sent(
+/// Sends an edit. Returns the message for the user, and the goal to wait for.
+async fn send(
     cluster: &Cluster,
-    name: &str,
-    write: Write,
+    live: &Instance,
+    edit: Edit,
     progress: &Progress,
-) -> Result<Goal, String> {
+) -> Result<(&'static str, Goal), String> {
     const CHANGE: &str = "change the Instance";
+    let Some(patch) = edit.patch else {
+        return Ok((edit.message, goal(live, edit.aim)));
+    };
     let api: Api<Instance> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
     let params = PatchParams {
         field_manager: Some(managers::MANAGER.to_owned()),
         ..PatchParams::default()
     };
-    let patch = json_patch(CHANGE, write.operations).map_err(|error| chain(&error))?;
-    let patched = call(CHANGE, api.patch(name, &params.validation_strict(), &patch)).await;
+    let (name, params) = (live.name_any(), params.validation_strict());
+    let patch = json_patch(CHANGE, patch).map_err(|error| chain(&error))?;
+    let patched = call(CHANGE, api.patch(&name, &params, &patch)).await;
     let patched = patched.map_err(|error| refused(cluster, &error))?;
-    for note in write.notes {
+    for note in edit.notes {
         progress.note(&format!("{}/{name}: note: {note}", cluster.namespace));
     }
-    Ok(goal(&patched, write.aim))
+    Ok((edit.message, goal(&patched, edit.aim)))
 }
 
 /// The message of the apiserver for a failed `test` of a JSON patch.
@@ -267,13 +262,13 @@ const TEST_FAILED: &str = "the server rejected our request due to an error in ou
 fn refused(cluster: &Cluster, error: &KubeError) -> String {
     match error {
         KubeError::Refused { status, .. } if status.message == TEST_FAILED => {
-            "it was edited or replaced meanwhile: look at it, and ask again".to_owned()
+            "it was edited or replaced meanwhile: check it, and try again".to_owned()
         }
         // The message of a policy or of a schema rule is sufficient.
         KubeError::Refused { status, .. } if error.is_denied() || status.code == 422 => {
             chain(error)
         }
-        _ => cluster.told(error),
+        _ => cluster.explain(error),
     }
 }
 

@@ -1,5 +1,5 @@
-use super::edit::{Edit, Wish, edit};
-use super::goal::{Aim, Goal, Standing, standing};
+use super::edit::{Edit, Verb, edit};
+use super::goal::{Aim, Goal, Outcome, judge};
 use super::managers::MANAGER;
 use super::*;
 use crate::command;
@@ -36,11 +36,9 @@ fn plain() -> Instance {
 }
 
 /// The patch, or why there is none.
-fn operations(wish: &Wish, live: &Instance) -> Result<Value, String> {
-    match edit(wish, live, TOKEN) {
-        Edit::Write(write) => Ok(write.operations),
-        Edit::Nothing(why, _) | Edit::Refused(why) => Err(why),
-    }
+fn operations(verb: &Verb, live: &Instance) -> Result<Value, String> {
+    let edit = edit(verb, live, TOKEN)?;
+    edit.patch.ok_or_else(|| edit.message.to_owned())
 }
 
 #[test]
@@ -49,24 +47,24 @@ fn each_verb_is_one_edit_of_the_very_object() {
     let add = |field: &str, value: Value| json!({"op": "add", "path": format!("/spec/{field}"), "value": value});
     let token = json!({"token": TOKEN});
     let until = "2026-12-24T18:00:00Z".to_owned();
-    for (wish, wanted) in [
-        (Wish::Stop, add("powerState", json!("Stopped"))),
-        (Wish::Restart, add("restart", token.clone())),
-        (Wish::Reconcile, add("reconcile", token)),
-        (Wish::Pause(None), add("pause", json!({}))),
+    for (verb, wanted) in [
+        (Verb::Stop, add("powerState", json!("Stopped"))),
+        (Verb::Restart, add("restart", token.clone())),
+        (Verb::Reconcile, add("reconcile", token)),
+        (Verb::Pause(None), add("pause", json!({}))),
         (
-            Wish::Pause(Some(until.clone())),
+            Verb::Pause(Some(until.clone())),
             add("pause", json!({"until": until})),
         ),
     ] {
-        let sent = operations(&wish, &plain());
-        assert_eq!(sent, Ok(json!([same, wanted])), "{wish:?}");
+        let sent = operations(&verb, &plain());
+        assert_eq!(sent, Ok(json!([same, wanted])), "{verb:?}");
     }
     let stopped = instance(|one| one["spec"]["powerState"] = json!("Stopped"));
-    let sent = operations(&Wish::Start, &stopped);
+    let sent = operations(&Verb::Start, &stopped);
     assert_eq!(sent, Ok(json!([same, add("powerState", json!("Running"))])));
     let paused = instance(|one| one["spec"]["pause"] = json!({}));
-    let sent = operations(&Wish::Resume, &paused);
+    let sent = operations(&Verb::Resume, &paused);
     assert_eq!(
         sent,
         Ok(json!([same, {"op": "remove", "path": "/spec/pause"}]))
@@ -76,18 +74,18 @@ fn each_verb_is_one_edit_of_the_very_object() {
 #[test]
 fn a_pause_leaves_nothing_of_the_one_before() {
     let past = instance(|one| one["spec"]["pause"] = json!({"until": "2020-01-01T00:00:00Z"}));
-    let sent = operations(&Wish::Pause(None), &past).unwrap();
+    let sent = operations(&Verb::Pause(None), &past).unwrap();
     assert_eq!(sent[1]["value"], json!({}));
 }
 
 #[test]
-fn what_erases_acknowledges_the_image_and_the_spec_that_were_shown() {
-    let sent = operations(&Wish::Reinstall, &plain()).unwrap();
+fn a_reinstall_confirms_the_image_and_the_spec_that_were_shown() {
+    let sent = operations(&Verb::Reinstall, &plain()).unwrap();
     assert_eq!(
         sent,
         json!([
-            {"op": "test", "path": "/metadata/generation", "value": 4},
             {"op": "test", "path": "/metadata/uid", "value": "u1"},
+            {"op": "test", "path": "/metadata/generation", "value": 4},
             {"op": "add", "path": "/spec/reinstall", "value": {"token": TOKEN, "image": "img-1"}},
         ])
     );
@@ -95,53 +93,53 @@ fn what_erases_acknowledges_the_image_and_the_spec_that_were_shown() {
         one["spec"]["image"] = json!({"name": "Debian 12"});
         one["status"]["resolved"] = json!({"image": {"id": "img-2", "from": "name"}});
     });
-    let sent = operations(&Wish::Reinstall, &by_name).unwrap();
+    let sent = operations(&Verb::Reinstall, &by_name).unwrap();
     assert_eq!(sent[2]["value"]["image"], "img-2");
 }
 
 #[test]
-fn what_would_do_nothing_or_something_else_is_not_sent() {
+fn an_edit_without_or_with_another_effect_is_not_sent() {
     let spec = |field: &str, value: Value| instance(|one| one["spec"][field] = value);
     let deleted = |one: &mut Value| {
         one["metadata"]["deletionTimestamp"] = json!("2026-11-23T17:00:00Z");
     };
-    for (wish, live, word) in [
-        (Wish::Start, plain(), "Running already"),
-        (Wish::Resume, plain(), "not paused"),
+    for (verb, live, word) in [
+        (Verb::Start, plain(), "Running already"),
+        (Verb::Resume, plain(), "not paused"),
         (
-            Wish::Pause(None),
+            Verb::Pause(None),
             spec("pause", json!({})),
             "paused already",
         ),
         (
-            Wish::Restart,
+            Verb::Restart,
             spec("powerState", json!("Stopped")),
             "`start`",
         ),
         (
-            Wish::Reinstall,
+            Verb::Reinstall,
             spec("reinstallPolicy", json!("Never")),
             "Never",
         ),
         (
-            Wish::Stop,
+            Verb::Stop,
             spec("managementPolicy", json!("Observe")),
             "Observe",
         ),
         (
-            Wish::Reinstall,
+            Verb::Reinstall,
             instance(|one| one["status"] = json!({"observedGeneration": 4})),
             "no server",
         ),
         (
-            Wish::Reinstall,
+            Verb::Reinstall,
             spec("image", json!({"name": "Debian 12"})),
             "not known yet",
         ),
-        (Wish::Reconcile, instance(deleted), "deleted"),
+        (Verb::Reconcile, instance(deleted), "deleted"),
     ] {
-        let why = operations(&wish, &live).unwrap_err();
-        assert!(why.contains(word), "{wish:?}: {why}");
+        let why = operations(&verb, &live).unwrap_err();
+        assert!(why.contains(word), "{verb:?}: {why}");
     }
 }
 
@@ -156,32 +154,28 @@ fn applied_by(manager: &str, field: &str) -> Instance {
 }
 
 #[test]
-fn a_token_that_a_manifest_would_set_back_is_not_touched() {
-    for (wish, field) in [(Wish::Restart, "restart"), (Wish::Reinstall, "reinstall")] {
-        let why = operations(&wish, &applied_by("kustomize-controller", field)).unwrap_err();
+fn a_token_that_a_manifest_would_revert_is_not_changed() {
+    for (verb, field) in [(Verb::Restart, "restart"), (Verb::Reinstall, "reinstall")] {
+        let why = operations(&verb, &applied_by("kustomize-controller", field)).unwrap_err();
         assert!(
             why.contains("kustomize-controller") && why.contains("another"),
             "{why}"
         );
-        assert!(operations(&wish, &applied_by(MANAGER, field)).is_ok());
-        assert!(operations(&wish, &applied_by("flux", "image")).is_ok());
+        assert!(operations(&verb, &applied_by(MANAGER, field)).is_ok());
+        assert!(operations(&verb, &applied_by("flux", "image")).is_ok());
         let manifest = json!({"spec": {field: {"token": "a"}}}).to_string();
         let client_side = instance(|one| {
             one["metadata"]["annotations"] =
                 json!({"kubectl.kubernetes.io/last-applied-configuration": manifest});
         });
-        let why = operations(&wish, &client_side).unwrap_err();
+        let why = operations(&verb, &client_side).unwrap_err();
         assert!(why.contains("kubectl apply"), "{why}");
     }
     // A repeat without harm is sent, with a note.
-    let Edit::Write(write) = edit(&Wish::Stop, &applied_by("flux", "powerState"), TOKEN) else {
-        panic!("it is sent");
-    };
-    assert!(
-        write.notes[0].contains("will revert this change"),
-        "{:?}",
-        write.notes
-    );
+    let Edit { patch, notes, .. } =
+        edit(&Verb::Stop, &applied_by("flux", "powerState"), TOKEN).unwrap();
+    assert!(patch.is_some());
+    assert!(notes[0].contains("will revert this change"), "{notes:?}");
     // A manifest with the same value causes no note.
     let manifest = json!({"spec": {"powerState": "Running"}}).to_string();
     let stopped = instance(|one| {
@@ -189,14 +183,13 @@ fn a_token_that_a_manifest_would_set_back_is_not_touched() {
         one["metadata"]["annotations"] =
             json!({"kubectl.kubernetes.io/last-applied-configuration": manifest});
     });
-    let Edit::Write(write) = edit(&Wish::Start, &stopped, TOKEN) else {
-        panic!("it is sent");
-    };
-    assert_eq!(write.notes, [""; 0]);
+    let edit = edit(&Verb::Start, &stopped, TOKEN).unwrap();
+    assert!(edit.patch.is_some());
+    assert_eq!(edit.notes, [""; 0]);
 }
 
-/// How far an Instance is for an edit that made generation 5.
-fn after(aim: &Aim, change: impl FnOnce(&mut Value)) -> Standing {
+/// The outcome for an edit that made generation 5.
+fn after(aim: &Aim, change: impl FnOnce(&mut Value)) -> Outcome {
     let goal = Goal {
         uid: "u1".to_owned(),
         generation: 5,
@@ -206,7 +199,7 @@ fn after(aim: &Aim, change: impl FnOnce(&mut Value)) -> Standing {
         one["metadata"]["generation"] = json!(5);
         change(one);
     });
-    standing(Some(&live), &goal)
+    judge(Some(&live), &goal)
 }
 
 /// A status of that generation, or of another one.
@@ -229,9 +222,9 @@ fn token() -> String {
 }
 
 #[test]
-fn no_status_from_before_the_edit_is_believed() {
-    let is_waiting = |standing: Standing| matches!(standing, Standing::Waiting(_));
-    for aim in [Aim::Ready, Aim::Paused, Aim::Looked(token())] {
+fn a_status_from_before_the_edit_does_not_count() {
+    let is_waiting = |outcome: Outcome| matches!(outcome, Outcome::Waiting(_));
+    for aim in [Aim::Ready, Aim::Paused, Aim::Observed(token())] {
         assert!(is_waiting(after(&aim, |_| {})), "{aim:?}");
         let old = status(
             5,
@@ -255,11 +248,11 @@ fn no_status_from_before_the_edit_is_believed() {
 }
 
 #[test]
-fn it_is_done_when_the_status_of_the_edit_says_so() {
-    let done = Standing::Done("Available: words".to_owned());
-    let at_rest = || vec![ready("True", "Available")];
-    let told = |aim: &Aim, more: Value| after(aim, status(5, at_rest(), more));
-    assert_eq!(told(&Aim::Ready, json!({})), done);
+fn the_goal_is_reached_when_the_status_of_the_edit_shows_it() {
+    let done = Outcome::Done("Available: words".to_owned());
+    let available = || vec![ready("True", "Available")];
+    let idle = |aim: &Aim, more: Value| after(aim, status(5, available(), more));
+    assert_eq!(idle(&Aim::Ready, json!({})), done);
     // A later edit by another user does not undo the result of this one.
     let later = status(
         6,
@@ -271,23 +264,23 @@ fn it_is_done_when_the_status_of_the_edit_says_so() {
         (Aim::Restarted(token()), "restart"),
         (Aim::Reinstalled(token()), "reinstall"),
     ] {
-        assert_eq!(told(&aim, json!({"applied": {field: TOKEN}})), done);
+        assert_eq!(idle(&aim, json!({"applied": {field: TOKEN}})), done);
         for other in [json!({}), json!({"applied": {field: "another"}})] {
-            assert!(matches!(told(&aim, other), Standing::Waiting(_)), "{aim:?}");
+            assert!(matches!(idle(&aim, other), Outcome::Waiting(_)), "{aim:?}");
         }
     }
-    let looked = json!({"lastReconcileToken": TOKEN});
-    assert_eq!(told(&Aim::Looked(token()), looked.clone()), done);
+    let observed = json!({"lastReconcileToken": TOKEN});
+    assert_eq!(idle(&Aim::Observed(token()), observed.clone()), done);
     let paused = || {
         vec![
             ready("False", "Paused"),
             condition("Reconciling", "True", "Paused", 5),
         ]
     };
-    let done = Standing::Done("Paused: words".to_owned());
+    let done = Outcome::Done("Paused: words".to_owned());
     assert_eq!(after(&Aim::Paused, status(5, paused(), json!({}))), done);
     assert_eq!(
-        after(&Aim::Looked(token()), status(5, paused(), looked)),
+        after(&Aim::Observed(token()), status(5, paused(), observed)),
         done
     );
 }
@@ -295,7 +288,7 @@ fn it_is_done_when_the_status_of_the_edit_says_so() {
 #[test]
 fn a_failure_ends_the_wait_and_progress_does_not() {
     let of = |aim: &Aim, conditions: Vec<Value>| after(aim, status(5, conditions, json!({})));
-    let is_failed = |standing: Standing| matches!(standing, Standing::Failed(_));
+    let is_failed = |outcome: Outcome| matches!(outcome, Outcome::Failed(_));
     let stalled = |reason: &str| {
         vec![
             ready("False", reason),
@@ -320,7 +313,7 @@ fn a_failure_ends_the_wait_and_progress_does_not() {
         assert!(is_failed(of(&aim, going_on("OperationFailed"))), "{aim:?}");
         assert!(
             is_failed(of(&aim, going_on("Paused"))),
-            "nothing comes of it: {aim:?}"
+            "a pause ends the wait: {aim:?}"
         );
         for reason in ["Stopping", "ServiceUnreachable", "AccountNotFound"] {
             assert!(!is_failed(of(&aim, going_on(reason))), "{aim:?} {reason}");
@@ -335,8 +328,8 @@ fn a_failure_ends_the_wait_and_progress_does_not() {
     })));
     let goal = goal(&plain(), Aim::Ready);
     assert_eq!(
-        standing(None, &goal),
-        Standing::Failed("it was deleted".to_owned())
+        judge(None, &goal),
+        Outcome::Failed("it was deleted".to_owned())
     );
 }
 

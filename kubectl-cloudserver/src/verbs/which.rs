@@ -57,7 +57,7 @@ impl WhichArgs {
             ..ListParams::default()
         };
         let all = lists::all(api, "list the Instances", params).await;
-        let all = all.map_err(|error| cluster.told(&error))?;
+        let all = all.map_err(|error| cluster.explain(&error))?;
         match all.is_empty() {
             true => Err(format!(
                 "no Instance fits in namespace {}: check -n and the selector",
@@ -75,7 +75,7 @@ fn unread(cluster: &Cluster, name: &str, error: &KubeError) -> String {
             cluster.namespace,
             chain(error)
         ),
-        false => format!("Instance {name}: {}", cluster.told(error)),
+        false => format!("Instance {name}: {}", cluster.explain(error)),
     }
 }
 

@@ -339,7 +339,7 @@ async fn who_ends_the_wait_leaves_the_edit_in_place_and_is_told_so() {
         .unwrap();
     assert_eq!(status, 130, "{text}");
     for word in [
-        "waited for no longer",
+        "the wait was interrupted",
         "Stopping",
         "stay in the specs",
         "`wait`",
