@@ -10,13 +10,6 @@ use kube::Client;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-/// Settings that are the same for all Instances.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// UID of the namespace kube-system.
-    pub cluster: String,
-}
-
 /// The object that the watch shows now; None if it is gone.
 pub type Latest = Arc<dyn Fn(&ObjectKey) -> Option<Facts> + Send + Sync>;
 
@@ -26,7 +19,8 @@ pub struct Context {
     pub client: Client,
     pub sessions: Sessions,
     pub secrets: SecretVersions,
-    pub settings: Settings,
+    /// UID of the namespace kube-system.
+    pub cluster: String,
     pub memories: Memories,
     pub events: Events,
     pub metrics: Metrics,

@@ -1,7 +1,9 @@
 //! The result of a read.
 
+use crate::cloud::Error;
 use crate::session::Content;
 use std::sync::Arc;
+use tokio::time::error::Elapsed;
 
 /// The result of a read.
 #[derive(Clone, Debug, Default)]
@@ -13,6 +15,24 @@ pub enum Fact<T> {
     /// The service accepted the token and answered that it does not exist.
     Absent,
     Unknown(String),
+}
+
+impl<T> Fact<T> {
+    /// The fact that an answer of the service shows. Also returns whether the service refused the token.
+    pub fn of(
+        answer: Result<Result<T, Error>, Elapsed>,
+        shows_absence: fn(&Error) -> bool,
+    ) -> (Self, bool) {
+        match answer {
+            Ok(Ok(value)) => (Self::Known(value), false),
+            Ok(Err(error)) if shows_absence(&error) => (Self::Absent, false),
+            Ok(Err(error)) => (Self::Unknown(error.to_string()), error.is_unauthorized()),
+            Err(_) => {
+                let why = "the request limit left no room for a query";
+                (Self::Unknown(why.to_owned()), false)
+            }
+        }
+    }
 }
 
 /// The state of the connection Secret.

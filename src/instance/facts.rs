@@ -240,7 +240,8 @@ impl Facts {
     }
 }
 
-fn place(text: &str) -> Option<Place> {
+/// A place in a record.
+pub(super) fn place(text: &str) -> Option<Place> {
     text.split_once('/')
         .map(|(region, zone)| Place::new(region, zone))
 }

@@ -50,7 +50,7 @@ use tokio::time::Instant;
 
 /// Reconciles one object. Returns the time until the next reconcile.
 pub async fn reconcile(context: &Context, instance: &Instance) -> Duration {
-    let facts = Facts::of(&context.settings.cluster, instance);
+    let facts = Facts::of(&context.cluster, instance);
     let Some(memory) = context.memories.get(&facts.uid) else {
         return times::IDLE_REQUEUE; // gone
     };

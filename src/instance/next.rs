@@ -90,16 +90,16 @@ impl Ending<'_> {
                     false => times::AFTER_OWN_WRITE,
                 }
             }
-            Outcome::Repeatable { trouble: None, .. } => {
+            Outcome::Release { failure: None, .. } => {
                 if let Some(id) = self.observed.facts.status_id() {
                     self.log_call(&id);
                 }
                 self.first_query()
             }
-            Outcome::Repeatable {
-                trouble: Some(trouble),
+            Outcome::Release {
+                failure: Some(failure),
                 ..
-            } => self.troubled(trouble, memory),
+            } => self.troubled(failure, memory),
             Outcome::Refused { reason, after, .. } => {
                 // Log the reason only. The message quotes the service and may contain a refused password, and a log may reach more
                 // readers than status.
@@ -177,12 +177,12 @@ impl Ending<'_> {
         }
     }
 
-    fn troubled(&self, trouble: &ReleaseFailure, memory: &mut Memory) -> Duration {
-        let what = match trouble.is_unknown {
+    fn troubled(&self, failure: &ReleaseFailure, memory: &mut Memory) -> Duration {
+        let what = match failure.is_unknown {
             true => UNKNOWN,
             false => "the service did not accept the call",
         };
-        self.warn(memory, &trouble.message, what);
+        self.warn(memory, &failure.message, what);
         let Step::Release { id, .. } = &self.plan.step else {
             return self.first_query();
         };

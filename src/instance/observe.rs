@@ -308,7 +308,7 @@ fn conflicting_owner(
 
 /// The record that another cluster wrote, unless an Instance here has its server.
 fn recorded_by_other_cluster(context: &Context, facts: &Facts) -> Option<Box<PurchaseRecord>> {
-    let (annotation, cluster) = (facts.annotation.as_deref()?, &context.settings.cluster);
+    let (annotation, cluster) = (facts.annotation.as_deref()?, &context.cluster);
     if facts.purchase().is_some() || cluster.is_empty() {
         return None;
     }

@@ -18,11 +18,11 @@ pub enum Outcome {
         recorded: bool,
     },
     /// A release: accepted, refused or unknown.
-    Repeatable {
+    Release {
         /// Whether the result differs from that of the last such call, so that an Event reports it.
         is_new: bool,
         /// None if the service accepted the call.
-        trouble: Option<ReleaseFailure>,
+        failure: Option<ReleaseFailure>,
     },
     /// The service refused the call, or it was never sent: it had no effect.
     Refused {
@@ -42,7 +42,7 @@ pub enum Outcome {
     NotDone(String, Option<Readiness>),
 }
 
-/// Why a repeatable call was not accepted.
+/// Why the service did not accept a release.
 #[derive(Clone, Debug)]
 pub struct ReleaseFailure {
     /// The error.

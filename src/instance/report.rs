@@ -170,10 +170,9 @@ fn why(plan: &Plan, outcome: &Outcome) -> Option<Why> {
         Outcome::Unknown(_) => None,
         Outcome::NotDone(_, readiness) => readiness.clone().map(Why::from),
         Outcome::Stale | Outcome::Finished => None,
-        Outcome::Rested
-        | Outcome::Accepted { .. }
-        | Outcome::Repeatable { .. }
-        | Outcome::Written => plan.why.clone(),
+        Outcome::Rested | Outcome::Accepted { .. } | Outcome::Release { .. } | Outcome::Written => {
+            plan.why.clone()
+        }
     }
 }
 

@@ -98,7 +98,7 @@ impl Contexts {
             client: client.clone(),
             sessions: sessions.clone(),
             secrets: secrets.clone(),
-            settings: instance::context::Settings { cluster },
+            cluster,
             memories,
             events: events.clone(),
             metrics: metrics.clone(),

@@ -69,7 +69,7 @@ pub(super) async fn replay(
     is_new: bool,
     unreadable: &BTreeSet<ObjectKey>,
 ) -> Replay {
-    let facts = Facts::of(&context.settings.cluster, &unrestricted(instance));
+    let facts = Facts::of(&context.cluster, &unrestricted(instance));
     let memory = context.memories.met(facts.uid.as_str(), &facts.key, is_new);
     // Nothing is bought here, so a purchase that may have been lost a moment ago needs no wait.
     open(&memory).origin.recordless_since = Instant::now().checked_sub(times::LISTED_WITHIN);
@@ -209,7 +209,6 @@ impl Replay {
         }
         // A temporary state counts as over.
         self.observed.memory.observations.look.answer = LastAnswer::Exists {
-            is_off: false,
             idle_since: None,
             temporary: None,
         };

@@ -11,7 +11,7 @@ use super::replay::{self, Replay};
 use super::verdict::{Effect, Finding};
 use cloud_server_operator::api::Account;
 use cloud_server_operator::cloud::{AllowedEndpoints, Budget, Http};
-use cloud_server_operator::instance::context::{Context, Settings};
+use cloud_server_operator::instance::context::Context;
 use cloud_server_operator::instance::facts;
 use cloud_server_operator::inventory::Settings as ListingSettings;
 use cloud_server_operator::runtime::events::Events;
@@ -96,7 +96,7 @@ pub(super) fn context(
         client,
         sessions,
         secrets: SecretVersions::default(),
-        settings: Settings { cluster },
+        cluster,
         memories: Default::default(),
         metrics,
         term: Term::awaited(),

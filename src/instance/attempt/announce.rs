@@ -4,24 +4,23 @@
 //! re-created object of the same name. The intent of a purchase writes finalizer and record together, that of an operation writes
 //! status.
 
-use super::write::test;
+use super::write::{PatchedPart, test};
 use super::{Attempt, ServiceCall};
 use crate::api::condition_list::ListedTypes;
 use crate::api::names::{BINDING, FINALIZER};
 use crate::api::{Instance, InstanceStatus, Operation, PurchaseRecord};
 use crate::cloud::ServerId;
 use crate::instance::facts::Facts;
-use crate::instance::memory::call::{CallState, Intent, NewestCall};
+use crate::instance::memory::call::{CallState, NewestCall};
 use crate::instance::memory::open;
 use crate::instance::outcome::Outcome;
 use crate::instance::plan::step::{Plan, StatusChanges};
 use crate::instance::status::{Shown, render, write};
-use crate::runtime::kubernetes::{call, json_patch, patch_params};
 use crate::runtime::{KubeError, chance};
 use crate::session::ConflictingOwner;
 use kube::ResourceExt;
-use kube::api::{ObjectMeta, PartialObjectMeta, Patch};
-use serde_json::{Value, json};
+use kube::api::{ObjectMeta, Patch};
+use serde_json::json;
 use std::sync::atomic::Ordering;
 use tokio::time::Instant;
 
@@ -44,24 +43,14 @@ struct Swapped {
     /// Whether the object still matches the plan. Between a swap whose answer was lost and the read that finds the intent, a user
     /// may have deleted the object or changed its spec. And after a restore of etcd, the planned version may have come again with
     /// another state of the object.
-    is_wanted: bool,
-    /// Whether the cluster's state did not go back in time meanwhile. If it did, the intent may be on an old state.
-    is_current: bool,
+    is_as_planned: bool,
 }
 
-/// An intent that was not written, or whose write has an unknown outcome.
-struct NotSwapped {
-    outcome: Outcome,
-    may_stand: bool,
-}
-
-impl From<Outcome> for NotSwapped {
-    fn from(outcome: Outcome) -> Self {
-        Self {
-            outcome,
-            may_stand: false,
-        }
-    }
+/// An intent that was not written, or that may be on the object although no call may follow it.
+enum NotSwapped {
+    Absent(Outcome),
+    /// The outcome of its write is unknown, or the cluster's state went back in time meanwhile.
+    MayStand(Outcome),
 }
 
 impl Attempt<'_> {
@@ -104,7 +93,7 @@ impl Attempt<'_> {
         call_state: CallState,
     ) -> Result<(), Outcome> {
         let facts = &self.observed.facts;
-        record.cluster.clone_from(&self.context.settings.cluster);
+        record.cluster.clone_from(&self.context.cluster);
         let text = record.to_text();
         let mut finalizers = facts.finalizers.clone();
         if !facts.is_held() {
@@ -128,24 +117,24 @@ impl Attempt<'_> {
         }
         let swapped = match self.swap(&Swap::Record(&finalizers, &text)).await {
             Ok(swapped) => swapped,
-            Err(error) => {
+            Err(NotSwapped::Absent(outcome)) => {
                 // If the plan is stale, the cause may be an earlier record of ours that the watch has not shown yet.
-                if !error.may_stand && !matches!(error.outcome, Outcome::Stale) {
+                if !matches!(outcome, Outcome::Stale) {
                     quota.withdraw(uid);
                 }
-                if !error.may_stand && is_new {
+                if is_new {
                     quota.bought_nothing(uid);
                 }
-                if error.may_stand && is_new {
+                return Err(outcome);
+            }
+            Err(NotSwapped::MayStand(outcome)) => {
+                if is_new {
                     // If it turns out to be on record, no call was made for it.
                     open(self.memory).announced(known);
                 }
-                return Err(error.outcome);
+                return Err(outcome);
             }
         };
-        if !swapped.is_current {
-            return Err(Outcome::Stale);
-        }
         let mut memory = open(self.memory);
         memory.wrote(Some(&swapped.version), Instant::now());
         memory.recorded(record);
@@ -155,7 +144,7 @@ impl Attempt<'_> {
         memory.announced(known);
         drop(memory);
         self.observed.facts.annotation = Some(text);
-        swapped.is_wanted.then_some(()).ok_or(Outcome::Stale)
+        swapped.is_as_planned.then_some(()).ok_or(Outcome::Stale)
     }
 
     /// Whether another Instance recorded the server to import since this reconcile asked. Two Instances are not admitted for the same
@@ -180,26 +169,23 @@ impl Attempt<'_> {
         let (why, shown) = (plan.why.as_ref(), Shown::of(self.observed));
         let status = render(facts, self.observed.wall_clock, &changes, why, &shown);
         let swapped = self.swap(&Swap::Operation(&status, &operation.nonce)).await;
-        let is_current = swapped.as_ref().is_ok_and(|swapped| swapped.is_current);
         let mut memory = open(self.memory);
-        if swapped.as_ref().err().is_none_or(|error| error.may_stand) {
+        if !matches!(swapped, Err(NotSwapped::Absent(_))) {
             // If it turns out to be in status, no call was made for it.
             let account = facts.purchase().map(|record| record.account.as_str());
-            let account = account.unwrap_or_default();
-            let mut call =
-                NewestCall::of_operation(operation, account, CallState::NotSent, Instant::now());
-            if !is_current {
-                call.intent = Intent::Unneeded;
-            }
+            let (account, now) = (account.unwrap_or_default(), Instant::now());
+            let call = NewestCall::of_operation(operation, account, CallState::NotSent, now);
             memory.announced(call);
         }
-        let swapped = swapped.map_err(|error| error.outcome)?;
-        if !is_current {
-            return Err(Outcome::Stale);
-        }
+        let swapped = match swapped {
+            Ok(swapped) => swapped,
+            Err(NotSwapped::Absent(outcome) | NotSwapped::MayStand(outcome)) => {
+                return Err(outcome);
+            }
+        };
         write::status_written(facts, &status, &swapped.version, &mut memory);
         drop(memory);
-        if !swapped.is_wanted {
+        if !swapped.is_as_planned {
             return Err(Outcome::Stale);
         }
         let facts = &mut self.observed.facts;
@@ -219,56 +205,54 @@ impl Attempt<'_> {
         let mut listed_types = facts.listed_types.clone();
         let seen_before = self.context.highest_version.load(Ordering::SeqCst);
         for _ in 0..SWAPS {
-            let written = self.try_swap(intent, &version, &listed_types).await;
-            let result = written.as_ref().map_or_else(KubeError::category, |_| "ok");
-            self.context.metrics.kube_writes.count(["intent", result]);
-            let error = match written {
+            let error = match self.try_swap(intent, &version, &listed_types).await {
                 Ok(meta) => {
-                    let is_wanted = is_as_planned(&meta, facts);
+                    let is_as_planned = is_as_planned(&meta, facts);
                     let version = meta.resource_version.unwrap_or_default();
+                    self.is_current(Some(&version), seen_before)?;
                     return Ok(Swapped {
-                        is_wanted,
-                        is_current: self.is_current(Some(&version), seen_before),
                         version,
+                        is_as_planned,
                     });
                 }
-                Err(error) if error.is_not_found() => return Err(Outcome::Stale.into()),
-                Err(error) if !error.is_overtaken() && !error.may_have_happened() => {
-                    return Err(Outcome::not_written(&error).into());
-                }
+                Err(error) if error.is_not_found() => break,
                 Err(error) => error,
             };
-            let unknown = NotSwapped {
-                outcome: Outcome::not_written(&error),
-                may_stand: error.may_have_happened(),
+            let may_stand = error.may_have_happened();
+            let not_written = || match may_stand {
+                true => NotSwapped::MayStand(Outcome::not_written(&error)),
+                false => NotSwapped::Absent(Outcome::not_written(&error)),
             };
+            if !error.is_overtaken() && !may_stand {
+                return Err(not_written());
+            }
             let now = match self.fresh().await {
                 Ok(now) => now,
                 // The patch has an unknown outcome; the read merely failed.
-                Err(Outcome::NotDone(..)) if unknown.may_stand => return Err(unknown),
-                Err(other) => return Err(other.into()),
+                Err(Outcome::NotDone(..)) if may_stand => return Err(not_written()),
+                Err(other) => return Err(NotSwapped::Absent(other)),
             };
             if intent.stands_on(&now) {
+                // A record that was there already shows nothing, since other objects may have been written since.
+                self.is_current(None, seen_before)?;
                 return Ok(Swapped {
                     version: now.resource_version().unwrap_or_default(),
-                    is_wanted: is_as_planned(&now.metadata, facts) && now.spec == *facts.spec,
-                    // A record that was there already shows nothing, since other objects may have been written since.
-                    is_current: self.is_current(None, seen_before),
+                    is_as_planned: is_as_planned(&now.metadata, facts) && now.spec == *facts.spec,
                 });
             }
             let is_unchanged = now.metadata.resource_version.as_deref() == Some(version.as_str());
             // A patch that was refused although there was no other write was refused for another reason.
-            if unknown.may_stand || is_unchanged {
-                return Err(unknown);
+            if may_stand || is_unchanged {
+                return Err(not_written());
             }
-            let later = Facts::of(&self.context.settings.cluster, &now);
+            let later = Facts::of(&self.context.cluster, &now);
             if !facts.is_same_but_version(&later) {
-                return Err(Outcome::Stale.into());
+                break;
             }
             listed_types = later.listed_types;
             version = later.resource_version;
         }
-        Err(Outcome::Stale.into())
+        Err(NotSwapped::Absent(Outcome::Stale))
     }
 
     /// Writes the intent over exactly this version of the object.
@@ -278,9 +262,7 @@ impl Attempt<'_> {
         version: &str,
         listed_types: &ListedTypes,
     ) -> Result<ObjectMeta, KubeError> {
-        const WHAT: &str = "record the intent";
         let facts = &self.observed.facts;
-        let (name, params) = (&facts.key.name, patch_params());
         match intent {
             Swap::Record(finalizers, text) => {
                 let patch = Patch::Merge(json!({"metadata": {
@@ -289,42 +271,36 @@ impl Attempt<'_> {
                     "finalizers": finalizers,
                     "annotations": {BINDING: text},
                 }}));
-                let api = self.api::<Instance>();
-                let written = call(WHAT, api.patch_metadata(name, &params, &patch)).await?;
-                Ok(written.metadata)
+                self.write("intent", PatchedPart::Object, &patch).await
             }
             // A merge patch would remove no field, and ignores a UID.
             Swap::Operation(status, _) => {
-                let mut patch = vec![
-                    test("/metadata/uid", &facts.uid),
-                    test("/metadata/resourceVersion", version),
-                ];
+                let mut patch = vec![test("/metadata/resourceVersion", version)];
                 patch.extend(listed_types.replace_status(json!(status)));
-                let patch = json_patch(WHAT, Value::Array(patch))?;
-                let api = self.api::<PartialObjectMeta<Instance>>();
-                let written = call(WHAT, api.patch_status(name, &params, &patch)).await?;
-                Ok(written.metadata)
+                let patch = self.json_patch("intent", patch)?;
+                self.write("intent", PatchedPart::Status, &patch).await
             }
         }
     }
 
-    /// Whether the cluster's state did not go back in time, neither by our own write nor by one that another reconcile found.
+    /// Checks that the cluster's state did not go back in time, neither by our own write nor by one that another reconcile found.
+    /// If it did, the intent may be on an old state.
     ///
     /// The state went back if the resourceVersion of our own write is lower than one that was seen before the write began: etcd was
     /// restored, and nothing that seemed new or unbought is certain any more. Versions are integers that only grow, over all
     /// objects. A version that was seen during the write may be higher.
-    fn is_current(&self, version: Option<&str>, seen_before: u64) -> bool {
+    fn is_current(&self, version: Option<&str>, seen_before: u64) -> Result<(), NotSwapped> {
         let context = self.context;
         // The answer may be from the state before the restore that another reconcile found meanwhile.
         if !open(self.memory).is_of(context.memories.epoch()) {
-            return false;
+            return Err(NotSwapped::MayStand(Outcome::Stale));
         }
         let Some(version) = version.and_then(|version| version.parse::<u64>().ok()) else {
-            return true;
+            return Ok(());
         };
         if version >= seen_before {
             context.highest_version.fetch_max(version, Ordering::SeqCst);
-            return true;
+            return Ok(());
         }
         tracing::warn!(
             version,
@@ -333,7 +309,7 @@ impl Attempt<'_> {
         );
         context.highest_version.store(version, Ordering::SeqCst);
         context.memories.doubt_all();
-        false
+        Err(NotSwapped::MayStand(Outcome::Stale))
     }
 }
 

@@ -5,10 +5,9 @@ use super::{Attempt, ServiceCall};
 use crate::api::conditions::Reason;
 use crate::api::names::BINDING;
 use crate::api::{Instance, Operation};
-use crate::cloud::{CallPriority, Detail, ServerId};
+use crate::cloud::{CallPriority, Detail, Error, ServerId};
 use crate::instance::fact::Fact;
 use crate::instance::facts::Facts;
-use crate::instance::memory::look::Failure;
 use crate::instance::outcome::Outcome;
 use crate::instance::plan::step::ReleaseReason;
 use crate::instance::times;
@@ -52,7 +51,7 @@ impl Attempt<'_> {
             return Ok(());
         }
         let recorded = facts.id().ok_or(Outcome::Stale)?;
-        let why = match look(session, &recorded, ADMISSION).await.0 {
+        let why = match look(session, &recorded, ADMISSION).await {
             Fact::Known(_) => return Ok(()),
             Fact::Unknown(why) => why,
             Fact::Absent | Fact::NotAsked => "the service knows no such server".to_owned(),
@@ -79,12 +78,11 @@ impl Attempt<'_> {
         let name = match &listed {
             Some(_) if is_recent => listed,
             _ => match self.detail(id, why, session).await {
-                (Fact::Known(detail), _) => detail.name().map(ToOwned::to_owned).or(listed),
-                (Fact::Absent | Fact::NotAsked, _) => None,
-                // A detail that cannot be read must not block a release forever. Without a connection, the release would not reach
-                // the service either.
-                (Fact::Unknown(_), false) if listed.is_some() => listed,
-                (Fact::Unknown(trouble), _) => {
+                Fact::Known(detail) => detail.name().map(ToOwned::to_owned).or(listed),
+                Fact::Absent | Fact::NotAsked => None,
+                // A detail that cannot be read must not block a release forever.
+                Fact::Unknown(_) if listed.is_some() => listed,
+                Fact::Unknown(trouble) => {
                     return Err(Outcome::not_done(format!(
                         "server {id} was not seen, so it is not released yet: {trouble}"
                     )));
@@ -105,37 +103,28 @@ impl Attempt<'_> {
         Err(Outcome::stalled(Reason::RecordInvalid, why))
     }
 
-    /// The detail of a server that is to be released: as this reconcile read it, or a new read. Also returns whether no connection
-    /// to the service could be opened.
+    /// The detail of a server that is to be released: as this reconcile read it, or a new read.
     async fn detail(
         &self,
         id: &ServerId,
         why: ReleaseReason,
         session: &AccountSession,
-    ) -> (Fact<Detail>, bool) {
-        let observed = &*self.observed;
-        let is_read = !matches!(observed.detail, Fact::NotAsked | Fact::Absent);
-        // The detail that the reconcile has read is not that of a surplus server.
-        if is_read && why != ReleaseReason::Surplus {
-            let is_unreached = observed.look().failure == Some(Failure::Unreachable);
-            return (observed.detail.clone(), is_unreached);
+    ) -> Fact<Detail> {
+        match &self.observed.detail {
+            // The detail that the reconcile has read is not that of a surplus server.
+            Fact::Known(_) | Fact::Unknown(_) if why != ReleaseReason::Surplus => {
+                self.observed.detail.clone()
+            }
+            _ => look(session, id, times::LOOK_BEFORE_RELEASE).await,
         }
-        look(session, id, times::LOOK_BEFORE_RELEASE).await
     }
 }
 
-/// Reads the detail of a server. Also returns whether no connection to the service could be opened.
-async fn look(session: &AccountSession, id: &ServerId, deadline: Duration) -> (Fact<Detail>, bool) {
+/// Reads the detail of a server.
+async fn look(session: &AccountSession, id: &ServerId, deadline: Duration) -> Fact<Detail> {
     let detail = session.shared.client.detail(CallPriority::Urgent, id);
-    match tokio::time::timeout(deadline, detail).await {
-        Ok(Ok(detail)) => (Fact::Known(detail), false),
-        Ok(Err(error)) if error.is_no_such_instance() => (Fact::Absent, false),
-        Ok(Err(error)) => (Fact::Unknown(error.to_string()), error.was_not_sent()),
-        Err(_) => {
-            let why = "the request limit left no room for a query";
-            (Fact::Unknown(why.to_owned()), false)
-        }
-    }
+    let answer = tokio::time::timeout(deadline, detail).await;
+    Fact::of(answer, Error::is_no_such_instance).0
 }
 
 /// Whether the record is exactly the one that the plan is based on.

@@ -3,16 +3,16 @@
 use super::write::{PatchedPart, record_path, replace, test};
 use super::{Attempt, ServerAndTask, ServiceCall, permit, refusal};
 use crate::api::conditions::Reason;
-use crate::api::{Instance, Operation, PurchaseRecord, Refusal, Verb};
-use crate::cloud::{CallPriority, Error, Place, ServerId, TaskId};
-use crate::instance::facts::Facts;
+use crate::api::{Operation, PurchaseRecord, Refusal, Verb};
+use crate::cloud::{CallPriority, Error, ServerId, TaskId};
+use crate::instance::facts::{self, Facts};
 use crate::instance::memory::call::CallState;
 use crate::instance::memory::kinds::Gone;
 use crate::instance::memory::open;
 use crate::instance::outcome::Outcome;
 use crate::runtime::KubeError;
-use crate::runtime::kubernetes::call;
 use crate::session::AccountSession;
+use serde_json::Value;
 use std::sync::Arc;
 
 /// How often a receipt is tried before the reconcile gives up. The process remembers it and tries again in the next reconcile.
@@ -89,7 +89,8 @@ impl Attempt<'_> {
         outcome
     }
 
-    /// Writes the receipt, conditional on the object's UID and on the exact intent. Returns whether it is on record.
+    /// Writes the receipt of a create, conditional on the object's UID and on the exact intent. Returns whether it is on record. If
+    /// not, this process remembers it, and the next reconcile writes it.
     ///
     /// If the object is gone, no Instance owns the new server, so it is released here. A tombstone of its marker remains: if the
     /// release fails, the Account controller releases the server once a listing shows it.
@@ -99,26 +100,15 @@ impl Attempt<'_> {
         session: &AccountSession,
         id: &ServerId,
     ) -> bool {
-        for last in (0..RECEIPTS).rev() {
-            match self.replace_record("receipt", receipt).await {
-                Ok(()) => return true,
-                Err(error) if error.is_not_found() || self.is_other_object().await => {
-                    // A server that the spec retains is reported as left behind.
-                    if !self.observed.facts.spec.keeps_its_server() {
-                        self.release_ownerless(session, receipt, id).await;
-                    }
-                    return false;
-                }
-                // Another writer changed the record between intent and receipt, or the answer to our first try was lost. The next
-                // reconcile finds out.
-                Err(error) if error.is_stale() => return false,
-                Err(error) if last > 0 => {
-                    tracing::warn!(%error, "the receipt was not written, trying again");
-                }
-                Err(error) => {
-                    tracing::error!(%error, server = %id, "the receipt was not written; it is remembered");
-                }
-            }
+        let operations = self.replacing_record(receipt);
+        let Err(error) = self.write_receipt(PatchedPart::Object, operations).await else {
+            return true;
+        };
+        if !error.is_not_found() && !matches!(self.fresh().await, Err(Outcome::Stale)) {
+            tracing::warn!(%error, server = %id, "the receipt was not written; it is remembered");
+        } else if !self.observed.facts.spec.keeps_its_server() {
+            // A server that the spec retains is reported as left behind.
+            self.release_ownerless(session, receipt, id).await;
         }
         false
     }
@@ -126,21 +116,33 @@ impl Attempt<'_> {
     /// Writes into status that the service accepted an operation, conditional on the object's UID and on the intent. Returns
     /// whether it is in status. If not, the report or the next reconcile writes it.
     async fn give_operation_receipt(&mut self, operation: Operation) -> bool {
-        const PATH: &str = "/status/operation";
-        let nonce = test("/status/operation/nonce", &operation.nonce);
-        for _ in 0..RECEIPTS {
-            let patch = vec![nonce.clone(), replace(PATH, &operation)];
-            match self.patch("receipt", PatchedPart::Status, patch).await {
-                Ok(()) => {
-                    let status = Arc::make_mut(&mut self.observed.facts.status);
-                    status.operation = Some(operation);
-                    return true;
+        let operations = vec![
+            test("/status/operation/nonce", &operation.nonce),
+            replace("/status/operation", &operation),
+        ];
+        let written = self.write_receipt(PatchedPart::Status, operations).await;
+        if written.is_ok() {
+            let status = Arc::make_mut(&mut self.observed.facts.status);
+            status.operation = Some(operation);
+        }
+        written.is_ok()
+    }
+
+    /// Tries again unless the object or the intent is another one.
+    async fn write_receipt(
+        &self,
+        part: PatchedPart,
+        operations: Vec<Value>,
+    ) -> Result<(), KubeError> {
+        for _ in 1..RECEIPTS {
+            match self.patch("receipt", part, operations.clone()).await {
+                Err(error) if !error.is_not_found() && !error.is_stale() => {
+                    tracing::warn!(%error, "the receipt was not written, trying again");
                 }
-                Err(error) if error.is_not_found() || error.is_stale() => return false,
-                Err(error) => tracing::warn!(%error, "the receipt was not written"),
+                written => return written,
             }
         }
-        false
+        self.patch("receipt", part, operations).await
     }
 
     /// Records that the service refused the create, conditional on the exact intent. A later process then does not mistake it for
@@ -154,30 +156,17 @@ impl Attempt<'_> {
             refused,
             ..record.clone()
         };
-        if let Err(error) = self.replace_record("refusal", &closed).await {
+        let operations = self.replacing_record(&closed);
+        if let Err(error) = self.patch("refusal", PatchedPart::Object, operations).await {
             let Facts { key, .. } = &self.observed.facts;
             tracing::warn!(namespace = key.namespace, name = key.name, %error, "a refused create was not recorded");
         }
     }
 
     /// Replaces the exact text of the intent.
-    async fn replace_record(
-        &self,
-        kind: &'static str,
-        record: &PurchaseRecord,
-    ) -> Result<(), KubeError> {
+    fn replacing_record(&self, record: &PurchaseRecord) -> Vec<Value> {
         let (path, intent) = (record_path(), &self.observed.facts.annotation);
-        let patch = vec![test(&path, intent), replace(&path, record.to_text())];
-        self.patch(kind, PatchedPart::Object, patch).await
-    }
-
-    async fn is_other_object(&self) -> bool {
-        let facts = &self.observed.facts;
-        let api = self.api::<Instance>();
-        match call("read the Instance", api.get_metadata(&facts.key.name)).await {
-            Ok(object) => object.metadata.uid.as_deref() != Some(facts.uid.as_str()),
-            Err(error) => error.is_not_found(),
-        }
+        vec![test(&path, intent), replace(&path, record.to_text())]
     }
 
     async fn release_ownerless(
@@ -191,17 +180,9 @@ impl Attempt<'_> {
         } = &self.observed.facts;
         let (namespace, name) = (&key.namespace, &key.name);
         tracing::warn!(namespace, name, generation, server = %id, "the Instance is gone: releasing its new server");
-        let places = receipt
-            .places
-            .iter()
-            .filter_map(|place| place.split_once('/'));
-        let places = places.map(|(region, zone)| Place::new(region, zone));
-        self.context.sessions.add_tombstone(
-            &self.observed.account_key,
-            session,
-            &receipt.marker,
-            places.collect(),
-        );
+        let places = receipt.places.iter().filter_map(|text| facts::place(text));
+        let (sessions, account) = (&self.context.sessions, &self.observed.account_key);
+        sessions.add_tombstone(account, session, &receipt.marker, places.collect());
         // With a tombstone the server is not left behind: it is released once a listing shows it.
         open(self.memory).found_gone(id.clone(), Gone::Released);
         let why = match permit(session, CallPriority::Urgent).await {

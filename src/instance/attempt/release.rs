@@ -18,7 +18,9 @@ impl Attempt<'_> {
     ) -> Outcome {
         let mut memory = open(self.memory);
         let former = memory.release_call(&id).cloned();
-        let was_unknown = former.as_ref().is_some_and(|call| call.is_unknown);
+        let is_unknown =
+            |failure: Option<&ReleaseFailure>| failure.is_some_and(|failure| failure.is_unknown);
+        let was_unknown = is_unknown(former.as_ref().and_then(|call| call.failure.as_ref()));
         // An earlier call that was accepted remains valid, regardless of the result of its repetition.
         let accepted = former.filter(|call| call.accepted);
         let was_accepted = accepted.is_some();
@@ -26,11 +28,10 @@ impl Attempt<'_> {
             at: Instant::now(),
             accepted: was_accepted,
             task: accepted.and_then(|call| call.task),
-            trouble: None,
-            is_unknown: false,
+            failure: None,
             not_before: None,
         };
-        let trouble = match answer {
+        match answer {
             Ok((_, task)) => {
                 (call.accepted, call.task) = (true, task);
                 // A new task with its own poll schedule.
@@ -38,7 +39,6 @@ impl Attempt<'_> {
                 if why == ReleaseReason::Surplus {
                     self.context.metrics.surplus_released.inc();
                 }
-                None
             }
             Err(error) => {
                 let wait = memory.pace.backoff.fail();
@@ -50,18 +50,17 @@ impl Attempt<'_> {
                 if error.is_unauthorized() {
                     (self.context.doubt_account)(&self.observed.account_key);
                 }
-                call.trouble = Some(error.to_string());
-                call.is_unknown = error.may_have_happened();
+                call.failure = Some(ReleaseFailure::of(&error));
                 call.not_before = Some(call.at + wait);
-                Some(ReleaseFailure::of(&error))
             }
-        };
-        let is_known = was_accepted || (call.is_unknown && was_unknown);
+        }
+        let failure = call.failure.clone();
+        let is_known = was_accepted || (was_unknown && is_unknown(failure.as_ref()));
         memory.calls.releases.insert(id, Release::Asked(call));
         memory.observations.look.at = None;
-        Outcome::Repeatable {
+        Outcome::Release {
             is_new: !is_known,
-            trouble,
+            failure,
         }
     }
 }

@@ -8,10 +8,12 @@ use crate::instance::memory::open;
 use crate::instance::outcome::Outcome;
 use crate::runtime::KubeError;
 use crate::runtime::kubernetes::{call, json_patch, patch_params, pointer};
-use kube::api::PartialObjectMeta;
+use kube::api::{ObjectMeta, PartialObjectMeta, Patch};
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Resource, ResourceExt};
+use serde::Serialize;
 use serde_json::{Value, json};
+use std::fmt::Debug;
 use tokio::time::Instant;
 
 /// The part of the object that a patch changes.
@@ -22,11 +24,11 @@ pub(super) enum PatchedPart {
 }
 
 /// The operation of a JSON patch that fails unless the object has this value there.
-pub(super) fn test(path: &str, value: impl serde::Serialize) -> Value {
+pub(super) fn test(path: &str, value: impl Serialize) -> Value {
     json!({"op": "test", "path": path, "value": value})
 }
 
-pub(super) fn replace(path: &str, value: impl serde::Serialize) -> Value {
+pub(super) fn replace(path: &str, value: impl Serialize) -> Value {
     json!({"op": "replace", "path": path, "value": value})
 }
 
@@ -49,35 +51,51 @@ impl Attempt<'_> {
     pub(super) async fn patch(
         &self,
         kind: &'static str,
-        target: PatchedPart,
+        part: PatchedPart,
         operations: Vec<Value>,
     ) -> Result<(), KubeError> {
+        let patch = self.json_patch(kind, operations)?;
+        let version = self.write(kind, part, &patch).await?.resource_version;
+        open(self.memory).wrote(version.as_deref(), Instant::now());
+        Ok(())
+    }
+
+    /// A JSON patch that also tests the object's UID.
+    pub(super) fn json_patch(
+        &self,
+        kind: &'static str,
+        operations: Vec<Value>,
+    ) -> Result<Patch<()>, KubeError> {
+        let mut all = vec![test("/metadata/uid", &self.observed.facts.uid)];
+        all.extend(operations);
+        json_patch(kind, Value::Array(all))
+    }
+
+    pub(super) async fn write<P: Serialize + Debug>(
+        &self,
+        kind: &'static str,
+        part: PatchedPart,
+        patch: &Patch<P>,
+    ) -> Result<ObjectMeta, KubeError> {
         let what = match kind {
+            "intent" => "record the intent",
             "finalizer" => "remove the finalizer",
             _ => "write the receipt",
         };
-        let facts = &self.observed.facts;
-        let name = &facts.key.name;
-        let mut all = vec![test("/metadata/uid", &facts.uid)];
-        all.extend(operations);
-        let (patch, params) = (json_patch(what, Value::Array(all))?, patch_params());
-        let written = match target {
+        let (name, params) = (&self.observed.facts.key.name, patch_params());
+        let written = match part {
             PatchedPart::Object => {
                 let api = self.api::<Instance>();
-                let written = call(what, api.patch_metadata(name, &params, &patch)).await;
-                written.map(|object| object.metadata)
+                call(what, api.patch_metadata(name, &params, patch)).await
             }
             PatchedPart::Status => {
                 let api = self.api::<PartialObjectMeta<Instance>>();
-                let written = call(what, api.patch_status(name, &params, &patch)).await;
-                written.map(|object| object.metadata)
+                call(what, api.patch_status(name, &params, patch)).await
             }
         };
         let result = written.as_ref().map_or_else(KubeError::category, |_| "ok");
         self.context.metrics.kube_writes.count([kind, result]);
-        let version = written?.resource_version;
-        open(self.memory).wrote(version.as_deref(), Instant::now());
-        Ok(())
+        Ok(written?.metadata)
     }
 
     /// The object as the apiserver has it now, past every cache.

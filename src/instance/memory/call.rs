@@ -4,6 +4,7 @@ use crate::api::conditions::Reason;
 use crate::api::{Operation, PurchaseRecord, Verb, attempt_number};
 use crate::cloud::{ServerId, TaskId};
 use crate::instance::memory::kinds::Gone;
+use crate::instance::outcome::ReleaseFailure;
 use crate::runtime::compressed::Compressed;
 use crate::runtime::strings::shared;
 use std::sync::Arc;
@@ -186,10 +187,8 @@ pub struct ReleaseCall {
     pub task: Option<TaskId>,
     /// The service accepted the last call.
     pub accepted: bool,
-    /// The error, for users.
-    pub trouble: Option<String>,
-    /// The outcome of the last call is unknown.
-    pub is_unknown: bool,
+    /// Why the service did not accept the last call.
+    pub failure: Option<ReleaseFailure>,
     /// The earliest time for the next call.
     pub not_before: Option<Instant>,
 }

@@ -11,8 +11,8 @@ use tokio::time::Instant;
 pub struct Look {
     /// When the detail was last requested. None if it never was, or not since something happened that may have changed it.
     pub at: Option<Instant>,
-    /// Why that request brought no answer.
-    pub failure: Option<Failure>,
+    /// That request brought no answer, or an error.
+    pub is_unreadable: bool,
     /// The last answer.
     pub answer: LastAnswer,
     /// The state that the listing showed at that time. A row that differs from the detail leads to one read, and not to one for
@@ -28,8 +28,6 @@ pub enum LastAnswer {
     None,
     /// The server exists.
     Exists {
-        /// It was stopped and idle.
-        is_off: bool,
         /// Since when every answer has shown an idle server.
         idle_since: Option<Instant>,
         /// The temporary state that it was in, and since when.
@@ -42,15 +40,6 @@ pub enum LastAnswer {
     },
 }
 
-/// Why a read brought no answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Failure {
-    /// No connection to the service could be opened.
-    Unreachable,
-    /// The answer was an error, or came too late.
-    Unreadable,
-}
-
 /// The state that a listing shows of a server, to notice that a later listing shows another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowDigest {
@@ -61,11 +50,6 @@ pub enum RowDigest {
 }
 
 impl Look {
-    /// Whether the last request brought no answer.
-    pub fn is_unreadable(&self) -> bool {
-        self.failure.is_some()
-    }
-
     /// Whether the last answer was that no such server exists.
     pub fn is_absent(&self) -> bool {
         self.absent_since().is_some()
@@ -94,23 +78,9 @@ impl Look {
         }
     }
 
-    /// The temporary state in the last answer.
-    pub fn temporary(&self) -> Option<Temporary> {
-        match self.answer {
-            LastAnswer::Exists { temporary, .. } => temporary,
-            LastAnswer::None | LastAnswer::Absent { .. } => None,
-        }
-    }
-
-    /// Whether the last answer showed the server stopped and idle.
-    pub fn was_off(&self) -> bool {
-        let is_off = matches!(self.answer, LastAnswer::Exists { is_off: true, .. });
-        is_off && !self.is_unreadable()
-    }
-
     /// Whether a read that was requested at this instant or later was answered.
     pub fn was_answered_since(&self, instant: Instant) -> bool {
-        self.at.is_some_and(|at| at >= instant) && !self.is_unreadable()
+        self.at.is_some_and(|at| at >= instant) && !self.is_unreadable
     }
 }
 

@@ -8,16 +8,13 @@ use crate::instance::fact::{ConnectionFact, Fact};
 use crate::instance::login::LoginFact;
 use crate::instance::memory::call::Release;
 use crate::instance::memory::kinds::Gone;
-use crate::instance::memory::look::{Failure, LastAnswer, Look, RowDigest};
-use crate::instance::observation::{Observation, is_idle, is_off};
+use crate::instance::memory::look::{LastAnswer, Look, RowDigest};
+use crate::instance::observation::{Observation, is_idle};
 use crate::instance::plan::step::Read;
 use crate::instance::temporary_state::Temporary;
 use crate::instance::{connection, expiry, managed_secrets, references, times};
 use crate::session::{AccountSession, ConflictingOwner, ReconcileSession};
 use tokio::time::error::Elapsed;
-
-/// The reason of an `Unknown` fact if other objects use up the request limit.
-const NO_ROOM: &str = "the request limit left no room for a query";
 
 /// Performs a read, each at most once per reconcile. Returns whether there is something new.
 pub(super) async fn perform(
@@ -80,17 +77,11 @@ fn fact<T>(
     answer: Result<Result<T, Error>, Elapsed>,
     shows_absence: fn(&Error) -> bool,
 ) -> Fact<T> {
-    match answer {
-        Ok(Ok(value)) => Fact::Known(value),
-        Ok(Err(error)) if shows_absence(&error) => Fact::Absent,
-        Ok(Err(error)) => {
-            if error.is_unauthorized() {
-                (context.doubt_account)(&observed.account_key);
-            }
-            Fact::Unknown(error.to_string())
-        }
-        Err(_) => Fact::Unknown(NO_ROOM.to_owned()),
+    let (fact, is_refused) = Fact::of(answer, shows_absence);
+    if is_refused {
+        (context.doubt_account)(&observed.account_key);
     }
+    fact
 }
 
 async fn read_login(context: &Context, observed: &mut Observation, session: &AccountSession) {
@@ -178,10 +169,6 @@ async fn read_detail(
     };
     let asked = session.shared.client.detail(priority, &id);
     let answer = tokio::time::timeout(times::OBSERVE_DEADLINE, asked).await;
-    let failure = match &answer {
-        Ok(Err(error)) if error.was_not_sent() => Failure::Unreachable,
-        _ => Failure::Unreadable,
-    };
     let mut detail = fact(context, observed, answer, Error::is_no_such_instance);
     match &mut detail {
         Fact::Known(detail) => {
@@ -197,16 +184,11 @@ async fn read_detail(
         Fact::NotAsked | Fact::Unknown(_) => {}
     }
     observed.detail = detail;
-    take_in_detail(observed, id, session, failure);
+    take_in_detail(observed, id, session);
 }
 
 /// Remembers what the detail shows. A failed read leaves the former answer.
-fn take_in_detail(
-    observed: &mut Observation,
-    id: ServerId,
-    session: &AccountSession,
-    failure: Failure,
-) {
+fn take_in_detail(observed: &mut Observation, id: ServerId, session: &AccountSession) {
     let (former, now) = (*observed.look(), observed.now);
     // A listing from before the purchase cannot show the server, and its absence there is nothing known.
     let bought = observed.memory.newest_attempt();
@@ -215,7 +197,7 @@ fn take_in_detail(
         .filter(|(at, row)| *row != RowDigest::Absent || bought.is_none_or(|bought| *at > bought));
     let mut look = Look {
         at: Some(now),
-        failure: None,
+        is_unreadable: false,
         answer: former.answer,
         row: listed.map(|(_, row)| row),
     };
@@ -224,7 +206,6 @@ fn take_in_detail(
             let is_idle = is_idle(detail.pending());
             let (temporary, status) = (observed.temporary(), &observed.facts.status);
             look.answer = LastAnswer::Exists {
-                is_off: is_off(detail),
                 idle_since: is_idle.then(|| former.idle_since().unwrap_or(now)),
                 temporary: Temporary::next(temporary, status, &detail.fields, now),
             };
@@ -242,7 +223,7 @@ fn take_in_detail(
             }
         }
         Fact::NotAsked | Fact::Unknown(_) => {
-            (look.failure, look.row) = (Some(failure), former.row);
+            (look.is_unreadable, look.row) = (true, former.row);
         }
     }
     observed.memory.observations.look = look;

@@ -178,7 +178,7 @@ fn steady_at(observed: &Observation, id: &ServerId) -> Option<Instant> {
     if requested.is_some_and(|(_, since)| look.at.is_none_or(|at| at < *since)) {
         return Some(observed.now);
     }
-    if let Some(at) = look.at.filter(|_| look.is_unreadable()) {
+    if let Some(at) = look.at.filter(|_| look.is_unreadable) {
         return Some(at + times::UNREADABLE_RETRY);
     }
     let last = look.at.unwrap_or(memory.origin.first_seen);
@@ -221,7 +221,7 @@ fn again(observed: &Observation, id: &ServerId, pause: Duration) -> Instant {
         None => observed.now,
         // A new listing does not make the detail readable. Task and detail must not be read more often because the other one
         // gives no useful answer.
-        Some(at) if look.is_unreadable() || is_inconclusive => at + times::UNREADABLE_RETRY,
+        Some(at) if look.is_unreadable || is_inconclusive => at + times::UNREADABLE_RETRY,
         Some(_) if shows_news(observed, id) => observed.now,
         Some(at) => at + pause,
     }

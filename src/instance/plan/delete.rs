@@ -124,7 +124,7 @@ fn release(observed: &Observation, id: &ServerId) -> Plan {
             ))
         }
         (Some(call), _) if !call.accepted => {
-            let words = call.trouble.as_deref().unwrap_or("no answer");
+            let words = call.failure.as_ref().map_or("no answer", |it| &it.message);
             Some(format!("releasing server {id}: {words}"))
         }
         _ => None,

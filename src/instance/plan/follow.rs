@@ -228,7 +228,7 @@ impl Open<'_> {
     /// The same, and reads the server unless that has just failed.
     fn reading(&self) -> Plan {
         let mut plan = self.running();
-        if !self.observed.look().is_unreadable()
+        if !self.observed.look().is_unreadable
             || self.observed.is_look_older_than(times::UNREADABLE_RETRY)
         {
             plan.needs = Some(Read::Detail);

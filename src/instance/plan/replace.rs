@@ -97,8 +97,7 @@ fn plan(observed: &OnRecord<'_>) -> Option<Plan> {
         // Never buy based on an old observation. Status has dropped the server: do not name it again only because the service
         // does not answer, or reconciles would revert each other's status.
         let mut plan = Plan::wait(times::UNREADABLE_RETRY).because(why);
-        if !observed.look().is_unreadable() || observed.is_look_older_than(times::UNREADABLE_RETRY)
-        {
+        if !observed.look().is_unreadable || observed.is_look_older_than(times::UNREADABLE_RETRY) {
             plan.needs = Some(Read::Detail);
         }
         return Some(plan);

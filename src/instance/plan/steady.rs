@@ -203,7 +203,7 @@ fn unread(observed: &OnRecord<'_>) -> Plan {
                 ..wait(times::UNREADABLE_RETRY)
             }
         }
-        Fact::NotAsked if !is_awaited && !observed.look().is_unreadable() => {
+        Fact::NotAsked if !is_awaited && !observed.look().is_unreadable => {
             wait(times::IDLE_REQUEUE)
         }
         Fact::NotAsked | Fact::Unknown(_) | Fact::Known(_) | Fact::Absent => {

@@ -289,7 +289,7 @@ impl Plan {
 
     /// The same while the server's detail can be read, since listings do not make it readable.
     pub(in crate::instance) fn in_flight_while_readable(self, observed: &Observation) -> Self {
-        if observed.look().is_unreadable() {
+        if observed.look().is_unreadable {
             self
         } else {
             self.in_flight()

@@ -377,7 +377,6 @@ fn detail(changes: &[(&str, &str)]) -> Detail {
 /// The answer of a server that has been idle since then.
 fn idle(since: Instant) -> LastAnswer {
     LastAnswer::Exists {
-        is_off: false,
         idle_since: Some(since),
         temporary: None,
     }

@@ -25,14 +25,14 @@ pub(super) fn of(observed: &Observation, plan: &Plan, outcome: &Outcome) -> Opti
             })
         }
         (
-            Outcome::Repeatable {
+            Outcome::Release {
                 is_new: true,
-                trouble,
+                failure,
             },
             Step::Release { id, why },
-        ) => match trouble {
+        ) => match failure {
             None => Some(released(observed, id, *why)),
-            Some(trouble) => trouble.is_unknown.then(|| unanswered(id, &trouble.message)),
+            Some(failure) => failure.is_unknown.then(|| unanswered(id, &failure.message)),
         },
         _ => None,
     }

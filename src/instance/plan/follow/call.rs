@@ -103,7 +103,7 @@ impl Open<'_> {
             Fact::NotAsked
                 if has_failed
                     || observed_at.is_none_or(|at| at < due)
-                    || observed.look().is_unreadable() =>
+                    || observed.look().is_unreadable =>
             {
                 Some(self.reading())
             }

@@ -4,7 +4,6 @@ use super::diff::{server, with_spec};
 use super::follow::{later, open_operation, with_task};
 use super::*;
 use crate::api::{ForceStop, Pause, PowerState, StopPolicy};
-use crate::instance::memory::look::Failure;
 
 const OFF: (&str, &str) = ("ecsStatus", "STOPPED");
 
@@ -81,7 +80,7 @@ fn a_detail_is_read_once_after_the_grace_period() {
         let scene = stop(ForceStop::AfterGracePeriod, Fact::Known(task), &[]);
         let scene = scene.look(|look, first_seen, _| {
             look.at = observed_at.map(|at| first_seen + Duration::from_secs(at));
-            look.failure = is_unread.then_some(Failure::Unreadable);
+            look.is_unreadable = is_unread;
         });
         let scene = scene.with(|observed| observed.detail = Fact::NotAsked);
         let needs = later(scene, Duration::from_secs(60)).plan().needs;

@@ -28,8 +28,7 @@ fn deletion_releases_then_proves_then_lets_go() {
             task: Some(TaskId::from("t-2")),
 
             accepted: true,
-            trouble: None,
-            is_unknown: false,
+            failure: None,
             not_before: None,
         };
         memory

@@ -1,7 +1,6 @@
 use super::*;
 use crate::api::{Import, PackageRef, ResolvedReference};
 use crate::cloud::{Offer, Package};
-use crate::instance::memory::look::Failure;
 use crate::instance::pins::LookUpScope;
 
 /// An Instance with this import, and a listing that shows these servers.
@@ -86,7 +85,7 @@ fn one_that_cannot_be_read_once_it_is_recorded_is_not_told_as_being_created() {
         });
         scene.with(|observed| {
             observed.detail = Fact::Unknown("503".into());
-            observed.memory.observations.look.failure = Some(Failure::Unreadable);
+            observed.memory.observations.look.is_unreadable = true;
         })
     };
     let plan = recorded(Some("by-hand")).plan();

@@ -3,7 +3,7 @@
 use super::diff::with_spec;
 use super::follow::open_operation;
 use super::*;
-use crate::instance::memory::look::{Failure, Poll};
+use crate::instance::memory::look::Poll;
 use crate::instance::observe::reads;
 
 /// A server that status shows as the listing does.
@@ -31,7 +31,7 @@ fn read(scene: Scene) -> Scene {
 }
 
 fn unreadable(scene: Scene) -> Scene {
-    read(scene).look(|look, _, _| look.failure = Some(Failure::Unreadable))
+    read(scene).look(|look, _, _| look.is_unreadable = true)
 }
 
 fn requested(scene: Scene) -> Scene {

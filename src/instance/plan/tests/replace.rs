@@ -4,7 +4,6 @@ use super::diff::with_spec;
 use super::follow::with_task;
 use super::*;
 use crate::api::{InstanceSpec, ManagementPolicy, OnExternalDeletion, Pause};
-use crate::instance::memory::look::Failure;
 use crate::session::Limit;
 
 /// The recorded server has been missing since the object was first seen, and the listings after this time lack it.
@@ -122,7 +121,7 @@ fn a_server_released_before_its_create_was_told_as_done_is_bought_anew_once_the_
     let unread = done().written().with(|observed| {
         observed.detail = Fact::Unknown("it fails".to_owned());
         let look = &mut observed.memory.observations.look;
-        (look.failure, look.at) = (Some(Failure::Unreadable), Some(observed.now));
+        (look.is_unreadable, look.at) = (true, Some(observed.now));
     });
     let unread = unread.plan();
     assert!(rests(&unread) && unread.needs.is_none());

@@ -160,7 +160,6 @@ fn migrating(seconds: u64) -> Scene {
         let begun = observed.now - Duration::from_secs(seconds);
         let former = &InstanceStatus::default();
         observed.memory.observations.look.answer = LastAnswer::Exists {
-            is_off: false,
             idle_since: None,
             temporary: Temporary::next(None, former, &found.fields, begun),
         };
