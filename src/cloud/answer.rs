@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::decode::Unfit;
-use super::error::{Fault, Refusal};
+use super::error::{Envelope, Fault};
 use super::password::hide_in;
 use crate::api::printable;
 
@@ -77,7 +77,7 @@ impl Answer {
 
 /// The error envelope in an answer without a success status. A code, or a success field that is false, makes an envelope. A
 /// message alone does not, since any proxy or web framework sends one.
-pub(super) fn envelope(body: &Map<String, Value>, reading: &Reading<'_>) -> Option<Refusal> {
+pub(super) fn envelope(body: &Map<String, Value>, reading: &Reading<'_>) -> Option<Envelope> {
     (word(body, "code").is_some() || success_field(body) == Some(false))
         .then(|| refusal(body, reading))
 }
@@ -134,7 +134,7 @@ pub(super) fn bears_bad_code(body: &Map<String, Value>) -> bool {
     word(body, "code").is_some_and(|code| !is_good(&code))
 }
 
-fn refusal(body: &Map<String, Value>, reading: &Reading<'_>) -> Refusal {
+fn refusal(body: &Map<String, Value>, reading: &Reading<'_>) -> Envelope {
     let code = word(body, "code");
     let missing = code.as_deref().is_some_and(|code| {
         let code = code.to_ascii_lowercase();
@@ -144,7 +144,7 @@ fn refusal(body: &Map<String, Value>, reading: &Reading<'_>) -> Refusal {
             .any(|part| code.contains(&part.to_ascii_lowercase()))
     });
     let message = body.get("message").and_then(Value::as_str);
-    Refusal {
+    Envelope {
         status: status_field(body),
         code: code.map(|code| clean(&code, reading.secrets)),
         // A service may also quote a password that this call did not send, for example the previous one.

@@ -3,7 +3,7 @@
 //! Every limit follows from the largest answer that the specification allows. If a service sends more, or something else, the
 //! call fails with an error that names the limit, and the answer uses no memory beyond it.
 
-use super::operation::Operation;
+use super::cloud_call::CloudCall;
 
 const KIBIBYTE: usize = 1024;
 
@@ -84,29 +84,29 @@ impl Bounds {
     }
 
     /// The limits for an answer with a success status.
-    pub(super) fn of(operation: Operation) -> Self {
+    pub(super) fn of(operation: CloudCall) -> Self {
         let page = |field| Self::list(PAGE, field, ROWS_OF_A_PAGE);
         let whole = |field| Self::list(WHOLE_LIST, field, ROWS_OF_A_WHOLE_LIST);
         match operation {
-            Operation::Create
-            | Operation::Release
-            | Operation::Reinstall
-            | Operation::ModifyPassword
-            | Operation::Start
-            | Operation::Stop
-            | Operation::Restart
-            | Operation::Task => Self::of_receipt(),
+            CloudCall::Create
+            | CloudCall::Release
+            | CloudCall::Reinstall
+            | CloudCall::ModifyPassword
+            | CloudCall::Start
+            | CloudCall::Stop
+            | CloudCall::Restart
+            | CloudCall::Task => Self::of_receipt(),
             // A detail stays in status and in the object cache until the server is released, so its limit is lower.
-            Operation::Detail => Self {
+            CloudCall::Detail => Self {
                 decoded: DETAIL,
                 ..Self::object(OBJECT)
             },
-            Operation::Instances => page("instances"),
-            Operation::Firewalls => page("firewalls"),
-            Operation::Images => page("images"),
-            Operation::Keys => page("sshKeys"),
-            Operation::Packages => whole("packages"),
-            Operation::Regions => whole("regions"),
+            CloudCall::Instances => page("instances"),
+            CloudCall::Firewalls => page("firewalls"),
+            CloudCall::Images => page("images"),
+            CloudCall::Keys => page("sshKeys"),
+            CloudCall::Packages => whole("packages"),
+            CloudCall::Regions => whole("regions"),
         }
     }
 
@@ -119,7 +119,7 @@ impl Bounds {
     pub(super) fn of_probe() -> Self {
         Self {
             body: PROBE,
-            ..Self::of(Operation::Keys)
+            ..Self::of(CloudCall::Keys)
         }
     }
 

@@ -48,35 +48,35 @@ const KEPT: usize = 1;
 pub struct Budget(Arc<Inner>);
 
 struct Inner {
-    stores: Mutex<[Store; 2]>,
-    namespaces: Mutex<HashMap<Box<str>, Weak<Held>>>,
+    stores: Mutex<[ByteStore; 2]>,
+    namespaces: Mutex<HashMap<Box<str>, Weak<HeldBytes>>>,
     /// Notified when a waiting call may have room.
     more_room: Notify,
 }
 
-struct Store {
+struct ByteStore {
     size: usize,
     used: usize,
 }
 
 /// The bytes that a client or a namespace holds of each store. Changed only while the stores are locked.
-type Held = [AtomicUsize; 2];
+type HeldBytes = [AtomicUsize; 2];
 
 /// The share of one client. Cheap to clone; all clones are the same share.
 #[derive(Clone)]
-pub(super) struct Share(Arc<Client>);
+pub(super) struct Share(Arc<ShareHolder>);
 
-struct Client {
+struct ShareHolder {
     budget: Budget,
-    namespace: Arc<Held>,
-    own: Held,
+    namespace: Arc<HeldBytes>,
+    own: HeldBytes,
     was_answered: AtomicBool,
 }
 
 /// Bytes of a store. Dropping it returns them.
 #[must_use = "the bytes are returned when this is dropped"]
 pub struct Taken<const STORE: usize> {
-    client: Arc<Client>,
+    client: Arc<ShareHolder>,
     bytes: usize,
 }
 
@@ -100,7 +100,7 @@ impl Default for Budget {
 impl Budget {
     fn new(calls: usize, kept: usize) -> Self {
         Self(Arc::new(Inner {
-            stores: Mutex::new([calls, kept].map(|size| Store { size, used: 0 })),
+            stores: Mutex::new([calls, kept].map(|size| ByteStore { size, used: 0 })),
             namespaces: Mutex::default(),
             more_room: Notify::new(),
         }))
@@ -132,15 +132,15 @@ impl Budget {
 
     /// The share of a new client that is used from this namespace.
     pub(super) fn share(&self, namespace: &str) -> Share {
-        Share(Arc::new(Client {
+        Share(Arc::new(ShareHolder {
             budget: self.clone(),
             namespace: self.namespace(namespace),
-            own: Held::default(),
+            own: HeldBytes::default(),
             was_answered: AtomicBool::new(false),
         }))
     }
 
-    fn namespace(&self, name: &str) -> Arc<Held> {
+    fn namespace(&self, name: &str) -> Arc<HeldBytes> {
         let namespaces = self.0.namespaces.lock();
         let mut namespaces = namespaces.unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = namespaces.get(name).and_then(Weak::upgrade) {
@@ -152,7 +152,7 @@ impl Budget {
         held
     }
 
-    fn stores(&self) -> MutexGuard<'_, [Store; 2]> {
+    fn stores(&self) -> MutexGuard<'_, [ByteStore; 2]> {
         let stores = self.0.stores.lock();
         stores.unwrap_or_else(PoisonError::into_inner)
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
-use reqwest::{Method, Request};
+use reqwest::{Method, Request, Response};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
@@ -14,19 +14,18 @@ use url::Url;
 use super::answer::{Answer, Reading, envelope};
 use super::bounds::{Bounds, Excess};
 use super::budget::{Reservation, Share};
+use super::cloud_call::CloudCall;
 use super::decode::{Decoded, Decoder, TakeRow, Unfit};
-use super::error::cause::Cause;
-use super::error::{Error, Fault};
+use super::error::{Error, Fault, TransportError};
 use super::health::Health;
-use super::operation::Operation;
 use super::paths::Paths;
 use super::rate_limiter::{CallPriority, Passage, RateLimiter};
 use super::times;
-use super::transport::{Incoming, Line};
+use super::transport::{Transport, fault, retry_after};
 use crate::runtime::traces;
 
 /// Notified of each call: the operation, its result (the category of an error), its duration.
-pub type Observer = Arc<dyn Fn(Operation, Result<(), &'static str>, Duration) + Send + Sync>;
+pub type Observer = Arc<dyn Fn(CloudCall, Result<(), &'static str>, Duration) + Send + Sync>;
 
 /// The header that carries the token.
 const TOKEN_HEADER: &str = "x-open-token";
@@ -34,7 +33,7 @@ const TOKEN_HEADER: &str = "x-open-token";
 /// Makes the calls of one client.
 #[derive(Clone)]
 pub(super) struct Caller {
-    pub http: Line,
+    pub http: Transport,
     /// This client's share of the memory for answers.
     pub share: Share,
     pub endpoint: Url,
@@ -60,7 +59,7 @@ pub struct Permit {
 
 /// One call before it is made.
 pub(super) struct Call<'a> {
-    pub operation: Operation,
+    pub operation: CloudCall,
     /// The limits on how much of its answer is read.
     pub bounds: Bounds,
     pub query: &'a [(&'a str, &'a str)],
@@ -120,7 +119,7 @@ impl Caller {
             Ok(_) | Err(_) => self.limiter.answered(),
         }
         match outcome.as_ref().map_err(|error| &error.fault) {
-            Err(Fault::NotSent(Cause::NoRoom)) => {}
+            Err(Fault::NotSent(TransportError::NoRoom)) => {}
             Ok(_) | Err(Fault::Answered { .. }) => self.share.ended(true),
             Err(Fault::Unfit { unfit, .. }) => {
                 self.share.ended(matches!(unfit, Unfit::NoMemory(_)));
@@ -145,7 +144,8 @@ impl Caller {
             return Ok(None);
         }
         let room = timeout_at(ends, self.share.room(call.bounds.memory())).await;
-        room.map(Some).map_err(|_| Fault::NotSent(Cause::NoRoom))
+        room.map(Some)
+            .map_err(|_| Fault::NotSent(TransportError::NoRoom))
     }
 
     /// Sends the request and reads the answer, all within one deadline.
@@ -158,11 +158,14 @@ impl Caller {
     ) -> Result<Answer, Fault> {
         let is_mutating = call.operation.is_mutating();
         let request = self.request(call, ends.saturating_duration_since(Instant::now()));
-        let incoming = self.http.exchange(request, is_mutating).await?;
-        let (status, retry_after) = (incoming.status, incoming.retry_after);
+        let mut response = self.http.send(request, is_mutating).await?;
+        let status = response.status().as_u16();
+        let retry_after = retry_after(response.headers());
+        // The rest of the head is not needed and may be long.
+        response.headers_mut().clear();
         if !(200..300).contains(&status) {
             // The status alone is an answer. If the body breaks off or is too long, only the reason is missing.
-            let body = read(incoming, Bounds::of_refusal(), &mut |_| Ok(())).await;
+            let body = read(response, Bounds::of_refusal(), &mut |_| Ok(())).await;
             let body = body.ok().and_then(Result::ok);
             return Err(Fault::Answered {
                 status,
@@ -170,7 +173,7 @@ impl Caller {
                 retry_after,
             });
         }
-        let decoded = read(incoming, call.bounds, rows).await?;
+        let decoded = read(response, call.bounds, rows).await?;
         let Decoded { body, listed } = decoded.map_err(|unfit| Fault::Unfit { status, unfit })?;
         Ok(Answer {
             status,
@@ -204,7 +207,7 @@ impl Caller {
     }
 }
 
-fn deadline(operation: Operation) -> Duration {
+fn deadline(operation: CloudCall) -> Duration {
     if operation.is_mutating() {
         times::MUTATION_DEADLINE
     } else {
@@ -212,18 +215,23 @@ fn deadline(operation: Operation) -> Duration {
     }
 }
 
-/// Decodes a body as it arrives.
+/// Decodes a body as it arrives. If it cannot be used, the rest is not read, and the connection is dropped.
 async fn read(
-    incoming: Incoming,
+    mut response: Response,
     bounds: Bounds,
     rows: &mut TakeRow<'_>,
 ) -> Result<Result<Decoded, Unfit>, Fault> {
     // A body that announces an excessive length is not read at all.
-    let length = incoming.length.and_then(|length| length.try_into().ok());
+    let length = response.content_length();
+    let length = length.and_then(|length| length.try_into().ok());
     if length.is_some_and(|length: usize| length > bounds.body) {
         return Ok(Err(Excess::Body(bounds.body).into()));
     }
     let mut decoder = Decoder::new(bounds);
-    let taken = incoming.read(|piece| decoder.push(piece, rows)).await?;
-    Ok(taken.and_then(|()| decoder.finish()))
+    while let Some(piece) = response.chunk().await.map_err(fault)? {
+        if let Err(unfit) = decoder.push(&piece, rows) {
+            return Ok(Err(unfit));
+        }
+    }
+    Ok(decoder.finish())
 }

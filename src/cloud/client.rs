@@ -11,17 +11,17 @@ use super::answer::{Answer, Reading, bears_bad_code, row_count};
 use super::bounds::Bounds;
 use super::budget::{Charge, NoMemory};
 use super::call::{Call, Caller, Observer, Permit};
+use super::cloud_call::CloudCall;
 use super::decode::{Unfit, fields, skip};
 use super::error::{BuildError, Error, Fault};
 use super::health::Health;
 use super::http::Http;
 use super::ids::{Place, ServerId, TaskId};
-use super::operation::Operation;
 use super::paths::Paths;
 use super::rate_limiter::{CallPriority, Passage, RateLimiter};
 use super::wire::{
-    Accepted, CreateAccepted, CreateRequest, Detail, Page, PasswordRequest, ReinstallRequest,
-    TaskReport, receipt, task_id,
+    CreateAccepted, CreateRequest, Detail, ListPage, PasswordRequest, ReinstallRequest, TaskReport,
+    receipt, task_id,
 };
 use crate::api::default_missing_codes;
 
@@ -148,7 +148,7 @@ impl Client {
     /// See [`Error`]. An answer without an `instance` of exactly this id is an error that proves nothing.
     pub async fn detail(&self, priority: CallPriority, id: &ServerId) -> Result<Detail, Error> {
         let query = [("ecsResourceUUID", id.as_str())];
-        let call = self.read(priority, Operation::Detail, &query).await;
+        let call = self.read(priority, CloudCall::Detail, &query).await;
         self.caller
             .run(call, &mut no_rows, |mut answer, reading| {
                 let detail = Detail::read(&mut answer.body)
@@ -165,7 +165,7 @@ impl Client {
     /// See [`Error`]. A failed *task* is a report, not an error.
     pub async fn task(&self, priority: CallPriority, id: &TaskId) -> Result<TaskReport, Error> {
         let query = [("asyncTaskUUID", id.as_str())];
-        let call = self.read(priority, Operation::Task, &query).await;
+        let call = self.read(priority, CloudCall::Task, &query).await;
         self.caller.run(call, &mut no_rows, |mut answer, reading| {
             let report = TaskReport::read(&answer.body);
             if matches!(&report, Some(report) if report.state.is_final() && report.state != super::TaskState::Succeeded) {
@@ -189,7 +189,7 @@ impl Client {
         place: &Place,
         page: u32,
         mut read: impl FnMut(&Map<String, Value>) -> Result<Option<R>, NoMemory> + Send,
-    ) -> Result<Page<R>, Error> {
+    ) -> Result<ListPage<R>, Error> {
         let (page, size) = (page.to_string(), PAGE_SIZE.to_string());
         let query = [
             ("regionCode", place.region.as_str()),
@@ -197,7 +197,7 @@ impl Client {
             ("page", page.as_str()),
             ("pageSize", size.as_str()),
         ];
-        let call = self.read(priority, Operation::Instances, &query).await;
+        let call = self.read(priority, CloudCall::Instances, &query).await;
         let (mut rows, mut unreadable) = (Vec::new(), 0);
         let mut take = |text: &[u8]| {
             match fields(text)?
@@ -215,7 +215,7 @@ impl Client {
             answer.result(page, "it carries no instances", reading)
         };
         let row_count = self.caller.run(call, &mut take, read).await?;
-        Ok(Page {
+        Ok(ListPage {
             rows,
             unreadable,
             row_count,
@@ -233,7 +233,7 @@ impl Client {
         let passage = self.caller.limiter.pass_beside(priority).await;
         let call = Call {
             bounds: Bounds::of_probe(),
-            ..reading(Operation::Keys, &query, passage)
+            ..reading(CloudCall::Keys, &query, passage)
         };
         let answered = |answer: Answer, reading: &Reading<'_>| {
             let answered = answer.listed.then_some(());
@@ -252,7 +252,7 @@ impl Client {
         request: &CreateRequest,
     ) -> Result<CreateAccepted, Error> {
         let secret = request.login.password();
-        let call = mutation(Operation::Create, request.body(), secret, permit);
+        let call = mutation(CloudCall::Create, request.body(), secret, permit);
         let accepted = |answer: Answer, reading: &Reading<'_>| {
             let receipt = receipt(&answer.body);
             answer.result(receipt, "it names no instance and task", reading)
@@ -264,18 +264,18 @@ impl Client {
     ///
     /// # Errors
     /// See [`Error`].
-    pub async fn release(&self, permit: Permit, id: &ServerId) -> Result<Accepted, Error> {
+    pub async fn release(&self, permit: Permit, id: &ServerId) -> Result<Option<TaskId>, Error> {
         let body = json!({ "ecsResourceUUID": id });
-        self.plain(Operation::Release, permit, body).await
+        self.plain(CloudCall::Release, permit, body).await
     }
 
     /// Field note 3: start an instance.
     ///
     /// # Errors
     /// See [`Error`].
-    pub async fn start(&self, permit: Permit, id: &ServerId) -> Result<Accepted, Error> {
+    pub async fn start(&self, permit: Permit, id: &ServerId) -> Result<Option<TaskId>, Error> {
         let body = json!({ "ecsResourceUUID": id });
-        self.plain(Operation::Start, permit, body).await
+        self.plain(CloudCall::Start, permit, body).await
     }
 
     /// Field note 2: stop an instance, by force or not.
@@ -287,18 +287,18 @@ impl Client {
         permit: Permit,
         id: &ServerId,
         force: bool,
-    ) -> Result<Accepted, Error> {
+    ) -> Result<Option<TaskId>, Error> {
         let body = json!({ "ecsResourceUUID": id, "forceStop": force });
-        self.plain(Operation::Stop, permit, body).await
+        self.plain(CloudCall::Stop, permit, body).await
     }
 
     /// Field note 4: restart an instance.
     ///
     /// # Errors
     /// See [`Error`].
-    pub async fn restart(&self, permit: Permit, id: &ServerId) -> Result<Accepted, Error> {
+    pub async fn restart(&self, permit: Permit, id: &ServerId) -> Result<Option<TaskId>, Error> {
         let body = json!({ "ecsResourceUUID": id });
-        self.plain(Operation::Restart, permit, body).await
+        self.plain(CloudCall::Restart, permit, body).await
     }
 
     /// Section 4.4: reinstall the operating system.
@@ -311,7 +311,7 @@ impl Client {
         request: &ReinstallRequest,
     ) -> Result<TaskId, Error> {
         let secret = request.login.password();
-        let call = mutation(Operation::Reinstall, request.body(), secret, permit);
+        let call = mutation(CloudCall::Reinstall, request.body(), secret, permit);
         self.caller.run(call, &mut no_rows, task_answer).await
     }
 
@@ -325,17 +325,17 @@ impl Client {
         request: &PasswordRequest,
     ) -> Result<TaskId, Error> {
         let secret = Some(request.password.expose_secret());
-        let call = mutation(Operation::ModifyPassword, request.body(), secret, permit);
+        let call = mutation(CloudCall::ModifyPassword, request.body(), secret, permit);
         self.caller.run(call, &mut no_rows, task_answer).await
     }
 
     /// A call about one instance whose answer may lack the task: its effect shows in the listing.
     async fn plain(
         &self,
-        operation: Operation,
+        operation: CloudCall,
         permit: Permit,
         body: Value,
-    ) -> Result<Accepted, Error> {
+    ) -> Result<Option<TaskId>, Error> {
         let accepted = |answer: Answer, reading: &Reading<'_>| {
             let task = task_id(&answer.body);
             let is_denied = answer.body.get("success") == Some(&Value::Bool(false));
@@ -343,7 +343,7 @@ impl Client {
             let is_of_service =
                 answer.body.contains_key("httpStatus") && !bears_bad_code(&answer.body);
             let is_accepted = task.is_some() || (is_of_service && !is_denied);
-            let accepted = is_accepted.then_some(Accepted { task });
+            let accepted = is_accepted.then_some(task);
             answer.result(accepted, "it does not show acceptance", reading)
         };
         let call = mutation(operation, body, None, permit);
@@ -353,7 +353,7 @@ impl Client {
     async fn read<'a>(
         &self,
         priority: CallPriority,
-        operation: Operation,
+        operation: CloudCall,
         query: &'a [(&'a str, &'a str)],
     ) -> Call<'a> {
         reading(operation, query, self.caller.limiter.pass(priority).await)
@@ -361,7 +361,7 @@ impl Client {
 }
 
 fn reading<'a>(
-    operation: Operation,
+    operation: CloudCall,
     query: &'a [(&'a str, &'a str)],
     passage: Passage,
 ) -> Call<'a> {
@@ -383,7 +383,7 @@ fn no_rows(_: &[u8]) -> Result<(), Unfit> {
     Ok(())
 }
 
-fn mutation(operation: Operation, body: Value, secret: Option<&str>, permit: Permit) -> Call<'_> {
+fn mutation(operation: CloudCall, body: Value, secret: Option<&str>, permit: Permit) -> Call<'_> {
     Call {
         operation,
         bounds: Bounds::of(operation),

@@ -54,8 +54,8 @@ pub(super) struct Decoder {
     within: bool,
     listed: bool,
     rows: usize,
-    rest: Part,
-    row: Part,
+    rest: TextPart,
+    row: TextPart,
 }
 
 /// Whether the current byte is part of a string.
@@ -69,7 +69,7 @@ enum Text {
 
 /// A piece of JSON that is decoded as a whole.
 #[derive(Default)]
-struct Part {
+struct TextPart {
     text: Vec<u8>,
     /// The memory of the decoded value without its text: an upper bound, based on the structure of serde_json's tree.
     tree: usize,
@@ -86,7 +86,7 @@ const STRING: usize = 16;
 /// The initial size of a buffer: most rows fit into it.
 const FIRST: usize = 2 * 1024;
 
-impl Part {
+impl TextPart {
     /// Appends a text unless the result exceeds `most` bytes; returns whether it did.
     fn grow(&mut self, text: &[u8], most: usize) -> bool {
         let needed = self.text.len() + text.len();
@@ -129,8 +129,8 @@ impl Decoder {
             within: false,
             listed: false,
             rows: 0,
-            rest: Part::default(),
-            row: Part::default(),
+            rest: TextPart::default(),
+            row: TextPart::default(),
         }
     }
 
@@ -182,7 +182,7 @@ impl Decoder {
         self.rest.text.capacity() + self.row.text.capacity()
     }
 
-    fn part(&mut self) -> &mut Part {
+    fn part(&mut self) -> &mut TextPart {
         if self.within {
             &mut self.row
         } else {

@@ -1,19 +1,17 @@
 //! Errors of calls to the service, on two axes: is a retry worthwhile, and may the call have taken effect?
 
-pub(super) mod cause;
 mod flaw;
 mod obstacle;
 
 use super::address::{Refused, Target};
 use super::tls::TlsError;
-use cause::Cause;
 use obstacle::{beneath, obstacle};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::cloud_call::CloudCall;
 use super::decode::Unfit;
-use super::operation::Operation;
 use super::password;
 
 /// A client could not be built. The configuration is wrong; nothing was sent.
@@ -32,7 +30,7 @@ pub enum BuildError {
     #[error("the path for {operation} is not a plain absolute path")]
     Path {
         /// The operation of that path.
-        operation: Operation,
+        operation: CloudCall,
     },
     /// The endpoint or the proxy is an address to which no request may go.
     #[error("no request goes to {1}")]
@@ -57,7 +55,7 @@ pub enum BuildError {
 /// token, a password or a whole body. Causes are in the source chain.
 #[derive(Debug)]
 pub struct Error {
-    pub(super) operation: Operation,
+    pub(super) operation: CloudCall,
     pub(super) path: Arc<str>,
     pub(super) fault: Fault,
 }
@@ -66,24 +64,37 @@ pub struct Error {
 #[derive(Debug)]
 pub(super) enum Fault {
     /// No connection was opened: name resolution, TCP or TLS failed, or the request could not be built.
-    NotSent(Cause),
+    NotSent(TransportError),
     /// The deadline passed.
-    Timeout(Cause),
+    Timeout(TransportError),
     /// The connection broke after the request was sent, or the answer was truncated.
-    Broken(Cause),
+    Broken(TransportError),
     /// The service answered without a success status, or refused in a 2xx.
     Answered {
         status: u16,
-        refusal: Option<Refusal>,
+        refusal: Option<Envelope>,
         retry_after: Option<Duration>,
     },
     /// The service answered with a success status and something that cannot be used.
     Unfit { status: u16, unfit: Unfit },
 }
 
+/// The cause of a request without an answer.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum TransportError {
+    #[error(transparent)]
+    Network(reqwest::Error),
+    /// A carrier in the same process returned no answer.
+    #[error("no answer in this process")]
+    Carrier,
+    /// Other calls under way left no memory for its answer until its deadline.
+    #[error("the answers to other calls under way left no memory for this one")]
+    NoRoom,
+}
+
 /// A readable error envelope.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Refusal {
+pub(super) struct Envelope {
     /// The envelope's own `httpStatus`, if present.
     pub status: Option<u16>,
     pub code: Option<String>,
@@ -99,7 +110,7 @@ fn settles(status: u16) -> bool {
 }
 
 impl Error {
-    pub fn operation(&self) -> Operation {
+    pub fn operation(&self) -> CloudCall {
         self.operation
     }
 
@@ -149,14 +160,14 @@ impl Error {
 
     /// The service's own "no such task". Tasks may expire, so this proves nothing about the operation's outcome.
     pub fn is_no_such_task(&self) -> bool {
-        self.operation == Operation::Task && self.is_not_found()
+        self.operation == CloudCall::Task && self.is_not_found()
     }
 
     /// The service's own "no such region" or "no such zone" for a listing: no server can exist there.
     pub fn is_no_such_place(&self) -> bool {
         let code = self.code().unwrap_or_default().to_ascii_lowercase();
         let names_a_place = code.contains("zone") || code.contains("region");
-        self.operation == Operation::Instances && names_a_place && self.is_not_found()
+        self.operation == CloudCall::Instances && names_a_place && self.is_not_found()
     }
 
     fn is_not_found(&self) -> bool {
@@ -233,7 +244,7 @@ impl Error {
     /// addresses.
     pub fn refused_address(&self) -> Option<Refused> {
         match &self.fault {
-            Fault::NotSent(Cause::Network(source)) => beneath(source).find_map(|error| {
+            Fault::NotSent(TransportError::Network(source)) => beneath(source).find_map(|error| {
                 let refused = error.downcast_ref::<Refused>();
                 refused.copied()
             }),
@@ -245,7 +256,7 @@ impl Error {
     /// that the service itself would not send.
     pub fn is_outage(&self) -> bool {
         match &self.fault {
-            Fault::NotSent(cause) => !matches!(cause, Cause::NoRoom),
+            Fault::NotSent(cause) => !matches!(cause, TransportError::NoRoom),
             Fault::Timeout(_) | Fault::Broken(_) => true,
             Fault::Unfit { unfit, .. } => matches!(unfit, Unfit::Malformed(_)),
             Fault::Answered { refusal, .. } => {
@@ -314,7 +325,7 @@ impl Error {
             Fault::Answered {
                 status: 200..=299,
                 refusal:
-                    Some(Refusal {
+                    Some(Envelope {
                         status: Some(inner),
                         ..
                     }),
@@ -325,7 +336,7 @@ impl Error {
         }
     }
 
-    fn refusal(&self) -> Option<&Refusal> {
+    fn refusal(&self) -> Option<&Envelope> {
         let Fault::Answered { refusal, .. } = &self.fault else {
             return None;
         };
@@ -357,10 +368,14 @@ impl fmt::Display for Error {
 impl Error {
     fn what_happened(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_unauthorized() {
-            return write!(f, "the token was refused ({})", Answer(self));
+            return write!(f, "the token was refused ({})", InBrackets(self));
         }
         if self.is_rate_limited() {
-            return write!(f, "the service asks for fewer requests ({})", Answer(self));
+            return write!(
+                f,
+                "the service asks for fewer requests ({})",
+                InBrackets(self)
+            );
         }
         let (call, method) = (self.operation.words(), self.operation.method());
         write!(f, "{call} ({method} {}) ", self.path)?;
@@ -395,9 +410,9 @@ impl Error {
 }
 
 /// An answer in brackets: its status, the service's message, and the call that it answered.
-struct Answer<'a>(&'a Error);
+struct InBrackets<'a>(&'a Error);
 
-impl fmt::Display for Answer<'_> {
+impl fmt::Display for InBrackets<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(status) = self.0.status() {
             write!(f, "{status}")?;
@@ -409,7 +424,7 @@ impl fmt::Display for Answer<'_> {
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for Envelope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(code) = &self.code {
             // A service may quote the refused password in the code as well.

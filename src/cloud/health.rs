@@ -1,7 +1,7 @@
 //! Tracks whether the service answers, from the calls that are made anyway: while all is well, no extra call is needed.
 
+use super::cloud_call::CloudCall;
 use super::error::Error;
-use super::operation::Operation;
 use super::times;
 use crate::runtime::chance;
 use jiff::Timestamp;
@@ -61,7 +61,7 @@ pub struct Trouble {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Abnormal {
     /// The refused operation.
-    pub operation: Operation,
+    pub operation: CloudCall,
     /// The last refusal.
     pub at: Instant,
     /// The message of the first refusal.
@@ -99,7 +99,7 @@ impl Health {
     }
 
     /// Records the end of a call that began at this time.
-    pub(super) fn ended(&self, operation: Operation, began: Instant, error: Option<&Error>) {
+    pub(super) fn ended(&self, operation: CloudCall, began: Instant, error: Option<&Error>) {
         match error {
             Some(error) if error.is_outage() => return self.trouble_since(began),
             // The error has a cause in this process, not in the service.
@@ -151,7 +151,7 @@ impl Health {
 }
 
 impl State {
-    fn note_account(&mut self, operation: Operation, error: Option<&Error>) {
+    fn note_account(&mut self, operation: CloudCall, error: Option<&Error>) {
         let refused =
             error.filter(|error| operation.is_mutating() && error.is_account_not_normal());
         match (refused, error, &mut self.account) {
@@ -168,7 +168,7 @@ impl State {
             (None, None, AccountHealth::Abnormal(known)) if known.operation == operation => {
                 self.account = AccountHealth::Normal;
             }
-            (None, None, account @ AccountHealth::Unknown) if operation == Operation::Create => {
+            (None, None, account @ AccountHealth::Unknown) if operation == CloudCall::Create => {
                 *account = AccountHealth::Normal;
             }
             (None, _, _) => {}

@@ -6,7 +6,7 @@ use super::egress::{Egress, Exempt, Filter, Lookup, system};
 use super::endpoint::{AllowedEndpoints, check_endpoint};
 use super::error::BuildError;
 use super::tls::{Tls, TlsError};
-use super::transport::{Carrier, Line, Pair, builder};
+use super::transport::{Carrier, Pair, Transport, builder};
 use super::trust::Trust;
 use crate::runtime::tls::install_provider;
 use std::collections::HashMap;
@@ -44,12 +44,12 @@ struct Network {
     /// Trusts the system's authorities. Read once, since there are many.
     system: Arc<Trust>,
     /// A pair exists while at least one session uses it, so there are never more pairs than sessions.
-    pairs: Mutex<HashMap<Key, Weak<Pair>>>,
+    pairs: Mutex<HashMap<RouteKey, Weak<Pair>>>,
 }
 
 /// Identifies a pair. Accounts with the same key share connections.
 #[derive(Clone, PartialEq, Eq, Hash)]
-struct Key {
+struct RouteKey {
     tls: [u8; 32],
     proxy: Option<Url>,
     exempt: Exempt,
@@ -133,13 +133,13 @@ impl Http {
         Self { budget, ..self }
     }
 
-    /// Creates the line for calls to this endpoint.
-    pub(super) fn open(self, endpoint: &Url) -> Result<Line, BuildError> {
+    /// Creates the transport for calls to this endpoint.
+    pub(super) fn open(self, endpoint: &Url) -> Result<Transport, BuildError> {
         match self.way {
-            Way::Carried(carrier) => Ok(Line::Carried(carrier)),
+            Way::Carried(carrier) => Ok(Transport::Carried(carrier)),
             Way::Network(network) => {
                 let pair = network.open(endpoint, &self.allowed, &self.route)?;
-                Ok(Line::Network(pair))
+                Ok(Transport::Network(pair))
             }
         }
     }
@@ -171,7 +171,7 @@ impl Network {
         if proxy.as_ref().is_some_and(|proxy| !allowed.allow(proxy)) {
             return Err(BuildError::ProxyNotAllowed);
         }
-        let key = Key {
+        let key = RouteKey {
             tls: route.tls.digest(),
             proxy,
             exempt,
@@ -186,7 +186,7 @@ impl Network {
         Ok(pair)
     }
 
-    fn pair(&self, tls: &Tls, key: &Key) -> Result<Pair, BuildError> {
+    fn pair(&self, tls: &Tls, key: &RouteKey) -> Result<Pair, BuildError> {
         let config = tls.config(self.system.clone()).map_err(BuildError::Tls)?;
         let resolver = Arc::new(Filter {
             lookup: self.lookup.clone(),

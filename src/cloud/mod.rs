@@ -9,6 +9,7 @@ mod bounds;
 mod budget;
 mod call;
 mod client;
+mod cloud_call;
 mod decode;
 mod egress;
 mod endpoint;
@@ -17,7 +18,6 @@ mod health;
 mod http;
 mod ids;
 mod offers;
-mod operation;
 pub mod password;
 mod paths;
 mod rate_limiter;
@@ -32,21 +32,20 @@ pub use address::{Refused, Target};
 pub use budget::{Budget, Charge, NoMemory};
 pub use call::{Observer, Permit};
 pub use client::Client;
+pub use cloud_call::CloudCall;
 pub use endpoint::{AllowedEndpoints, EndpointPattern, PatternError, check_endpoint};
-pub use error::cause::Lost;
 pub use error::{BuildError, Error};
 pub use health::{Abnormal, AccountHealth, Doubt, Health, Trouble};
 pub use http::{Http, Route, check_proxy, goes_in_the_clear};
 pub use ids::{FirewallId, ImageId, KeyId, PackageCode, Place, ServerId, TaskId};
 pub use offers::{Firewall, Image, Key, Offer, Offers, Package, Region, Server, Zone};
-pub use operation::Operation;
 pub use paths::Paths;
 pub use rate_limiter::{CallPriority, Limits, RateLimiter, WaitObserver};
 pub use server_fields::ServerFields;
 pub use tls::{Tls, TlsError, TlsPem};
-pub use transport::{Carried, Carrier};
+pub use transport::{Carried, Carrier, CarrierError};
 pub use trust::Trust;
 pub use wire::{
-    Accepted, CreateAccepted, CreateRequest, Detail, Login, Page, PasswordRequest,
-    ReinstallRequest, TaskReport, TaskState,
+    CreateAccepted, CreateRequest, Detail, ListPage, PasswordRequest, ReinstallRequest,
+    ServerLogin, TaskReport, TaskState,
 };

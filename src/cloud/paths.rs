@@ -3,8 +3,8 @@
 //! The specification defines some paths. The others come from its field notes and have not been confirmed at the live service,
 //! so an Account can override each of them.
 
+use super::cloud_call::CloudCall;
 use super::error::BuildError;
-use super::operation::Operation;
 use crate::api::PathOverrides;
 
 /// Declares the resolved paths and their defaults from one table. The overrides must have the same fields.
@@ -28,12 +28,12 @@ macro_rules! paths {
             /// # Errors
             /// An override is not a plain absolute path.
             pub fn resolve(overrides: &PathOverrides) -> Result<Self, BuildError> {
-                Ok(Self { $($field: resolve_one(Operation::$operation, overrides.$field.as_deref(), $default)?,)* })
+                Ok(Self { $($field: resolve_one(CloudCall::$operation, overrides.$field.as_deref(), $default)?,)* })
             }
 
-            pub fn of(&self, operation: Operation) -> &str {
+            pub fn of(&self, operation: CloudCall) -> &str {
                 match operation {
-                    $(Operation::$operation => &self.$field,)*
+                    $(CloudCall::$operation => &self.$field,)*
                 }
             }
         }
@@ -64,7 +64,7 @@ const LONGEST: usize = 256;
 /// Checks one path. Query, fragment, escapes and dot segments are refused rather than encoded: they would make an unintended
 /// request, which contains the token.
 fn resolve_one(
-    operation: Operation,
+    operation: CloudCall,
     override_with: Option<&str>,
     default: &str,
 ) -> Result<String, BuildError> {
@@ -95,8 +95,8 @@ mod tests {
         let overrides: PathOverrides =
             serde_json::from_str(r#"{"modifyPassword": "/v2/password"}"#).unwrap();
         let paths = Paths::resolve(&overrides).unwrap();
-        assert_eq!(paths.of(Operation::ModifyPassword), "/v2/password");
-        assert_eq!(paths.of(Operation::Task), "/asynctask/getResult");
+        assert_eq!(paths.of(CloudCall::ModifyPassword), "/v2/password");
+        assert_eq!(paths.of(CloudCall::Task), "/asynctask/getResult");
         assert_eq!(
             Paths::resolve(&PathOverrides::default()).unwrap(),
             Paths::default()

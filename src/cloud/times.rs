@@ -9,9 +9,6 @@ pub(super) const READ_DEADLINE: Duration = Duration::from_secs(30);
 /// time that follows an unknown outcome.
 pub(super) const MUTATION_DEADLINE: Duration = Duration::from_secs(60);
 
-/// Deadline of a carried request without its own deadline.
-pub(super) const CARRIED_DEADLINE: Duration = Duration::from_secs(60);
-
 /// A connection that takes longer to open would not be a good one.
 pub(super) const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
 

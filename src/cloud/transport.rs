@@ -1,16 +1,14 @@
-//! Transfers bytes to the service and back, piece by piece: connections and deadlines. It knows no operations and keeps nothing
-//! of a body.
-
-use std::time::Duration;
+//! Sends requests to the service: connections and deadlines. It knows no operations.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::BoxFuture;
 use reqwest::header::{HeaderMap, RETRY_AFTER};
 use reqwest::{Request, Response, redirect};
+use tokio::time::timeout;
 
-use super::error::Fault;
-use super::error::cause::{Cause, Lost};
+use super::error::{Fault, TransportError};
 use super::times;
 
 /// Idle connections per endpoint. Each keeps the buffer that its largest answer needed.
@@ -24,7 +22,7 @@ const HTTP2_HEAD: u32 = 16 * 1024;
 
 /// The transport for the calls to one service. Cheap to clone.
 #[derive(Clone)]
-pub(super) enum Line {
+pub(super) enum Transport {
     Network(Arc<Pair>),
     Carried(Carrier),
 }
@@ -39,15 +37,21 @@ pub(super) struct Pair {
 
 /// Carries a request to a service in the same process, and its answer back, so that everything above the network can run in
 /// virtual time. It may wait for any time: the request's own deadline still applies.
-pub type Carrier = Arc<dyn Fn(Request) -> BoxFuture<'static, Result<Carried, Lost>> + Send + Sync>;
+pub type Carrier =
+    Arc<dyn Fn(Request) -> BoxFuture<'static, Result<Carried, CarrierError>> + Send + Sync>;
 
 /// The answer that a [`Carrier`] returns.
-#[derive(Clone, Debug)]
-pub struct Carried {
-    pub status: u16,
-    /// `Retry-After`.
-    pub retry_after: Option<Duration>,
-    pub body: Vec<u8>,
+pub type Carried = http::Response<reqwest::Body>;
+
+/// The reason why a [`Carrier`] returns no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CarrierError {
+    /// The service cannot have received the request.
+    #[error("no connection was opened")]
+    NotSent,
+    /// The service may have received the request.
+    #[error("the connection broke")]
+    Broken,
 }
 
 impl Pair {
@@ -65,24 +69,19 @@ impl Pair {
     }
 }
 
-impl Line {
+impl Transport {
     /// Sends one request and waits for the head of its answer.
-    pub(super) async fn exchange(
+    pub(super) async fn send(
         &self,
         request: Request,
         is_mutating: bool,
-    ) -> Result<Incoming, Fault> {
-        match self {
-            Self::Network(pair) => {
-                let client = match is_mutating {
-                    true => &pair.mutations,
-                    false => &pair.reads,
-                };
-                let response = client.execute(request).await.map_err(fault)?;
-                Ok(Incoming::of(response))
-            }
-            Self::Carried(carrier) => carried(carrier, request).await,
-        }
+    ) -> Result<Response, Fault> {
+        let client = match self {
+            Self::Network(pair) if is_mutating => &pair.mutations,
+            Self::Network(pair) => &pair.reads,
+            Self::Carried(carrier) => return carried(carrier, request).await,
+        };
+        client.execute(request).await.map_err(fault)
     }
 }
 
@@ -106,78 +105,22 @@ pub(super) fn builder() -> reqwest::ClientBuilder {
         .http2_max_header_list_size(HTTP2_HEAD)
 }
 
-/// The head of an answer, and its body as it arrives.
-pub(super) struct Incoming {
-    pub status: u16,
-    pub retry_after: Option<Duration>,
-    /// The announced length of the body, if any.
-    pub length: Option<u64>,
-    body: Body,
-}
-
-enum Body {
-    Network(Response),
-    Carried(Vec<u8>),
-}
-
-impl Incoming {
-    fn of(mut response: Response) -> Self {
-        let incoming = Self {
-            status: response.status().as_u16(),
-            retry_after: retry_after(response.headers()),
-            length: response.content_length(),
-            body: Body::Carried(Vec::new()),
-        };
-        // Drop the rest of the head: it is not needed and may be long.
-        response.headers_mut().clear();
-        Self {
-            body: Body::Network(response),
-            ..incoming
-        }
-    }
-
-    /// Passes on the body, piece by piece, until its end or until `take` fails; then the connection is dropped as well.
-    pub(super) async fn read<E>(
-        self,
-        mut take: impl FnMut(&[u8]) -> Result<(), E>,
-    ) -> Result<Result<(), E>, Fault> {
-        let mut response = match self.body {
-            Body::Network(response) => response,
-            Body::Carried(body) => return Ok(take(&body)),
-        };
-        while let Some(piece) = response.chunk().await.map_err(fault)? {
-            if let Err(unwanted) = take(&piece) {
-                return Ok(Err(unwanted));
-            }
-        }
-        Ok(Ok(()))
-    }
-}
-
-async fn carried(carrier: &Carrier, request: Request) -> Result<Incoming, Fault> {
-    let deadline = request
-        .timeout()
-        .copied()
-        .unwrap_or(times::CARRIED_DEADLINE);
-    match tokio::time::timeout(deadline, carrier(request)).await {
-        Ok(Ok(answer)) => Ok(Incoming {
-            status: answer.status,
-            retry_after: answer.retry_after,
-            length: None,
-            body: Body::Carried(answer.body),
-        }),
-        Ok(Err(lost @ Lost::NotSent)) => Err(Fault::NotSent(Cause::Carrier(lost))),
-        Ok(Err(lost @ Lost::Broken)) => Err(Fault::Broken(Cause::Carrier(lost))),
-        Err(_) => Err(Fault::Timeout(Cause::Carrier(Lost::Broken))),
+async fn carried(carrier: &Carrier, request: Request) -> Result<Response, Fault> {
+    let deadline = request.timeout().copied().unwrap_or_default();
+    match timeout(deadline, carrier(request)).await {
+        Ok(Ok(answer)) => Ok(answer.into()),
+        Ok(Err(CarrierError::NotSent)) => Err(Fault::NotSent(TransportError::Carrier)),
+        Ok(Err(CarrierError::Broken)) => Err(Fault::Broken(TransportError::Carrier)),
+        Err(_) => Err(Fault::Timeout(TransportError::Carrier)),
     }
 }
 
 /// Classifies an error of the transport. Only if no connection was opened is it certain that nothing was sent.
-fn fault(error: reqwest::Error) -> Fault {
+pub(super) fn fault(error: reqwest::Error) -> Fault {
     // Remove the URL: the error is shown with its path, and a query does not belong in a log.
     let error = error.without_url();
     let (is_unsent, is_timeout) = (error.is_connect() || error.is_builder(), error.is_timeout());
-    let cause = Cause::Network(error);
+    let cause = TransportError::Network(error);
     match (is_unsent, is_timeout) {
         (true, _) => Fault::NotSent(cause),
         (false, true) => Fault::Timeout(cause),
@@ -186,7 +129,7 @@ fn fault(error: reqwest::Error) -> Fault {
 }
 
 /// `Retry-After` in seconds. A date counts as absent: it would depend on the clocks of two machines.
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+pub(super) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let seconds = headers
         .get(RETRY_AFTER)?
         .to_str()

@@ -11,7 +11,7 @@ use super::password;
 
 /// The login of a server.
 #[derive(Clone, Debug)]
-pub enum Login {
+pub enum ServerLogin {
     /// With a password; the key field is null.
     Password(SecretString),
     /// With a key pair. The specification lists `password` without defining whether a key makes it optional: it is omitted
@@ -23,7 +23,7 @@ pub enum Login {
     },
 }
 
-impl Login {
+impl ServerLogin {
     pub(super) fn password(&self) -> Option<&str> {
         match self {
             Self::Password(password) => Some(password.expose_secret()),
@@ -58,7 +58,7 @@ pub struct CreateRequest {
     pub image: ImageId,
     /// The security group. Without one, the field is omitted (field note 29).
     pub firewall: Option<FirewallId>,
-    pub login: Login,
+    pub login: ServerLogin,
 }
 
 impl CreateRequest {
@@ -85,7 +85,7 @@ pub struct ReinstallRequest {
     pub image: ImageId,
     pub region: String,
     /// The login after the reinstall.
-    pub login: Login,
+    pub login: ServerLogin,
 }
 
 impl ReinstallRequest {
@@ -124,13 +124,6 @@ pub struct CreateAccepted {
     pub id: ServerId,
     /// The task that deploys it.
     pub task: TaskId,
-}
-
-/// The receipt of another accepted mutating call.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Accepted {
-    /// The task, if the answer named one.
-    pub task: Option<TaskId>,
 }
 
 /// The task of an answer, nested in `asyncTaskInfo` or at the top level: both shapes occur.
@@ -351,7 +344,7 @@ impl TaskReport {
 
 /// One page of the instance list.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Page<R> {
+pub struct ListPage<R> {
     /// The values that were made of its rows.
     pub rows: Vec<R>,
     /// How many rows are not servers. Any of them might be the one that matters.

@@ -2,7 +2,7 @@
 
 use crate::api::SecretKeyRef;
 use crate::api::conditions::Readiness;
-use crate::cloud::Login;
+use crate::cloud::ServerLogin;
 
 /// The result of reading the login.
 #[derive(Clone, Debug)]
@@ -21,7 +21,7 @@ pub enum LoginFact {
 /// A login in the form that the service accepts.
 #[derive(Clone, Debug)]
 pub struct Credentials {
-    pub login: Login,
+    pub login: ServerLogin,
     /// The Secret and its version (see [`named_version`]), with a password.
     pub secret: Option<String>,
     /// A digest of the password that is meaningful in this process only.

@@ -17,7 +17,7 @@ mod writing;
 
 use crate::api::names::{ROTATED_AT, SETTLED_FROM};
 use crate::api::{PASSWORD, SecretKeyRef};
-use crate::cloud::{Login, password};
+use crate::cloud::{ServerLogin, password};
 use crate::instance::connection::told_account;
 use crate::instance::context::Context;
 use crate::instance::facts::Facts;
@@ -257,8 +257,10 @@ fn password_of<'a>(observed: &'a Observation, version: &str) -> Option<&'a Secre
     let mut generated = credentials.generated.iter();
     let is_it = credentials.secret.as_deref() == Some(version);
     match &credentials.login {
-        Login::Password(password) if is_it && generated.all(|it| it.is_settled) => Some(password),
-        Login::Password(_) | Login::Key { .. } => None,
+        ServerLogin::Password(password) if is_it && generated.all(|it| it.is_settled) => {
+            Some(password)
+        }
+        ServerLogin::Password(_) | ServerLogin::Key { .. } => None,
     }
 }
 

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::row::Row;
 use crate::api::Marker;
-use crate::cloud::{self, CallPriority, Charge, Client, NoMemory, Page, Place, ServerId};
+use crate::cloud::{self, CallPriority, Charge, Client, ListPage, NoMemory, Place, ServerId};
 
 /// More pages than any place has: 200,000 servers. A longer listing repeats itself.
 const MOST_PAGES: u32 = 4_000;
@@ -167,7 +167,7 @@ impl Assembly {
         PassError::Repeats { page: self.number }
     }
 
-    pub(super) fn add(&mut self, page: Page<Arc<Row>>) -> Result<Progress, PassError> {
+    pub(super) fn add(&mut self, page: ListPage<Arc<Row>>) -> Result<Progress, PassError> {
         self.number += 1;
         if page.unreadable > 0 {
             return Err(PassError::RowWithoutId { page: self.number });

@@ -11,18 +11,18 @@ use super::Failing;
 use super::pass::{Assembly, Pass};
 use super::row::Row;
 use super::view::View;
-use crate::cloud::Page;
+use crate::cloud::ListPage;
 
 /// A page of these rows, for a pass under construction.
 pub(super) fn page(
     assembly: &mut Assembly,
     rows: Vec<Map<String, Value>>,
     row_count: Option<u64>,
-) -> Page<Arc<Row>> {
+) -> ListPage<Arc<Row>> {
     let served = rows.len();
     let read = |row: Map<String, Value>| assembly.row(&row, |_| Ok(None)).unwrap();
     let rows: Vec<_> = rows.into_iter().filter_map(read).collect();
-    Page {
+    ListPage {
         unreadable: served - rows.len(),
         rows,
         row_count,

@@ -1,7 +1,7 @@
 //! A value that holds a token or a password shows neither when it is printed with `Display` or `Debug`: a panic, an error or a line
 //! at trace level may print every value of a reconcile (S7). The client and its errors have a test of their own.
 
-use crate::cloud::{AllowedEndpoints, Http, Login, PasswordRequest, ReinstallRequest};
+use crate::cloud::{AllowedEndpoints, Http, PasswordRequest, ReinstallRequest, ServerLogin};
 use crate::instance::fact::Fact;
 use crate::inventory::Settings;
 use crate::runtime::watch::ObjectKey;
@@ -46,11 +46,11 @@ fn the_test_would_see_a_secret() {
 
 #[test]
 fn a_login_and_the_requests_that_carry_one_show_no_password() {
-    let by_key = Login::Key {
+    let by_key = ServerLogin::Key {
         key: "key-1".into(),
         password: Some(canary()),
     };
-    for login in [Login::Password(canary()), by_key] {
+    for login in [ServerLogin::Password(canary()), by_key] {
         assert_hidden("the login", &login);
         assert_hidden("what was observed", &Fact::Known(login.clone()));
         let reinstall = ReinstallRequest {

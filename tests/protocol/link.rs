@@ -6,7 +6,7 @@ use crate::apiserver::{
 use crate::fault::{Act, Kind, Step};
 use crate::oracle::{ProcessId, Rule, Verdict};
 use crate::universe::{About, Absence, Fate, Reply, Shared, Universe};
-use cloud_server_operator::cloud::{Carried, Carrier, Http, Lost};
+use cloud_server_operator::cloud::{Carried, Carrier, CarrierError, Http};
 use cloud_server_operator::runtime::{Shard, Term};
 use cloud_simulator::model::TaskScript;
 use cloud_simulator::secret::Secret;
@@ -126,10 +126,10 @@ impl Link {
     }
 
     /// Sends one request and returns its answer, subject to its fault.
-    async fn send(&self, kind: Kind, about: &About, effect: Effect) -> Result<Reply, Lost> {
+    async fn send(&self, kind: Kind, about: &About, effect: Effect) -> Result<Reply, CarrierError> {
         let answer = self.carry(kind, about, effect).await;
         if kind.is_cloud() && !about.is_neighbours() {
-            let is_sent = !matches!(answer, Err(Lost::NotSent));
+            let is_sent = !matches!(answer, Err(CarrierError::NotSent));
             let (process, reply) = (self.state.process, answer.as_ref().ok());
             let mut universe = self.universe.lock();
             universe.arrives(process, about, reply, is_sent);
@@ -155,7 +155,12 @@ impl Link {
         }
     }
 
-    async fn carry(&self, kind: Kind, about: &About, mut effect: Effect) -> Result<Reply, Lost> {
+    async fn carry(
+        &self,
+        kind: Kind,
+        about: &About,
+        mut effect: Effect,
+    ) -> Result<Reply, CarrierError> {
         self.judge_term(kind);
         self.judge_shard(kind, about);
         self.passable().await;
@@ -172,7 +177,7 @@ impl Link {
             universe.note_state();
             universe.departs(self.state.process, kind, about);
             match universe.absence(kind) {
-                Some(Absence::Silent) => return Err(Lost::NotSent),
+                Some(Absence::Silent) => return Err(CarrierError::NotSent),
                 Some(Absence::Answers(status)) => {
                     universe.oracle.was_answered(kind, status);
                     return Ok(refusal(kind, status));
@@ -182,8 +187,8 @@ impl Link {
         };
         match &act {
             Some(Act::CrashBefore) => self.die(),
-            Some(Act::LoseRequest) => return Err(Lost::Broken),
-            Some(Act::NotSent) => return Err(Lost::NotSent),
+            Some(Act::LoseRequest) => return Err(CarrierError::Broken),
+            Some(Act::NotSent) => return Err(CarrierError::NotSent),
             Some(Act::Status(status)) => return Ok(odd(*status)),
             Some(Act::FalseNotFound) => return Ok(not_found()),
             Some(Act::PauseBefore(seconds)) => self.pause(*seconds),
@@ -191,7 +196,7 @@ impl Link {
             Some(Act::Meddle) => self.universe.with(|u| u.step(&Step::Label(1))),
             Some(Act::Late(seconds)) => {
                 self.execute_later(*seconds, effect);
-                return Err(Lost::Broken);
+                return Err(CarrierError::Broken);
             }
             _ => {}
         }
@@ -200,7 +205,7 @@ impl Link {
         match &act {
             Some(Act::Twice) if kind.is_cloud() => drop(self.universe.with(|u| effect(u, None))),
             Some(Act::CrashAfter) => self.die(),
-            Some(Act::LoseAnswer) => return Err(Lost::Broken),
+            Some(Act::LoseAnswer) => return Err(CarrierError::Broken),
             Some(Act::StatusAfter(status)) => reply = odd(*status),
             Some(Act::PauseAfter(seconds)) => self.pause(*seconds),
             Some(Act::Slow(seconds)) => sleep(Duration::from_secs(u64::from(*seconds))).await,
@@ -265,18 +270,14 @@ impl Link {
                     Value::Null => b"{\"httpSt".to_vec(),
                     body => body.to_string().into_bytes(),
                 };
-                Ok(Carried {
-                    status: reply.status,
-                    retry_after: None,
-                    body,
-                })
+                Ok(carried(reply.status, body))
             })
         });
         Http::carried(carrier)
     }
 
     /// A call to a neighbour's service, without faults except those of that service.
-    async fn call_neighbour(&self, host: &str, raw: &RawRequest) -> Result<Carried, Lost> {
+    async fn call_neighbour(&self, host: &str, raw: &RawRequest) -> Result<Carried, CarrierError> {
         self.passable().await;
         self.travel().await;
         self.passable().await;
@@ -285,18 +286,14 @@ impl Link {
             .lock()
             .call_neighbour(host, raw, self.state.shard);
         let (after, status, body) = match fate {
-            Fate::NotSent => return Err(Lost::NotSent),
+            Fate::NotSent => return Err(CarrierError::NotSent),
             Fate::Never => return std::future::pending().await,
             Fate::Answer(after, status, body) => (after, status, body),
         };
         sleep(after).await;
         self.travel().await;
         self.passable().await;
-        Ok(Carried {
-            status,
-            retry_after: None,
-            body,
-        })
+        Ok(carried(status, body))
     }
 
     /// The apiserver, without a network.
@@ -531,6 +528,12 @@ pub fn kind_of(path: &str) -> Kind {
         "list" if path.contains("/instance/") => Kind::Listing,
         _ => Kind::Query,
     }
+}
+
+fn carried(status: u16, body: Vec<u8>) -> Carried {
+    let mut answer = Carried::new(body.into());
+    *answer.status_mut() = http::StatusCode::from_u16(status).unwrap_or_default();
+    answer
 }
 
 fn raw(request: &reqwest::Request) -> RawRequest {

@@ -9,7 +9,7 @@ use cloud_server_operator::api::names::FINALIZER;
 use cloud_server_operator::api::{
     Instance, InstanceSpec, ManagementPolicy, OnExternalDeletion, Operation, Verb,
 };
-use cloud_server_operator::cloud::{Detail, Login, ServerId};
+use cloud_server_operator::cloud::{Detail, ServerId, ServerLogin};
 use cloud_server_operator::instance::context::Context;
 use cloud_server_operator::instance::fact::Fact;
 use cloud_server_operator::instance::facts::Facts;
@@ -458,7 +458,7 @@ impl Replay {
 /// A login in place of one that was not read. It is sent nowhere.
 fn stand_in(observed: &Observation) -> LoginFact {
     LoginFact::Ready(Credentials {
-        login: Login::Password("".into()),
+        login: ServerLogin::Password("".into()),
         secret: observed.secret_version.clone(),
         digest: None,
         generated: None,

@@ -4,7 +4,7 @@ use futures::FutureExt;
 use proptest::prelude::*;
 
 use super::super::bounds::Bounds;
-use super::super::operation::Operation;
+use super::super::cloud_call::CloudCall;
 use super::*;
 
 fn has_room(share: &Share, bytes: usize) -> Option<Reservation> {
@@ -111,7 +111,7 @@ async fn whatever_ten_namespaces_hold_a_new_one_always_makes_one_call() {
             held.extend(all_of(&lure, Bounds::of_receipt().memory()));
         }
     }
-    let whole_list = Bounds::of(Operation::Packages).memory();
+    let whole_list = Bounds::of(CloudCall::Packages).memory();
     for bytes in [Bounds::of_probe().memory(), whole_list] {
         let at_once = ["new", "newer", "newest"]
             .map(|name| has_room(&budget.share(name), bytes))

@@ -3,12 +3,12 @@
 use secrecy::ExposeSecret;
 
 use super::super::answer::{Answer, Reading, row_count};
+use super::super::cloud_call::CloudCall;
 use super::super::error::Error;
 use super::super::ids::Place;
 use super::super::offers::{
     Collected, Firewall, Image, Key, Offer, Offers, Package, Region, Server,
 };
-use super::super::operation::Operation;
 use super::super::rate_limiter::CallPriority;
 use super::{Client, PAGE_SIZE};
 
@@ -28,7 +28,7 @@ impl Client {
             ("regionCode", place.region.as_str()),
             ("zoneCode", place.zone.as_str()),
         ];
-        self.offers_page(priority, Operation::Instances, &query, page)
+        self.offers_page(priority, CloudCall::Instances, &query, page)
             .await
     }
 
@@ -37,7 +37,7 @@ impl Client {
     /// # Errors
     /// See [`Error`].
     pub async fn regions(&self, priority: CallPriority) -> Result<Offers<Region>, Error> {
-        self.offers(priority, Operation::Regions, &[]).await
+        self.offers(priority, CloudCall::Regions, &[]).await
     }
 
     /// Section 4.8: the packages of a region, or of one of its zones, in one answer. Packages of other places are dropped, even
@@ -53,7 +53,7 @@ impl Client {
     ) -> Result<Offers<Package>, Error> {
         let mut query = vec![("regionCode", region)];
         query.extend(zone.map(|zone| ("zoneCode", zone)));
-        let served = self.offers(priority, Operation::Packages, &query).await?;
+        let served = self.offers(priority, CloudCall::Packages, &query).await?;
         Ok(served.within(region, zone))
     }
 
@@ -68,7 +68,7 @@ impl Client {
         page: u32,
     ) -> Result<Offers<Image>, Error> {
         let query = [("regionCode", region)];
-        self.offers_page(priority, Operation::Images, &query, page)
+        self.offers_page(priority, CloudCall::Images, &query, page)
             .await
     }
 
@@ -83,7 +83,7 @@ impl Client {
         page: u32,
     ) -> Result<Offers<Firewall>, Error> {
         let query = [("regionCode", region)];
-        self.offers_page(priority, Operation::Firewalls, &query, page)
+        self.offers_page(priority, CloudCall::Firewalls, &query, page)
             .await
     }
 
@@ -92,13 +92,13 @@ impl Client {
     /// # Errors
     /// See [`Error`].
     pub async fn keys_page(&self, priority: CallPriority, page: u32) -> Result<Offers<Key>, Error> {
-        self.offers_page(priority, Operation::Keys, &[], page).await
+        self.offers_page(priority, CloudCall::Keys, &[], page).await
     }
 
     async fn offers_page<T: Offer>(
         &self,
         priority: CallPriority,
-        operation: Operation,
+        operation: CloudCall,
         query: &[(&str, &str)],
         page: u32,
     ) -> Result<Offers<T>, Error> {
@@ -111,7 +111,7 @@ impl Client {
     async fn offers<T: Offer>(
         &self,
         priority: CallPriority,
-        operation: Operation,
+        operation: CloudCall,
         query: &[(&str, &str)],
     ) -> Result<Offers<T>, Error> {
         let call = self.read(priority, operation, query).await;

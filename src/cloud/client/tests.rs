@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::*;
-use crate::cloud::{AllowedEndpoints, Limits, Login, Operation};
+use crate::cloud::{AllowedEndpoints, CloudCall, Limits, ServerLogin};
 
 mod answers;
 mod hostile;
@@ -165,7 +165,7 @@ fn create_request() -> CreateRequest {
         name: "web-1".to_owned(),
         image: "img-1".into(),
         firewall: Some("fw-1".into()),
-        login: Login::Password(PASSWORD.into()),
+        login: ServerLogin::Password(PASSWORD.into()),
     }
 }
 
@@ -447,8 +447,8 @@ async fn every_call_is_told_to_the_observer() {
         .await
         .unwrap_err();
     let expected = [
-        (Operation::Create, Ok(())),
-        (Operation::Detail, Err("undecodable")),
+        (CloudCall::Create, Ok(())),
+        (CloudCall::Detail, Err("undecodable")),
     ];
     assert_eq!(*seen.lock().unwrap(), expected);
 }

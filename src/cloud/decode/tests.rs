@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::super::operation::Operation;
+use super::super::cloud_call::CloudCall;
 use super::*;
 
 const LIST: &str = "instances";
@@ -39,7 +39,7 @@ fn read(body: &[u8], sizes: &[usize], bounds: Bounds) -> Result<Read, Unfit> {
 }
 
 fn page(body: &str) -> Result<Read, Unfit> {
-    read(body.as_bytes(), &[3], Bounds::of(Operation::Instances))
+    read(body.as_bytes(), &[3], Bounds::of(CloudCall::Instances))
 }
 
 /// The same result by serde_json alone.
@@ -118,7 +118,7 @@ fn what_is_no_json_is_none_whatever_part_of_it_is() {
 
 #[test]
 fn each_bound_holds_to_the_byte() {
-    let bounds = Bounds::of(Operation::Instances);
+    let bounds = Bounds::of(CloudCall::Instances);
     let list = bounds.list.unwrap();
     let row = |length: usize| format!(r#"{{"a":"{}"}}"#, "x".repeat(length - 8));
     let body = |rows: &[String]| format!(r#"{{"instances":[{}]}}"#, rows.join(","));
@@ -171,11 +171,11 @@ fn an_instance_with_all_that_the_specification_knows_and_much_besides_is_within_
         vec![address; 16].into(),
     );
     let body = json!({"instance": instance, "httpStatus": 202, "success": true}).to_string();
-    let detail = read(body.as_bytes(), &[100], Bounds::of(Operation::Detail));
+    let detail = read(body.as_bytes(), &[100], Bounds::of(CloudCall::Detail));
     assert!(detail.is_ok(), "{detail:?} of {} bytes", body.len());
     let rows = vec![Value::Object(instance); 50];
     let body = json!({"instances": rows, "rowCount": 50}).to_string();
-    let page = read(body.as_bytes(), &[1_000], Bounds::of(Operation::Instances));
+    let page = read(body.as_bytes(), &[1_000], Bounds::of(CloudCall::Instances));
     assert_eq!(page.unwrap().rows.len(), 50, "of {} bytes", body.len());
 }
 
@@ -219,7 +219,7 @@ proptest! {
         body in fields(value()), pretty in any::<bool>(), sizes in proptest::collection::vec(1..40usize, 1..5),
     ) {
         let text = if pretty { serde_json::to_vec_pretty(&body) } else { serde_json::to_vec(&body) }.unwrap();
-        let read = read(&text, &sizes, Bounds::of(Operation::Instances));
+        let read = read(&text, &sizes, Bounds::of(CloudCall::Instances));
         prop_assert_eq!(read.unwrap(), whole(&text).unwrap());
     }
 
@@ -227,7 +227,7 @@ proptest! {
     fn any_bytes_are_taken_as_serde_json_takes_them_or_are_too_much(
         body in almost_json(), sizes in proptest::collection::vec(1..40usize, 1..5),
     ) {
-        let bounds = Bounds { rest: 128, decoded: 8_192, depth: 6, ..Bounds::of(Operation::Instances) };
+        let bounds = Bounds { rest: 128, decoded: 8_192, depth: 6, ..Bounds::of(CloudCall::Instances) };
         let bounds = Bounds { list: Some(ListBounds { row: 64, rows: 5, ..bounds.list.unwrap() }), ..bounds };
         match read(&body, &sizes, bounds) {
             Ok(read) => prop_assert_eq!(Some(read), whole(&body)),

@@ -1,6 +1,6 @@
 //! Finds the reason why no connection was opened in the source chain of a transport error.
 
-use super::cause::Cause;
+use super::TransportError;
 use super::flaw::flaw;
 use crate::cloud::address::Refused;
 use std::borrow::Cow;
@@ -24,11 +24,13 @@ pub(super) fn beneath<'a>(
 
 /// The reason why no connection was opened, in stable words: the cause itself is deep in the source chain, and its text differs
 /// between platforms.
-pub(super) fn obstacle(cause: &Cause) -> Cow<'static, str> {
+pub(super) fn obstacle(cause: &TransportError) -> Cow<'static, str> {
     let source = match cause {
-        Cause::Network(source) => source,
-        Cause::Carrier(_) => return "the connection did not open".into(),
-        Cause::NoRoom => return "the answers to other calls left no memory for this one".into(),
+        TransportError::Network(source) => source,
+        TransportError::Carrier => return "the connection did not open".into(),
+        TransportError::NoRoom => {
+            return "the answers to other calls left no memory for this one".into();
+        }
     };
     // This error is the source of a "dns error", whose text would hide the real reason.
     if let Some(refused) = beneath(source).find_map(|error| error.downcast_ref::<Refused>()) {

@@ -6,10 +6,10 @@ use super::*;
 
 /// Reads an answer as a create whose payload is `{"id": …}`.
 fn create(status: u16, body: &str) -> Result<String, Error> {
-    on(Operation::Create, status, body)
+    on(CloudCall::Create, status, body)
 }
 
-fn on(operation: Operation, status: u16, body: &str) -> Result<String, Error> {
+fn on(operation: CloudCall, status: u16, body: &str) -> Result<String, Error> {
     let codes = ["NotFound".to_owned(), "NotExist".to_owned()];
     let reading = Reading {
         missing_codes: &codes,
@@ -253,11 +253,11 @@ fn no_such_instance_is_said_only_about_an_instance_and_only_when_authorised() {
             .is_no_such_instance()
     };
     for operation in [
-        Operation::Detail,
-        Operation::Release,
-        Operation::Start,
-        Operation::Stop,
-        Operation::Restart,
+        CloudCall::Detail,
+        CloudCall::Release,
+        CloudCall::Start,
+        CloudCall::Stop,
+        CloudCall::Restart,
     ] {
         assert!(
             gone(operation, 404, plain)
@@ -290,21 +290,21 @@ fn no_such_instance_is_said_only_about_an_instance_and_only_when_authorised() {
         ));
     }
     for operation in [
-        Operation::Create,
-        Operation::Reinstall,
-        Operation::ModifyPassword,
-        Operation::Task,
-        Operation::Instances,
+        CloudCall::Create,
+        CloudCall::Reinstall,
+        CloudCall::ModifyPassword,
+        CloudCall::Task,
+        CloudCall::Instances,
     ] {
         assert!(!gone(operation, 404, by_code), "{operation}");
     }
     assert!(
-        on(Operation::Task, 404, plain)
+        on(CloudCall::Task, 404, plain)
             .unwrap_err()
             .is_no_such_task()
     );
     assert!(
-        !on(Operation::Detail, 404, plain)
+        !on(CloudCall::Detail, 404, plain)
             .unwrap_err()
             .is_no_such_task()
     );
@@ -353,7 +353,7 @@ fn display_names_operation_and_path_and_repeats_no_secret() {
 }
 
 /// The text of the error of this operation.
-fn told(operation: Operation, status: u16, body: &str) -> String {
+fn told(operation: CloudCall, status: u16, body: &str) -> String {
     on(operation, status, body).unwrap_err().to_string()
 }
 
@@ -361,17 +361,17 @@ fn told(operation: Operation, status: u16, body: &str) -> String {
 fn what_is_made_again_by_itself_says_so() {
     let busy = r#"{"code":"Busy","message":"wait"}"#;
     assert_eq!(
-        told(Operation::Create, 429, busy),
+        told(CloudCall::Create, 429, busy),
         "the service asks for fewer requests (429 Busy: wait, at POST /instance/create); it is tried again by itself"
     );
     assert_eq!(
-        told(Operation::Stop, 409, busy),
+        told(CloudCall::Stop, 409, busy),
         "stop (POST /instance/create) was refused with 409 Busy: wait; it is tried again by itself"
     );
     let not_sent = Error {
-        operation: Operation::Create,
+        operation: CloudCall::Create,
         path: "/instance/create".into(),
-        fault: Fault::NotSent(Cause::NoRoom),
+        fault: Fault::NotSent(TransportError::NoRoom),
     };
     let words = not_sent.to_string();
     assert!(words.ends_with("; it is tried again by itself"), "{words}");
@@ -379,11 +379,11 @@ fn what_is_made_again_by_itself_says_so() {
     // outcome is repeated, the operator looks for its effect.
     let account = r#"{"code":"Account.Overdue","message":"m"}"#;
     for (operation, status, body) in [
-        (Operation::Keys, 429, busy),
-        (Operation::Create, 400, busy),
-        (Operation::Create, 429, "<html>"),
-        (Operation::Create, 409, account),
-        (Operation::Create, 503, busy),
+        (CloudCall::Keys, 429, busy),
+        (CloudCall::Create, 400, busy),
+        (CloudCall::Create, 429, "<html>"),
+        (CloudCall::Create, 409, account),
+        (CloudCall::Create, 503, busy),
     ] {
         let words = told(operation, status, body);
         assert!(!words.contains("tried again"), "{words}");
@@ -402,11 +402,11 @@ fn an_answer_of_a_server_that_does_not_know_the_path_points_to_the_paths() {
         (503, "", false),
         (400, refused, false),
     ] {
-        let words = told(Operation::Create, status, body);
+        let words = told(CloudCall::Create, status, body);
         assert_eq!(words.contains("spec.paths"), is_doubted, "{words}");
     }
     assert_eq!(
-        told(Operation::Create, 501, ""),
+        told(CloudCall::Create, 501, ""),
         "create (POST /instance/create) was answered with 501 and no readable reason (if this lasts, the path may be wrong: \
          check spec.paths of the Account)"
     );
@@ -416,12 +416,12 @@ fn an_answer_of_a_server_that_does_not_know_the_path_points_to_the_paths() {
 fn a_call_is_named_in_the_words_of_the_reader() {
     let token = r#"{"code":"Authenticated.Error","message":"m"}"#;
     assert_eq!(
-        told(Operation::Keys, 401, token),
+        told(CloudCall::Keys, 401, token),
         "the token was refused (401 Authenticated.Error: m, at GET /instance/create)"
     );
     assert_eq!(
-        told(Operation::Keys, 502, ""),
+        told(CloudCall::Keys, 502, ""),
         "the call for key pairs (GET /instance/create) was answered with 502 and no readable reason"
     );
-    assert!(told(Operation::ModifyPassword, 502, "").starts_with("the password change (POST "));
+    assert!(told(CloudCall::ModifyPassword, 502, "").starts_with("the password change (POST "));
 }

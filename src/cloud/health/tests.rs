@@ -1,11 +1,11 @@
 use super::super::error::Fault;
-use super::super::error::cause::{Cause, Lost};
+use super::super::error::TransportError;
 use super::*;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 const S: Duration = Duration::from_secs(1);
 
-fn error(operation: Operation, fault: Fault) -> Error {
+fn error(operation: CloudCall, fault: Fault) -> Error {
     Error {
         operation,
         path: "/x".into(),
@@ -14,12 +14,12 @@ fn error(operation: Operation, fault: Fault) -> Error {
 }
 
 fn lost() -> Error {
-    let fault = Fault::NotSent(Cause::Carrier(Lost::NotSent));
-    error(Operation::Task, fault)
+    let fault = Fault::NotSent(TransportError::Carrier);
+    error(CloudCall::Task, fault)
 }
 
-fn refused(operation: Operation, status: u16, code: &str) -> Error {
-    let refusal = super::super::error::Refusal {
+fn refused(operation: CloudCall, status: u16, code: &str) -> Error {
+    let refusal = super::super::error::Envelope {
         status: None,
         code: Some(code.to_owned()),
         message: None,
@@ -48,16 +48,16 @@ async fn the_first_call_that_fails_casts_doubt_and_the_next_that_is_answered_tak
     let (health, doubts) = counting();
     let began = Instant::now();
     for _ in 0..3 {
-        health.ended(Operation::Task, Instant::now(), Some(&lost()));
+        health.ended(CloudCall::Task, Instant::now(), Some(&lost()));
         tokio::time::advance(S).await;
     }
     assert_eq!(health.trouble().unwrap().since, began, "it does not move");
     assert_eq!(doubts.load(Ordering::SeqCst), 1);
     // A readable refusal is an answer.
-    let busy = refused(Operation::Stop, 409, "Busy");
-    health.ended(Operation::Stop, Instant::now(), Some(&busy));
+    let busy = refused(CloudCall::Stop, 409, "Busy");
+    health.ended(CloudCall::Stop, Instant::now(), Some(&busy));
     assert_eq!(health.trouble(), None);
-    health.ended(Operation::Task, Instant::now(), Some(&lost()));
+    health.ended(CloudCall::Task, Instant::now(), Some(&lost()));
     assert_eq!(doubts.load(Ordering::SeqCst), 2);
 }
 
@@ -70,7 +70,7 @@ async fn a_call_that_waits_casts_doubt_long_before_its_deadline() {
         tokio::time::sleep(times::DOUBTED_UNANSWERED_AFTER - S).await;
         assert_eq!(health.trouble(), None);
         // Other calls are answered meanwhile: the trouble begins only after them.
-        health.ended(Operation::Task, began, None);
+        health.ended(CloudCall::Task, began, None);
         tokio::time::sleep(2 * S).await;
         assert_eq!(
             health.trouble().unwrap().since,
@@ -86,14 +86,17 @@ async fn a_call_that_waits_casts_doubt_long_before_its_deadline() {
 async fn what_the_service_says_no_to_is_no_outage_and_what_it_cannot_say_is() {
     for (error, outage) in [
         (lost(), true),
-        (refused(Operation::Task, 503, "Maintenance"), true),
-        (refused(Operation::Task, 429, "TooMany"), false),
-        (refused(Operation::Task, 401, "Authenticated.Token"), false),
-        (refused(Operation::Task, 404, "NotFound"), false),
-        (error(Operation::Task, Fault::NotSent(Cause::NoRoom)), false),
+        (refused(CloudCall::Task, 503, "Maintenance"), true),
+        (refused(CloudCall::Task, 429, "TooMany"), false),
+        (refused(CloudCall::Task, 401, "Authenticated.Token"), false),
+        (refused(CloudCall::Task, 404, "NotFound"), false),
+        (
+            error(CloudCall::Task, Fault::NotSent(TransportError::NoRoom)),
+            false,
+        ),
     ] {
         let (health, _) = counting();
-        health.ended(Operation::Task, Instant::now(), Some(&error));
+        health.ended(CloudCall::Task, Instant::now(), Some(&error));
         assert_eq!(health.trouble().is_some(), outage, "{error}");
     }
 }
@@ -102,15 +105,15 @@ async fn what_the_service_says_no_to_is_no_outage_and_what_it_cannot_say_is() {
 async fn an_account_that_may_not_buy_is_so_until_it_buys() {
     let (health, _) = counting();
     let now = Instant::now();
-    let arrears = refused(Operation::Create, 403, "AccountStatus.Abnormal");
-    health.ended(Operation::Create, now, Some(&arrears));
-    health.ended(Operation::Release, now, None);
-    health.ended(Operation::Keys, now, None);
+    let arrears = refused(CloudCall::Create, 403, "AccountStatus.Abnormal");
+    health.ended(CloudCall::Create, now, Some(&arrears));
+    health.ended(CloudCall::Release, now, None);
+    health.ended(CloudCall::Keys, now, None);
     let AccountHealth::Abnormal(abnormal) = health.account() else {
         panic!("it was refused");
     };
-    assert_eq!(abnormal.operation, Operation::Create);
+    assert_eq!(abnormal.operation, CloudCall::Create);
     assert!(abnormal.message.contains("AccountStatus.Abnormal"));
-    health.ended(Operation::Create, now, None);
+    health.ended(CloudCall::Create, now, None);
     assert_eq!(health.account(), AccountHealth::Normal);
 }

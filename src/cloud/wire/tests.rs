@@ -4,14 +4,14 @@ fn object(value: &Value) -> Map<String, Value> {
     value.as_object().cloned().unwrap()
 }
 
-fn login() -> Login {
-    Login::Key {
+fn login() -> ServerLogin {
+    ServerLogin::Key {
         key: "key-1".into(),
         password: None,
     }
 }
 
-fn create(login: Login) -> CreateRequest {
+fn create(login: ServerLogin) -> CreateRequest {
     CreateRequest {
         package: "pkg".into(),
         place: Place::new("r", "z"),
@@ -24,7 +24,7 @@ fn create(login: Login) -> CreateRequest {
 
 #[test]
 fn a_create_says_what_section_4_1_lists() {
-    let with_password = create(Login::Password("Hunter2!".into())).body();
+    let with_password = create(ServerLogin::Password("Hunter2!".into())).body();
     let expected = json!({"packageConfig": {
         "packageCode": "pkg", "regionCode": "r", "zoneCode": "z", "instanceName": "web-1",
         "imageResourceUUID": "img-1", "sshKeyUUID": null, "firewallUUID": "fw-1", "password": "Hunter2!",
@@ -33,7 +33,7 @@ fn a_create_says_what_section_4_1_lists() {
     let config = create(login()).body()["packageConfig"].clone();
     assert_eq!(config["sshKeyUUID"], "key-1");
     assert!(!object(&config).contains_key("password"));
-    let both = create(Login::Key {
+    let both = create(ServerLogin::Key {
         key: "key-1".into(),
         password: Some("Hunter2!".into()),
     })
@@ -60,7 +60,7 @@ fn a_reinstall_calls_the_key_otherwise() {
 
 #[test]
 fn debug_shows_no_password() {
-    let request = create(Login::Password("Hunter2!".into()));
+    let request = create(ServerLogin::Password("Hunter2!".into()));
     let change = PasswordRequest {
         server: "ecs-1".into(),
         region: "r".to_owned(),

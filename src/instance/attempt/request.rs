@@ -3,8 +3,8 @@
 use super::{Attempt, ServerAndTask, ServiceCall};
 use crate::api::{Operation, PurchaseRecord, Verb, names};
 use crate::cloud::{
-    Client, CreateRequest, Error, FirewallId, ImageId, Login, PackageCode, PasswordRequest, Permit,
-    ReinstallRequest, ServerId,
+    Client, CreateRequest, Error, FirewallId, ImageId, PackageCode, PasswordRequest, Permit,
+    ReinstallRequest, ServerId, ServerLogin,
 };
 use crate::instance::login::LoginFact;
 use crate::instance::outcome::Outcome;
@@ -38,10 +38,10 @@ impl ServiceRequest {
             Self::ModifyPassword(it) => {
                 (&it.server, Some(client.modify_password(permit, it).await?))
             }
-            Self::Start(id) => (id, client.start(permit, id).await?.task),
-            Self::Stop { id, force } => (id, client.stop(permit, id, *force).await?.task),
-            Self::Restart(id) => (id, client.restart(permit, id).await?.task),
-            Self::Release(id) => (id, client.release(permit, id).await?.task),
+            Self::Start(id) => (id, client.start(permit, id).await?),
+            Self::Stop { id, force } => (id, client.stop(permit, id, *force).await?),
+            Self::Restart(id) => (id, client.restart(permit, id).await?),
+            Self::Release(id) => (id, client.release(permit, id).await?),
         };
         Ok((id.clone(), task))
     }
@@ -80,12 +80,14 @@ impl Attempt<'_> {
                 login: self.login()?,
             })),
             Verb::ModifyPassword => match self.login()? {
-                Login::Password(password) => Ok(ServiceRequest::ModifyPassword(PasswordRequest {
-                    server,
-                    region: region().ok_or(Outcome::Stale)?,
-                    password,
-                })),
-                Login::Key { .. } => Err(Outcome::Stale),
+                ServerLogin::Password(password) => {
+                    Ok(ServiceRequest::ModifyPassword(PasswordRequest {
+                        server,
+                        region: region().ok_or(Outcome::Stale)?,
+                        password,
+                    }))
+                }
+                ServerLogin::Key { .. } => Err(Outcome::Stale),
             },
             Verb::Start => Ok(ServiceRequest::Start(server)),
             Verb::Stop => Ok(ServiceRequest::Stop {
@@ -97,7 +99,7 @@ impl Attempt<'_> {
         }
     }
 
-    fn login(&self) -> Result<Login, Outcome> {
+    fn login(&self) -> Result<ServerLogin, Outcome> {
         match &self.observed.login {
             LoginFact::Ready(credentials) => Ok(credentials.login.clone()),
             _ => Err(Outcome::Stale),

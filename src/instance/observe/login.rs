@@ -2,7 +2,7 @@
 
 use crate::api::conditions::{Readiness, Reason};
 use crate::api::{KeyLoginPassword, PasswordSpecialCharacters, SecretKeyRef};
-use crate::cloud::{KeyId, Login, password};
+use crate::cloud::{KeyId, ServerLogin, password};
 use crate::instance::context::Context;
 use crate::instance::facts::Facts;
 use crate::instance::login::{Credentials, Generated, LoginFact, named_version};
@@ -32,7 +32,7 @@ pub(super) async fn read(
             KeyLoginPassword::Empty => Some(SecretString::from("")),
             KeyLoginPassword::Random => Some(password::generate()),
         };
-        let login = Login::Key {
+        let login = ServerLogin::Key {
             key: KeyId::from(key),
             password,
         };
@@ -78,7 +78,7 @@ fn judged(
     match password::broken_rule(password.expose_secret(), specials) {
         None => LoginFact::Ready(Credentials {
             digest: Some(digest(password.expose_secret())),
-            login: Login::Password(password),
+            login: ServerLogin::Password(password),
             secret: Some(named_version(reference, version)),
             generated,
         }),

@@ -21,7 +21,7 @@ use crate::api::{
     Applied, Before, EndReason, HistoryEntry, Imports, Instance, InstanceStatus, Marker, Operation,
     OperationEnd, Retry, Verb,
 };
-use crate::cloud::{Detail, Login, Place, ServerId, TaskId, TaskState};
+use crate::cloud::{Detail, Place, ServerId, ServerLogin, TaskId, TaskState};
 use crate::instance::fact::{ConnectionFact, Fact};
 use crate::instance::facts::Facts;
 use crate::instance::login::{Credentials, LoginFact};
@@ -84,7 +84,7 @@ impl Scene {
             secret_version: Some("login/1".into()),
             secret_is_unmarked: false,
             login: LoginFact::Ready(Credentials {
-                login: Login::Password("Abcdef1!".into()),
+                login: ServerLogin::Password("Abcdef1!".into()),
                 secret: Some("login/1".into()),
                 digest: Some([1; 16]),
                 generated: None,

@@ -68,7 +68,7 @@ fn now() -> Instant {
 }
 
 /// A page as the service sends it.
-type Page = crate::cloud::Page<Map<String, Value>>;
+type Page = crate::cloud::ListPage<Map<String, Value>>;
 
 fn add(assembly: &mut Assembly, page: &Page) -> Result<Progress, PassError> {
     let page = testing::page(assembly, page.rows.clone(), page.row_count);

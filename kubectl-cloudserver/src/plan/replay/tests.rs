@@ -29,7 +29,7 @@ struct Case {
 
 fn ready(version: &str) -> LoginFact {
     LoginFact::Ready(Credentials {
-        login: Login::Password("".into()),
+        login: ServerLogin::Password("".into()),
         secret: Some(version.to_owned()),
         digest: None,
         generated: None,

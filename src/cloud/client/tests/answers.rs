@@ -27,9 +27,7 @@ async fn the_calls_on_one_instance_take_either_shape_of_answer_and_do_without_a_
     ] {
         let server = Scripted::answering("200 OK", body).await;
         let client = client(&server.endpoint);
-        let expected = Accepted {
-            task: task.map(TaskId::from),
-        };
+        let expected = task.map(TaskId::from);
         let permit = client.permit(CallPriority::Urgent).await;
         assert_eq!(client.release(permit, &id()).await.unwrap(), expected);
         let permit = client.permit(CallPriority::Urgent).await;

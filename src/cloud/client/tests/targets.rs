@@ -2,7 +2,7 @@
 //! the service.
 
 use super::*;
-use crate::cloud::Lost;
+use crate::cloud::CarrierError;
 use proptest::prelude::*;
 use url::Url;
 
@@ -14,7 +14,7 @@ fn sent(text: &str) -> Vec<(Url, String)> {
         let body = request.body().and_then(reqwest::Body::as_bytes);
         let body = String::from_utf8(body.unwrap_or_default().to_vec()).unwrap();
         seen.lock().unwrap().push((request.url().clone(), body));
-        Box::pin(std::future::ready(Err(Lost::NotSent)))
+        Box::pin(std::future::ready(Err(CarrierError::NotSent)))
     }));
     let runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = { runtime }.enable_time().build().unwrap();

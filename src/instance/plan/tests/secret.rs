@@ -27,7 +27,7 @@ fn read(scene: Scene, version: &str, generated: Generated) -> Scene {
     scene.with(|observed| {
         observed.secret_version = Some(version.into());
         observed.login = LoginFact::Ready(Credentials {
-            login: Login::Password("Abcdef1!".into()),
+            login: ServerLogin::Password("Abcdef1!".into()),
             secret: Some(version.into()),
             digest: Some([1; 16]),
             generated: Some(generated),

@@ -1,10 +1,10 @@
-//! The operations of the service.
+//! The calls that the service offers.
 
 use std::fmt;
 
-/// An operation of the service.
+/// A call that the service offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Operation {
+pub enum CloudCall {
     Create,
     Release,
     /// Reinstall an instance's operating system.
@@ -29,7 +29,7 @@ pub enum Operation {
     Regions,
 }
 
-impl Operation {
+impl CloudCall {
     /// The name in metrics, the name in messages, and whether the call changes something.
     const fn properties(self) -> (&'static str, &'static str, bool) {
         match self {
@@ -83,7 +83,7 @@ impl Operation {
     }
 }
 
-impl fmt::Display for Operation {
+impl fmt::Display for CloudCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
