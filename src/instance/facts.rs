@@ -75,7 +75,7 @@ impl Facts {
         };
         let mut status = instance.status.clone().unwrap_or_default();
         let listed_types = ListedTypes::take(&mut status.conditions);
-        last_release::complete(&mut status, instance.spec.power_state);
+        last_release::complete(&mut status);
         // No operator can have written a malformed number, so it is ignored as an attempt; other fields of the same status still
         // count.
         let told = status.operation.iter_mut().map(|told| &mut told.attempt);

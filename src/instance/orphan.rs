@@ -91,21 +91,16 @@ async fn is_gone(context: &Context, key: &ObjectKey, uid: &str) -> bool {
     false
 }
 
-async fn is_gone_at_the_service(context: &Context, orphan: &Orphan) -> bool {
+async fn publish(context: &Context, name: &str, orphan: &Orphan) {
     let session = context
         .sessions
         .last_account_session(&orphan.account, false);
-    let (Some(session), Some(id)) = (session, &orphan.id) else {
-        return false;
-    };
-    let client = &session.shared.client;
-    let detail = client.detail(CallPriority::Operation, id).await;
-    detail.is_err_and(|error| error.is_no_such_instance())
-}
-
-async fn publish(context: &Context, name: &str, orphan: &Orphan) {
-    if is_gone_at_the_service(context, orphan).await {
-        return; // the watch showed an old state of an Instance whose server was released long before
+    if let (Some(session), Some(id)) = (session, &orphan.id) {
+        let client = &session.shared.client;
+        let detail = client.detail(CallPriority::Operation, id).await;
+        if detail.is_err_and(|error| error.is_no_such_instance()) {
+            return; // the watch showed an old state of an Instance whose server was released long before
+        }
     }
     let Orphan { id, account } = orphan;
     let server = id.as_ref().map_or_else(

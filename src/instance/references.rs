@@ -4,7 +4,7 @@
 //! An existing server keeps its values while they match, so that neither a lost pin nor a new image with the same name causes a
 //! reinstall.
 
-use crate::api::{PurchaseRecord, Reference, Resolved, ResolvedReference};
+use crate::api::{Reference, Resolved, ResolvedReference};
 use crate::catalog::{Written, written};
 use crate::cloud::Place;
 use crate::instance::fact::Fact;
@@ -65,25 +65,6 @@ fn shown_image(observed: &Observation) -> Option<String> {
     let fits = facts.spec.image.fits(shown[0], shown[1], shown[2]);
     let id = text(fields, "imageResourceUUID").filter(|_| fits)?;
     Some(id.to_owned())
-}
-
-/// Whether the selectors for package, security group or place were edited since the purchase. Returns the name of the field and
-/// the new selector.
-pub fn edited(facts: &Facts, record: &PurchaseRecord) -> Option<(&'static str, String)> {
-    let pins = record.resolved.as_ref()?;
-    let all = [
-        ("package", Reference::Package),
-        ("firewall", Reference::Firewall),
-        ("place", Reference::Region),
-        ("place", Reference::Zone),
-    ];
-    all.into_iter().find_map(|(word, reference)| {
-        let pin = pins.get(reference)?;
-        match written(&facts.spec, reference, &facts.place())? {
-            Written::Selector(wanted) if pin.from != wanted => Some((word, wanted)),
-            Written::Selector(_) | Written::Id(_) => None,
-        }
-    })
 }
 
 /// The pins of the current spec, as far as known. A pin that is not known now keeps its former value.

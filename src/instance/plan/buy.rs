@@ -29,7 +29,7 @@ pub(super) fn begin(observed: &InSession<'_>) -> OrPlan<Plan> {
         let wait = memory.pace.not_before.filter(|at| *at > observed.now);
         return match wait {
             Some(at) => Ok(Plan::wait(at - observed.now)),
-            None => create(observed, Former::None),
+            None => create(observed, None),
         };
     }
     // A server with our marker may exist. If an attempt may be open, its settling time must pass first. If nothing shows an
@@ -47,7 +47,7 @@ pub(super) fn begin(observed: &InSession<'_>) -> OrPlan<Plan> {
     match evidence::proof(observed, None, settled) {
         // A server once existed and is nowhere now. A missing server is not proven gone, so nothing is bought in its place.
         Proof::Absent | Proof::OtherAccount if status.id.is_some() => Ok(missing(observed)),
-        Proof::Absent | Proof::OtherAccount => create(observed, Former::None),
+        Proof::Absent | Proof::OtherAccount => create(observed, None),
         Proof::Open if doubtful => {
             let doubt = "the record of an earlier create is lost, so it may have been carried out";
             Ok(unsettled(observed, doubt, settled))
@@ -62,16 +62,11 @@ pub(super) fn go_on(observed: &InSession<'_>, record: &PurchaseRecord) -> OrPlan
     first_what_is_ours(observed, attempt.map(|attempt| attempt.since))?;
     // If an operation has followed the attempt, its call is the newest.
     let since = observed.memory.newest_attempt().unwrap_or(observed.now);
-    let settle = |since| settle(observed, record, since + observed.session.settle);
-    if observed.facts.status.applied.is_some() {
-        // Its server existed, and a user removed the identifier from the record.
-        return settle(since);
-    }
-    if let Some(since) = observed.memory.in_doubt_since(record) {
-        return settle(since);
-    }
-    let Some(attempt) = attempt else {
-        return settle(since);
+    // Its server existed, and a user removed the identifier from the record; or a later purchase is in doubt.
+    let is_outdated =
+        observed.facts.status.applied.is_some() || observed.memory.in_doubt_since(record).is_some();
+    let Some(attempt) = attempt.filter(|_| !is_outdated) else {
+        return settle(observed, record, since);
     };
     match &attempt.state {
         // A server that only an older listing shows was not adopted; the next listing shows whether it exists.
@@ -91,7 +86,7 @@ pub(super) fn go_on(observed: &InSession<'_>, record: &PurchaseRecord) -> OrPlan
         }
         CallState::NotSent => repeat(observed, record),
         // A server that the service gave is recorded first; see above.
-        CallState::Accepted { .. } | CallState::Unknown => settle(since),
+        CallState::Accepted { .. } | CallState::Unknown => settle(observed, record, since),
     }
 }
 
@@ -113,7 +108,7 @@ fn after_refusal(
         || spec.import.is_some()
         || recreate::called_off(observed, recreated).is_some();
     if is_void && buys_none {
-        return create(observed, Former::Refused(record));
+        return create(observed, Some((record, Former::Refused)));
     }
     // If this process was refused as well, it keeps its own pause: two active processes must not alternate without a pause.
     pause(observed, record, refusal)?;
@@ -126,7 +121,7 @@ fn after_refusal(
             let readiness = Readiness::stalled(Reason::ServerMissing, message);
             Ok(Plan::rest(readiness, times::IDLE_REQUEUE))
         }
-        Proof::Absent | Proof::OtherAccount => create(observed, Former::Refused(record)),
+        Proof::Absent | Proof::OtherAccount => create(observed, Some((record, Former::Refused))),
         // The current spec was not refused.
         Proof::Open if record.generation != observed.facts.generation => {
             Ok(look(observed, since, 2))
@@ -165,15 +160,16 @@ fn first_what_is_ours(observed: &InSession<'_>, since: Option<Instant>) -> OrPla
     first.map_or(Ok(()), |plan| Err(Box::new(plan)))
 }
 
-/// The outcome of an attempt is unknown: look for its server, and buy again only after a proof of absence.
-fn settle(observed: &InSession<'_>, record: &PurchaseRecord, settled: Instant) -> OrPlan<Plan> {
+/// The outcome of an attempt is unknown since then: look for its server, and buy again only after a proof of absence.
+fn settle(observed: &InSession<'_>, record: &PurchaseRecord, since: Instant) -> OrPlan<Plan> {
+    let settled = since + observed.session.settle;
     let doubt = words::doubt(observed.memory.attempt(record), Verb::Create);
     match evidence::proof(observed, None, settled) {
         // The server existed long enough for operations on it. A missing server is not proven gone.
         Proof::Absent | Proof::OtherAccount if observed.facts.status.applied.is_some() => {
             Ok(missing(observed))
         }
-        Proof::Absent => create(observed, Former::Lost(record)),
+        Proof::Absent => create(observed, Some((record, Former::Lost))),
         Proof::OtherAccount => {
             let message = evidence::of_other_account(&doubt, "delete the Instance");
             let readiness = Readiness::reconciling(Reason::CreateUnconfirmed, message);
@@ -187,16 +183,13 @@ fn settle(observed: &InSession<'_>, record: &PurchaseRecord, settled: Instant) -
 fn unsettled(observed: &Observation, doubt: &str, settled: Instant) -> Plan {
     let name = names::server_name(&observed.facts.key.name, &observed.facts.marker);
     let until = words::until(observed, settled);
-    let listings = match words::unlisted(observed) {
-        _ if !until.is_empty() => {
-            format!("{until} (settleSeconds), and nothing is bought before that")
-        }
-        None => "; nothing is bought before two listings in a row are without it".to_owned(),
-        Some(unlisted) => {
-            format!(
-                "; nothing is bought before two listings in a row are without it, and {unlisted}"
-            )
-        }
+    let unlisted = words::unlisted(observed).map(|unlisted| format!(", and {unlisted}"));
+    let listings = match until.is_empty() {
+        false => format!("{until} (settleSeconds), and nothing is bought before that"),
+        true => format!(
+            "; nothing is bought before two listings in a row are without it{}",
+            unlisted.unwrap_or_default()
+        ),
     };
     let message = format!("{doubt}: looking for a server named {name}{listings}");
     let why = Readiness::reconciling(Reason::CreateUnconfirmed, message).into();

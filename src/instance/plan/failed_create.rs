@@ -92,7 +92,7 @@ fn once_more(observed: &OnRecord<'_>, since: Instant, why: Option<Why>) -> Plan 
     let left = (since + pause).saturating_duration_since(observed.now);
     let mut plan = match evidence::proof(observed, Some(&observed.id), settled) {
         Proof::Absent if left.is_zero() => {
-            either(purchase::create(observed, Former::Failed(record)))
+            either(purchase::create(observed, Some((record, Former::Failed))))
         }
         Proof::Absent => Plan::wait(left.max(times::AFTER_OWN_WRITE)).because(why),
         Proof::OtherAccount => {

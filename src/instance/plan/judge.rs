@@ -2,6 +2,7 @@
 
 use crate::api::conditions::{Readiness, Reason};
 use crate::api::{Applied, PowerState, Reference};
+use crate::catalog::{Written, written};
 use crate::instance::observation::{Observation, is_idle, pending, text};
 use crate::instance::plan::{due, erase, policy, resolve, secret, verbs};
 use crate::instance::{references, times};
@@ -133,47 +134,48 @@ pub(super) fn is_ours(observed: &Observation, detail: &Map<String, Value>) -> bo
 pub(super) fn bought_otherwise(observed: &Observation) -> Option<Readiness> {
     let record = observed.facts.purchase()?;
     let spec = &observed.facts.spec;
-    let here = observed.facts.place().to_string();
-    let place = record.places.last().unwrap_or(&here);
-    // This compares codes and identifiers; `references::edited` compares selectors.
-    let none = "(none)".to_owned();
-    let wanted_firewall = match (&record.firewall, &spec.firewall) {
-        (None, None) => None,
-        (Some(_), None) => Some(&none),
-        // The server was bought without a firewall, so any identifier or name differs.
-        (None, Some(wanted)) => wanted.id.as_ref().or(wanted.name.as_ref()),
-        (Some(_), Some(wanted)) => wanted.id.as_ref(),
-    };
-    let firewall = record.firewall.as_ref().unwrap_or(&none);
+    let here = observed.facts.place();
+    let place = record.places.last().and_then(|it| it.split_once('/'));
+    let (region, zone) = place.unwrap_or((&here.region, &here.zone));
     let bought = [
-        ("package", &record.package, spec.package.code.as_ref()),
-        ("firewall", firewall, wanted_firewall),
-        ("place", place, observed.facts.here.as_ref().map(|_| &here)),
-        ("Account", &record.account, Some(&spec.account_ref.name)),
+        ("package", Reference::Package, Some(record.package.as_str())),
+        ("firewall", Reference::Firewall, record.firewall.as_deref()),
+        ("region", Reference::Region, Some(region)),
+        ("zone", Reference::Zone, Some(zone)),
     ];
-    let other = bought
-        .into_iter()
-        .find(|(_, was, wanted)| wanted.is_some_and(|wanted| *was != wanted));
-    let edited = || {
-        let (what, wanted) = references::edited(&observed.facts, record)?;
-        let was = match what {
-            "package" => &record.package,
-            "firewall" => firewall,
-            _ => place,
+    let differs = |(what, reference, was): (&'static str, _, Option<&str>)| {
+        let pins = record.resolved.as_ref();
+        let pin = pins.and_then(|pins| pins.get(reference));
+        let wanted = match (written(spec, reference, &here), pin) {
+            (None, _) => was.map(|_| "(none)".to_owned()),
+            (Some(Written::Id(id)), _) => (was != Some(id)).then(|| id.to_owned()),
+            // The server was bought without one, or with what another selector meant.
+            (Some(Written::Selector(selector)), _) if was.is_none() => Some(selector),
+            (Some(Written::Selector(selector)), Some(pin)) if pin.from != selector => {
+                Some(selector)
+            }
+            (Some(Written::Selector(_)), Some(pin)) => {
+                (was != Some(pin.id.as_str())).then(|| pin.id.clone())
+            }
+            (Some(Written::Selector(_)), None) => None,
         };
-        Some((what, was.clone(), wanted))
+        Some((what, was.unwrap_or("(none)").to_owned(), wanted?))
     };
-    let (what, was, wanted) = other
-        .and_then(|(what, was, wanted)| Some((what, was.clone(), wanted?.clone())))
-        .or_else(edited)?;
+    let account = &spec.account_ref.name;
+    let other_account = || {
+        let is_other = record.account != *account;
+        is_other.then(|| ("Account", record.account.clone(), account.clone()))
+    };
+    let (what, was, wanted) = bought
+        .into_iter()
+        .find_map(differs)
+        .or_else(other_account)?;
     let message = format!(
         "the server was bought with {what} {was}, the spec has {wanted}: set the spec back; for another server, add an \
          Instance with another name"
     );
-    Some(Readiness::drifted(
-        Reason::SpecChangedAfterPurchase,
-        message,
-    ))
+    let reason = Reason::SpecChangedAfterPurchase;
+    Some(Readiness::drifted(reason, message))
 }
 
 /// The server matches the spec. The message mentions a pause that is over, because a user who pauses again with a patch may have

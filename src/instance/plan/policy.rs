@@ -5,7 +5,7 @@ use crate::api::conditions::{Readiness, Reason};
 use crate::api::{Lasts, ManagementPolicy, PurchaseRecord};
 use crate::cloud::ServerId;
 use crate::instance::observation::{AccountFact, Observation};
-use crate::instance::plan::step::{OrPlan, Plan, SecretStep, StatusChanges, Step};
+use crate::instance::plan::step::{Plan, SecretStep, StatusChanges, Step};
 use crate::instance::times;
 use std::time::Duration;
 
@@ -36,14 +36,6 @@ pub(super) fn is_observed(observed: &Observation) -> bool {
     observed.facts.spec.management_policy == ManagementPolicy::Observe
 }
 
-/// Whether the spec lets the operator buy; checked before the login is read.
-pub(super) fn allows_a_purchase(observed: &Observation) -> OrPlan<()> {
-    match restriction(observed) {
-        Some(_) => Err(Box::new(Plan::rest(not_bought(), times::IDLE_REQUEUE))),
-        None => Ok(()),
-    }
-}
-
 /// The readiness of an observed server that differs from the spec.
 pub(super) fn differs(what: &str) -> Readiness {
     let message = format!(
@@ -62,7 +54,8 @@ pub(super) fn surplus(other: &ServerId) -> Readiness {
     Readiness::drifted(Reason::ObservedOnly, message)
 }
 
-fn not_bought() -> Readiness {
+/// The readiness of an Instance without a server that may not have one bought.
+pub(super) fn not_bought() -> Readiness {
     let message = "this Instance has no server, and none is bought, since spec.managementPolicy is Observe: set it to Manage to \
                    have one bought";
     Readiness::stalled(Reason::NoServer, message)

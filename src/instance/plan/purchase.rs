@@ -14,35 +14,24 @@ use crate::instance::plan::{attempt, cause, diff, import, policy, recreate, reso
 use crate::instance::times;
 use crate::session::{Limit, QuotaState};
 
-/// The attempt before, and what became of it.
-#[derive(Clone, Copy)]
-pub(super) enum Former<'a> {
-    /// There was none.
-    None,
+/// The outcome of the attempt before.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Former {
     /// It bought nothing.
-    Refused(&'a PurchaseRecord),
+    Refused,
     /// It got no answer, and its server does not exist.
-    Lost(&'a PurchaseRecord),
+    Lost,
     /// Its task failed.
-    Failed(&'a PurchaseRecord),
+    Failed,
     /// Its server was released externally.
-    Released(&'a PurchaseRecord),
+    Released,
 }
 
-impl Former<'_> {
-    fn record(&self) -> Option<&PurchaseRecord> {
-        match self {
-            Self::None => None,
-            Self::Refused(record)
-            | Self::Lost(record)
-            | Self::Failed(record)
-            | Self::Released(record) => Some(record),
-        }
-    }
-}
-
-/// Announces an attempt and makes its call, or reports why the spec allows none.
-pub(super) fn create(observed: &InSession<'_>, former: Former<'_>) -> OrPlan<Plan> {
+/// Announces an attempt and makes its call, or reports why the spec allows none. `former`: the attempt before.
+pub(super) fn create(
+    observed: &InSession<'_>,
+    former: Option<(&PurchaseRecord, Former)>,
+) -> OrPlan<Plan> {
     let account = &observed.account_key.name;
     let wanted = &observed.facts.spec.account_ref.name;
     if account != wanted {
@@ -52,13 +41,18 @@ pub(super) fn create(observed: &InSession<'_>, former: Former<'_>) -> OrPlan<Pla
         return import::plan(observed, wanted);
     }
     let record = record(observed, former);
-    policy::allows_a_purchase(observed)?;
-    // For a server that is proven gone, this was checked before.
-    if !matches!(former, Former::Released(_)) {
-        recreate::allows(observed, record.recreated)?;
+    // The login is not read for a purchase that the spec forbids. A replacement was checked before the proof.
+    let is_checked = former.is_some_and(|(_, former)| former == Former::Released);
+    let forbidden = match policy::restriction(observed) {
+        Some(_) => Some(policy::not_bought()),
+        None if is_checked => None,
+        None => recreate::called_off(observed, record.recreated),
+    };
+    if let Some(readiness) = forbidden {
+        return Ok(Plan::rest(readiness, times::IDLE_REQUEUE));
     }
-    if let (Former::None, Some(plan)) = (former, bought_elsewhere(observed)) {
-        return Ok(plan);
+    if former.is_none() {
+        wait_for_other_cluster(observed)?;
     }
     resolve::purchase(observed)?;
     send(observed, record, true)
@@ -74,13 +68,13 @@ pub(super) fn repeat(observed: &InSession<'_>, record: &PurchaseRecord) -> OrPla
     let wants_none =
         policy::restriction(observed).is_some() || observed.facts.spec.import.is_some();
     if changed || is_closed || wants_none {
-        return create(observed, Former::Refused(record));
+        return create(observed, Some((record, Former::Refused)));
     }
     resolve::purchase(observed)?;
     login(observed)?;
     // Send only what the intent recorded; a selector may have another meaning by now.
     if resolve::is_other(&blank(observed), record) {
-        return create(observed, Former::Refused(record));
+        return create(observed, Some((record, Former::Refused)));
     }
     send(observed, record.clone(), false)
 }
@@ -101,23 +95,22 @@ fn send(observed: &Observation, mut record: PurchaseRecord, announce: bool) -> O
 
 /// The record of a new attempt. It counts at least the replacements that this process remembers, even if the cluster's state went
 /// back since.
-fn record(observed: &InSession<'_>, former: Former<'_>) -> PurchaseRecord {
-    let is_released = matches!(former, Former::Released(_));
-    let mut record = match former.record() {
-        Some(before) => attempt::following(observed, before),
-        None => {
-            let mut record = blank(observed);
-            record.recreated = record.recreated.max(recreate::reported(observed));
-            record
-        }
+fn record(observed: &InSession<'_>, former: Option<(&PurchaseRecord, Former)>) -> PurchaseRecord {
+    let Some((before, former)) = former else {
+        let mut record = blank(observed);
+        record.recreated = record.recreated.max(recreate::reported(observed));
+        record.cause = Some(cause::of_purchase(None, false));
+        return record;
     };
-    record.cause = Some(cause::of_purchase(former.record(), is_released));
+    let mut record = attempt::following(observed, before);
+    let is_released = former == Former::Released;
+    record.cause = Some(cause::of_purchase(Some(before), is_released));
     match former {
-        Former::None | Former::Refused(_) => {}
-        Former::Lost(_) => record.lost = record.lost.saturating_add(1),
-        Former::Failed(_) => record.failed = record.failed.saturating_add(1),
+        Former::Refused => {}
+        Former::Lost => record.lost = record.lost.saturating_add(1),
+        Former::Failed => record.failed = record.failed.saturating_add(1),
         // The replacement starts over, so failures before the lost server do not count.
-        Former::Released(_) => {
+        Former::Released => {
             record.failed = 0;
             record.recreated = record.recreated.saturating_add(1);
         }
@@ -128,22 +121,26 @@ fn record(observed: &InSession<'_>, former: Former<'_>) -> PurchaseRecord {
 /// The record comes from another cluster and names a listed server that no Instance here has. Either the manifest is a copy that
 /// needs its own server, or the fleet is being moved. Status reports this for a while before the purchase. The wait begins once
 /// status has the report, and begins again after a restart.
-fn bought_elsewhere(observed: &Observation) -> Option<Plan> {
-    let record = observed.recorded_by_other_cluster.as_ref()?;
+fn wait_for_other_cluster(observed: &Observation) -> OrPlan<()> {
+    let Some(record) = &observed.recorded_by_other_cluster else {
+        return Ok(());
+    };
     let origin = &observed.memory.origin;
     let reported = origin.other_cluster_reported_since.as_deref();
     let left = reported
         .map(|at| (*at + times::REPORTED_BEFORE_PURCHASE).saturating_duration_since(observed.now));
     if left.is_some_and(|left| left.is_zero()) {
-        return None;
+        return Ok(());
     }
     let since = origin.first_seen;
     let listing = observed.listing.as_ref();
     let Some(listing) = listing.filter(|listing| listing.is_whole(since)) else {
-        return Some(look(observed, since, 1));
+        return Err(Box::new(look(observed, since, 1)));
     };
-    let id = ServerId::from(record.id.as_deref()?);
-    listing.row(&id)?;
+    let listed = record.id.as_deref().map(ServerId::from);
+    let Some(id) = listed.filter(|id| listing.row(id).is_some()) else {
+        return Ok(());
+    };
     let message = format!(
         "the record on this Instance is from another cluster, and no Instance here has its server {id}: nothing is bought for {} \
          minutes after this report, and another server after that; to keep {id}, set spec.import.id to it, or stop the operator \
@@ -153,7 +150,8 @@ fn bought_elsewhere(observed: &Observation) -> Option<Plan> {
         names::BINDING
     );
     let readiness = Readiness::reconciling(Reason::RecordedByOtherCluster, message);
-    Some(Plan::rest(readiness, left.unwrap_or(times::PASS_RECHECK)))
+    let again = left.unwrap_or(times::PASS_RECHECK);
+    Err(Box::new(Plan::rest(readiness, again)))
 }
 
 /// A server of an earlier attempt may still show up in the account of that attempt, and the spec now names another Account.

@@ -4,9 +4,7 @@ use crate::api::conditions::{Readiness, Reason};
 use crate::api::{EndReason, OnExternalDeletion, PurchaseRecord};
 use crate::instance::memory::call::CallState;
 use crate::instance::observation::Observation;
-use crate::instance::plan::step::{OrPlan, Plan};
 use crate::instance::plan::{evidence, words};
-use crate::instance::times;
 
 /// Whether the service refused this attempt for lack of rights, which voids the proof of absence before it: to a token without
 /// rights in a region, the service lists the region as empty, although a server that was bought before is there. If no create
@@ -27,15 +25,8 @@ pub(super) fn needs_proof_again(observed: &Observation, record: &PurchaseRecord)
         })
 }
 
-/// Whether the spec still wants a replacement that was announced. `recreated`: the number of replacements, including this one.
-pub(super) fn allows(observed: &Observation, recreated: u32) -> OrPlan<()> {
-    match called_off(observed, recreated) {
-        Some(readiness) => Err(Box::new(Plan::rest(readiness, times::IDLE_REQUEUE))),
-        None => Ok(()),
-    }
-}
-
-/// Whether this holds for a spec that status refers to. A reconcile with less proof than the one that reported it adds nothing.
+/// Whether the spec that status refers to forbids the replacement. A reconcile with less proof than the one that reported it adds
+/// nothing.
 pub(super) fn is_withdrawn(observed: &Observation) -> bool {
     let recorded = observed.facts.purchase().map(|record| record.recreated);
     let recreated = recorded.unwrap_or(0).max(observed.memory.origin.recreated);
@@ -51,6 +42,7 @@ pub(super) fn reported(observed: &Observation) -> u32 {
     end.map_or(0, |end| end.times)
 }
 
+/// The readiness if the spec forbids a replacement. `recreated`: the number of replacements, including this one.
 pub(super) fn called_off(observed: &Observation, recreated: u32) -> Option<Readiness> {
     let spec = &observed.facts.spec;
     if recreated == 0 {

@@ -104,7 +104,7 @@ fn plan(observed: &OnRecord<'_>) -> Option<Plan> {
     }
     let mut plan = match adopt::adopt(observed, None).filter(|_| has_sibling) {
         Some(adopted) => adopted,
-        None => either(purchase::create(observed, Former::Released(record))),
+        None => either(purchase::create(observed, Some((record, Former::Released)))),
     };
     plan.changes.forget_server = true;
     Some(plan)

@@ -294,7 +294,11 @@ fn a_security_group_that_was_set_or_removed_after_the_purchase_is_reported() {
             Some("firewall fw-1, the spec has (none)"),
         ),
         (None, id("fw-1"), Some("firewall (none), the spec has fw-1")),
-        (None, name, Some("firewall (none), the spec has web")),
+        (
+            None,
+            name,
+            Some(r#"firewall (none), the spec has name "web""#),
+        ),
     ] {
         let mut scene = Scene::converged();
         change(&mut scene.0, |spec| spec.firewall = wanted);
