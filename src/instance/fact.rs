@@ -18,6 +18,13 @@ pub enum Fact<T> {
 }
 
 impl<T> Fact<T> {
+    pub fn known(&self) -> Option<&T> {
+        match self {
+            Self::Known(value) => Some(value),
+            Self::NotAsked | Self::Absent | Self::Unknown(_) => None,
+        }
+    }
+
     /// The fact that an answer of the service shows. Also returns whether the service refused the token.
     pub fn of(
         answer: Result<Result<T, Error>, Elapsed>,

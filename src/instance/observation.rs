@@ -34,8 +34,8 @@ pub enum AccountFact {
     Pending,
     /// It cannot be used.
     Unusable(Problem),
-    /// No Account has this name.
-    NotFound(String),
+    /// There is no such Account.
+    NotFound,
 }
 
 /// The part of an account session that plans need.

@@ -21,7 +21,7 @@ use crate::instance::memory::parts::Birth;
 use crate::instance::memory::{Memory, open};
 use crate::instance::observation::{AccountFact, Observation, SessionFacts, is_idle};
 use crate::instance::pins::LookUps;
-use crate::instance::plan::step::Read;
+use crate::instance::plan::step::NeededRead;
 use crate::instance::poll_schedule::PollSchedule;
 use crate::instance::subscription::subscribe;
 use crate::instance::times;
@@ -79,7 +79,7 @@ pub async fn observe(
 pub async fn learn(
     context: &Context,
     observed: &mut Observation,
-    read: Option<&Read>,
+    read: Option<&NeededRead>,
     session: Option<&ReconcileSession>,
     memory: &Mutex<Memory>,
 ) -> bool {
@@ -275,7 +275,7 @@ fn account(
     let fact = match (&session, state) {
         (Some(session), _) => AccountFact::AccountSession(session_facts(session, facts)),
         (None, AccountState::Unusable(problem)) => AccountFact::Unusable(problem),
-        (None, AccountState::NotFound) => AccountFact::NotFound(key.name.clone()),
+        (None, AccountState::NotFound) => AccountFact::NotFound,
         (None, AccountState::Pending | AccountState::Usable(_)) => AccountFact::Pending,
     };
     (fact, session)

@@ -65,7 +65,7 @@ impl Shown {
 fn utc_offset(observed: &Observation) -> Option<Offset> {
     match &observed.account {
         AccountFact::AccountSession(session) => Some(session.utc_offset),
-        AccountFact::NotFound(_) | AccountFact::Unusable(_) | AccountFact::Pending => None,
+        AccountFact::NotFound | AccountFact::Unusable(_) | AccountFact::Pending => None,
     }
 }
 

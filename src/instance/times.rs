@@ -54,15 +54,6 @@ pub fn longest_pause_after(reason: EndReason) -> Duration {
     }
 }
 
-/// A user may well stop a server twice in the service's console; more often means another cause.
-pub const POWER_TIMES: usize = 3;
-
-/// The pause before the next start or stop of a server that was started or stopped too often recently.
-pub fn pause_of_power(times: usize) -> Option<Duration> {
-    let over = times.checked_sub(POWER_TIMES)?;
-    Some(RETRY_FAILED[over.min(RETRY_FAILED.len() - 1)])
-}
-
 /// How often to read a server whose listing rows show too little.
 pub const RESYNC_DEFAULT: Duration = Duration::from_secs(600);
 
@@ -208,9 +199,6 @@ pub const ORPHAN_RECHECK: Duration = Duration::from_secs(15);
 
 /// How long the end of a server that is not on record is remembered: longer than any listing lags.
 pub const GONE_SERVER_REMEMBERED: Duration = Duration::from_secs(3600);
-
-/// Several starts or stops within this time are too many for a server that keeps its power state.
-pub const POWER_RESTLESS_WITHIN: Duration = Duration::from_secs(600);
 
 /// Shortest pause between queries: including the query and the read after it, an end is reported within 1.5 s.
 pub const TASK_QUERY_MIN: Duration = Duration::from_millis(1200);

@@ -22,7 +22,7 @@ use cloud_server_operator::instance::observation::{
     AccountFact, Observation, SessionFacts, is_idle,
 };
 use cloud_server_operator::instance::plan::plan;
-use cloud_server_operator::instance::plan::step::{Plan, Read, SecretStep, Step};
+use cloud_server_operator::instance::plan::step::{NeededRead, Plan, SecretStep, Step};
 use cloud_server_operator::instance::{observe, times};
 use cloud_server_operator::inventory::Sighting;
 use cloud_server_operator::runtime::watch::ObjectKey;
@@ -124,7 +124,7 @@ async fn observe(
     loop {
         let (mut observed, session) = observe::observe(context, facts.clone(), memory).await;
         if observed.facts.id().is_some() {
-            let (read, session) = (Some(&Read::Detail), session.as_ref());
+            let (read, session) = (Some(&NeededRead::Detail), session.as_ref());
             let _ = observe::learn(context, &mut observed, read, session, memory).await;
         }
         let plan = planned(context, &mut observed, session.as_ref(), memory).await;
@@ -297,12 +297,17 @@ impl Replay {
     /// The plan has no step: it is done, or it waits. The replay goes on beyond a wait that does not change what follows.
     fn rest(&mut self, plan: &Plan) -> ControlFlow<()> {
         match &plan.needs {
-            None | Some(Read::LoginMetadata | Read::Connection) => {}
-            Some(Read::Login) => {
+            None | Some(NeededRead::LoginMetadata | NeededRead::Connection) => {}
+            Some(NeededRead::Login) => {
                 self.observed.login = stand_in(&self.observed);
                 return Continue(());
             }
-            Some(Read::References(_) | Read::Task | Read::Detail | Read::Candidate(_)) => {
+            Some(
+                NeededRead::References(_)
+                | NeededRead::Task
+                | NeededRead::Detail
+                | NeededRead::Candidate(_),
+            ) => {
                 let why = "the service could not be read".to_owned();
                 return self.unknown(why, Reason::ServiceUnreachable);
             }
@@ -477,7 +482,9 @@ fn is_own(observed: &Observation) -> bool {
 /// Why the server was not read.
 fn unread(observed: &Observation, id: &ServerId) -> String {
     let why = match (&observed.account, &observed.detail) {
-        (AccountFact::NotFound(name), _) => format!("there is no Account {name}"),
+        (AccountFact::NotFound, _) => {
+            format!("there is no Account {}", observed.account_key.name)
+        }
         (AccountFact::Unusable(problem), _) => problem.message.clone(),
         (_, Fact::Unknown(why)) => why.clone(),
         _ => "its Account has not been read".to_owned(),

@@ -18,7 +18,7 @@ use crate::instance::login::LoginFact;
 use crate::instance::memory::{Memory, open};
 use crate::instance::observation::Observation;
 use crate::instance::outcome::Outcome;
-use crate::instance::plan::step::{NoRoom, Plan, Read, ReleaseReason, Step};
+use crate::instance::plan::step::{NeededRead, NoRoom, Plan, ReleaseReason, Step};
 use crate::instance::{managed_secrets, plan, times};
 use crate::runtime::queue::ADMISSION;
 use crate::session::{AccountSession, ReconcileSession};
@@ -75,7 +75,9 @@ async fn permit_for(
     let priority = match &plan.step {
         Step::Buy { .. } => CallPriority::Purchase,
         Step::Operate { .. } | Step::Release { .. } => CallPriority::Urgent,
-        _ if plan.needs.as_ref().is_some_and(Read::is_for_a_call) => observed.facts.call_priority(),
+        _ if plan.needs.as_ref().is_some_and(NeededRead::is_for_a_call) => {
+            observed.facts.call_priority()
+        }
         _ => return Ok(None),
     };
     if !session.may_call(priority) {

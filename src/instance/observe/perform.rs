@@ -10,7 +10,7 @@ use crate::instance::memory::call::Release;
 use crate::instance::memory::kinds::Gone;
 use crate::instance::memory::look::{LastAnswer, Look, RowDigest};
 use crate::instance::observation::{Observation, is_idle};
-use crate::instance::plan::step::Read;
+use crate::instance::plan::step::NeededRead;
 use crate::instance::temporary_state::Temporary;
 use crate::instance::{connection, expiry, managed_secrets, references, times};
 use crate::session::{AccountSession, ConflictingOwner, ReconcileSession};
@@ -20,7 +20,7 @@ use tokio::time::error::Elapsed;
 pub(super) async fn perform(
     context: &Context,
     observed: &mut Observation,
-    read: &Read,
+    read: &NeededRead,
     priority: CallPriority,
     session: &ReconcileSession,
 ) -> bool {
@@ -29,25 +29,25 @@ pub(super) async fn perform(
         return false;
     }
     match read {
-        Read::Task => query_task(context, observed, session).await,
-        Read::Detail => read_detail(context, observed, priority, session).await,
-        Read::Login => read_login(context, observed, session).await,
-        Read::Candidate(id) => {
+        NeededRead::Task => query_task(context, observed, session).await,
+        NeededRead::Detail => read_detail(context, observed, priority, session).await,
+        NeededRead::Login => read_login(context, observed, session).await,
+        NeededRead::Candidate(id) => {
             let asked = session.shared.client.detail(CallPriority::Operation, id);
             let answer = tokio::time::timeout(times::OBSERVE_DEADLINE, asked).await;
             observed.candidate = fact(context, observed, answer, Error::is_no_such_instance);
             selectors::package_on_sale(observed, session, context).await;
             observed.conflicting_owner = owner_before_import(context, observed, session, id);
         }
-        Read::References(scope) => {
+        NeededRead::References(scope) => {
             return selectors::in_scope(observed, *scope, session, context).await;
         }
-        Read::LoginMetadata => {
+        NeededRead::LoginMetadata => {
             let known =
                 managed_secrets::metadata(context, &observed.facts, &mut observed.memory).await;
             return known.is_some() && known == observed.secret_version;
         }
-        Read::Connection => {
+        NeededRead::Connection => {
             let wanted = connection::wanted(observed);
             let bears_password = wanted.is_some_and(|wanted| wanted.secret.is_some());
             if bears_password && matches!(observed.login, LoginFact::NotAsked) {
@@ -60,13 +60,13 @@ pub(super) async fn perform(
 }
 
 /// Whether this reconcile has the answer already. References know that themselves.
-fn is_answered(observed: &Observation, read: &Read) -> bool {
+fn is_answered(observed: &Observation, read: &NeededRead) -> bool {
     match read {
-        Read::Task | Read::References(_) | Read::LoginMetadata => false,
-        Read::Detail => !matches!(observed.detail, Fact::NotAsked),
-        Read::Login => !matches!(observed.login, LoginFact::NotAsked),
-        Read::Candidate(_) => !matches!(observed.candidate, Fact::NotAsked),
-        Read::Connection => !matches!(observed.connection, ConnectionFact::NotAsked),
+        NeededRead::Task | NeededRead::References(_) | NeededRead::LoginMetadata => false,
+        NeededRead::Detail => !matches!(observed.detail, Fact::NotAsked),
+        NeededRead::Login => !matches!(observed.login, LoginFact::NotAsked),
+        NeededRead::Candidate(_) => !matches!(observed.candidate, Fact::NotAsked),
+        NeededRead::Connection => !matches!(observed.connection, ConnectionFact::NotAsked),
     }
 }
 

@@ -22,17 +22,21 @@ use crate::instance::fact::Fact;
 use crate::instance::memory::call::CallState;
 use crate::instance::memory::look::RowDigest;
 use crate::instance::observation::{Observation, is_idle, pending};
-use crate::instance::plan::step::Read;
+use crate::instance::plan::step::NeededRead;
 use crate::instance::times;
 use crate::inventory::{NoEvidence, Sighting};
 use std::time::Duration;
 use tokio::time::Instant;
 
 /// The read that is due now. The task comes first, since its end makes a read of the detail due.
-pub(super) fn due(observed: &Observation) -> Option<Read> {
+pub(super) fn due(observed: &Observation) -> Option<NeededRead> {
     let is_due = |at: &Instant| *at <= observed.now;
-    let task = task_at(observed).filter(is_due).map(|_| Read::Task);
-    task.or_else(|| detail_at(observed).filter(is_due).map(|_| Read::Detail))
+    let task = task_at(observed).filter(is_due).map(|_| NeededRead::Task);
+    task.or_else(|| {
+        detail_at(observed)
+            .filter(is_due)
+            .map(|_| NeededRead::Detail)
+    })
 }
 
 /// When the next read is due.

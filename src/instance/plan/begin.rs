@@ -11,10 +11,10 @@ use crate::instance::login::{Credentials, LoginFact};
 use crate::instance::observation;
 use crate::instance::observation::{Observation, is_idle};
 use crate::instance::plan::diff::{applied, as_read, as_specified, target};
-use crate::instance::plan::due::wanted;
+use crate::instance::plan::due;
 use crate::instance::plan::evidence::breaker_open;
 use crate::instance::plan::login::credentials;
-use crate::instance::plan::step::{Plan, Read, Step};
+use crate::instance::plan::step::{NeededRead, Plan, Step};
 use crate::instance::plan::verbs::row;
 use crate::instance::plan::why::Why;
 use crate::instance::plan::{attempt, cause, ended, judge, policy, words};
@@ -43,14 +43,14 @@ pub(super) fn begin(
     detail: &Map<String, Value>,
 ) -> Option<Plan> {
     let applied = applied(observed, record);
-    let wanted = wanted(observed, &applied, detail);
-    let is_touched = wanted.contains(&Verb::ModifyPassword) && observed.secret_version.is_some();
+    let due = due::operations(observed, &applied, detail);
+    let is_touched = due.contains(&Verb::ModifyPassword) && observed.secret_version.is_some();
     if policy::is_observed(observed) && is_touched && matches!(observed.login, LoginFact::NotAsked)
     {
         // A new version of the Secret with the same password is no difference.
-        return Some(Plan::needing(Read::Login).with_id(Some(id.clone())));
+        return Some(Plan::needing(NeededRead::Login).with_id(Some(id.clone())));
     }
-    if wanted.is_empty() || policy::restriction(observed).is_some() {
+    if due.is_empty() || policy::restriction(observed).is_some() {
         return None;
     }
     if let Some(plan) = breaker_open(observed) {
@@ -61,7 +61,7 @@ pub(super) fn begin(
         return None;
     }
     let mut first_wait: Option<Plan> = None;
-    for verb in wanted {
+    for verb in due {
         let plan = match ended::pause(observed, verb, &applied) {
             Some((left, why)) => Plan::rest(why, left).with_id(Some(id.clone())),
             None => announce(observed, id, verb, &applied, detail),
@@ -92,9 +92,9 @@ fn announce(
     applied: &Applied,
     detail: &Map<String, Value>,
 ) -> Plan {
-    if row(verb).needs_fresh_detail && !matches!(observed.detail, Fact::Known(_)) {
+    if verb == Verb::Reinstall && !matches!(observed.detail, Fact::Known(_)) {
         // Never erase a disk based on an old observation.
-        return Plan::needing(Read::Detail).with_id(Some(id.clone()));
+        return Plan::needing(NeededRead::Detail).with_id(Some(id.clone()));
     }
     let credentials = match credentials(observed, verb) {
         Ok(credentials) => credentials,

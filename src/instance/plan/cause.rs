@@ -25,9 +25,9 @@ pub(super) fn of(observed: &Observation, verb: Verb, applied: &Applied, target: 
 }
 
 /// Why a server is bought after this attempt.
-pub(super) fn of_purchase(former: Option<&PurchaseRecord>, somebody_released: bool) -> Cause {
+pub(super) fn of_purchase(former: Option<&PurchaseRecord>, was_released_externally: bool) -> Cause {
     let is_again = former.is_some_and(|before| before.cause == Some(Cause::ExternalDeletion));
-    match somebody_released || is_again {
+    match was_released_externally || is_again {
         true => Cause::ExternalDeletion,
         false => Cause::Spec,
     }
@@ -35,23 +35,16 @@ pub(super) fn of_purchase(former: Option<&PurchaseRecord>, somebody_released: bo
 
 /// The cause of a password change: the Secret differs, or the spec names another one.
 fn of_password(observed: &Observation, applied: &Applied, target: &Applied) -> Cause {
-    let (Some(before), Some(now)) = (&applied.password_secret, &target.password_secret) else {
-        return Cause::Spec;
+    // Without UID and version.
+    let named = |applied: &Applied| {
+        let secret = applied.password_secret.as_ref()?;
+        secret.rsplitn(3, '/').nth(2).map(ToOwned::to_owned)
     };
-    // Each has name, key, UID and version.
-    let parts = |secret: &str| {
-        let (object, _) = secret.rsplit_once('/')?;
-        let (name, uid) = object.rsplit_once('/')?;
-        Some((name.to_owned(), uid.to_owned()))
-    };
-    let (Some(before), Some(now)) = (parts(before), parts(now)) else {
-        return Cause::Spec;
-    };
-    let generates = observed.facts.spec.login.generate.is_some();
-    match (before.0 == now.0, before.1 == now.1) {
+    let is_same = named(applied).is_some() && named(applied) == named(target);
+    match (is_same, &observed.facts.spec.login.generate) {
         (false, _) => Cause::Spec,
-        (true, true) if generates => Cause::Rotation,
-        (true, _) => Cause::Secret,
+        (true, Some(_)) => Cause::Rotation,
+        (true, None) => Cause::Secret,
     }
 }
 

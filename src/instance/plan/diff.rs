@@ -44,13 +44,13 @@ pub(super) fn applied(observed: &Observation, record: &PurchaseRecord) -> Applie
     let status = &observed.facts.status;
     let is_of_it = status.id.is_none() || status.id == record.id;
     match status.applied.clone().filter(|_| is_of_it) {
-        Some(told) if !told.image.is_empty() => told,
+        Some(shown) if !shown.image.is_empty() => shown,
         // The image was not resolved when that status was written.
-        Some(told) => Applied {
-            image: bought(observed, record).image,
-            ..told
+        Some(shown) => Applied {
+            image: by_purchase(observed, record).image,
+            ..shown
         },
-        None => bought(observed, record),
+        None => by_purchase(observed, record),
     }
 }
 
@@ -58,10 +58,10 @@ pub(super) fn applied(observed: &Observation, record: &PurchaseRecord) -> Applie
 /// spec count as applied, with two exceptions that are visible or harmless (decision 29): the bought image, if the server still
 /// shows it, and the password, which is set again unless it is the one of the purchase. The spec of a restored object may be any
 /// older one, and counts.
-pub(super) fn bought(observed: &Observation, record: &PurchaseRecord) -> Applied {
+pub(super) fn by_purchase(observed: &Observation, record: &PurchaseRecord) -> Applied {
     let facts = &observed.facts;
     if is_in_flight(observed, record) {
-        return brought(observed, &of_purchase(record));
+        return result_of(observed, &of_purchase(record));
     }
     let specified = as_specified(observed);
     let is_restored = record.uid != facts.uid;
@@ -71,7 +71,7 @@ pub(super) fn bought(observed: &Observation, record: &PurchaseRecord) -> Applied
         // never set.
         Some(_) if is_restored && generates => None,
         Some(_) if !is_restored || record.waiting_password => {
-            brought(observed, &of_purchase(record)).password_secret
+            result_of(observed, &of_purchase(record)).password_secret
         }
         given => given.clone(),
     };
@@ -105,7 +105,7 @@ pub(super) fn is_in_flight(observed: &Observation, record: &PurchaseRecord) -> b
 }
 
 /// The result of a successful operation. Values that were not resolved when it was announced are taken from the spec.
-pub(super) fn brought(observed: &Observation, operation: &Operation) -> Applied {
+pub(super) fn result_of(observed: &Observation, operation: &Operation) -> Applied {
     let generates = observed.facts.spec.login.generate.is_some();
     let mut target = operation.target.clone();
     match operation.verb {

@@ -4,13 +4,13 @@ use crate::api::{Applied, PowerState, Verb};
 use crate::instance::login::LoginFact;
 use crate::instance::observation;
 use crate::instance::observation::{Observation, is_idle};
-use crate::instance::plan::diff::{as_read, as_specified, is_new};
-use crate::instance::plan::erase;
+use crate::instance::plan::diff::{as_read, as_specified, is_new, target};
+use crate::instance::plan::erase::{self, ReinstallDecision};
 use serde_json::{Map, Value};
 
 /// The operations that are due, in order. If one is not possible now, the next one is tried. A server is started before its
 /// password is set, because a service may require that. A reinstall that the service refuses delays no other operation.
-pub(super) fn wanted(
+pub(super) fn operations(
     observed: &Observation,
     applied: &Applied,
     detail: &Map<String, Value>,
@@ -21,7 +21,10 @@ pub(super) fn wanted(
         true => applied.key.is_some() != observed.facts.spec.login.ssh_key.is_some(),
         false => spec.key != applied.key,
     };
-    let reinstall = erase::reinstall(observed, applied, detail) == erase::Reinstall::Due;
+    let reinstall = matches!(
+        erase::reinstall(observed, applied, detail),
+        ReinstallDecision::Due
+    );
     // A change between key and password requires a reinstall, which sets the password.
     let password = !other_key
         && (lacks_secret(observed)
@@ -49,73 +52,57 @@ pub(super) fn wanted(
             restart && power != PowerState::Stopped && state == Some("STARTED"),
         ),
     ];
-    let wanted = all.into_iter().filter(|(_, is_wanted)| *is_wanted);
-    wanted.map(|(verb, _)| verb).collect()
+    let due = all.into_iter().filter(|(_, is_due)| *is_due);
+    due.map(|(verb, _)| verb).collect()
 }
 
 /// Values that count as applied without a call once no operation is due: an image that the server already has, a changed Secret
 /// with the same password, a restart of a server that is off.
-pub(super) fn taken_over(
+pub(super) fn applied_without_call(
     observed: &Observation,
     applied: &Applied,
     detail: &Map<String, Value>,
 ) -> Applied {
-    let is_done = wanted(observed, applied, detail).is_empty();
+    let is_done = operations(observed, applied, detail).is_empty();
     if !is_done || !is_idle(observation::pending(detail)) {
         return applied.clone();
     }
-    let mut specified = match &observed.login {
+    let specified = match &observed.login {
         // The Secret that was read may be newer than the version that the watch has shown.
         LoginFact::Ready(credentials) if is_same_password(observed, applied) => {
             as_read(observed, credentials)
         }
         _ => as_specified(observed),
     };
-    if erase::reinstall(observed, applied, detail).is_held() {
-        // Changes that only a reinstall makes are not applied while none may begin.
-        specified.image.clone_from(&applied.image);
-        specified.reinstall.clone_from(&applied.reinstall);
-        if specified.key != applied.key {
-            specified.key.clone_from(&applied.key);
-            specified
+    let reinstall = erase::reinstall(observed, applied, detail);
+    let may_reinstall =
+        !specified.image.is_empty() && !matches!(reinstall, ReinstallDecision::Held(_));
+    // As after a reinstall, a token that was removed does not undo what was applied.
+    let mut accepted = target(Verb::Reinstall, applied, specified);
+    if !may_reinstall {
+        // The changes that only a reinstall makes are not applied while none may begin.
+        if accepted.key != applied.key {
+            accepted
                 .password_secret
                 .clone_from(&applied.password_secret);
         }
+        accepted.image.clone_from(&applied.image);
+        accepted.key.clone_from(&applied.key);
+        accepted.reinstall.clone_from(&applied.reinstall);
     }
-    // Neither a missing Secret nor a removed token undoes what was applied.
-    let password_secret = match &specified.key {
+    // Neither does a missing Secret.
+    accepted.password_secret = match &accepted.key {
         Some(_) => None,
-        None => specified
-            .password_secret
-            .or_else(|| applied.password_secret.clone()),
+        None => (accepted.password_secret).or_else(|| applied.password_secret.clone()),
     };
-    // Without a power state it is unknown whether the server could have been restarted.
-    let shows_power = matches!(
-        observation::text(detail, "ecsStatus"),
-        Some("STARTED" | "STOPPED")
-    );
-    let restart = specified.restart.filter(|_| shows_power);
-    let power_state = match shows_power {
-        true => Some(observed.facts.spec.power_state),
-        false => applied.power_state,
-    };
-    let is_unknown = specified.image.is_empty();
-    let (image, key) = match is_unknown {
-        true => (applied.image.clone(), applied.key.clone()),
-        false => (specified.image, specified.key),
-    };
-    Applied {
-        password_secret,
-        restart: restart.or_else(|| applied.restart.clone()),
-        // The token asks for an image, and is carried out once that image is known.
-        reinstall: specified
-            .reinstall
-            .filter(|_| !is_unknown)
-            .or_else(|| applied.reinstall.clone()),
-        image,
-        key,
-        power_state,
+    match observation::text(detail, "ecsStatus") {
+        Some("STARTED" | "STOPPED") => {
+            accepted.power_state = Some(observed.facts.spec.power_state);
+        }
+        // Without a power state it is unknown whether the server could have been restarted.
+        _ => accepted.restart.clone_from(&applied.restart),
     }
+    accepted
 }
 
 /// The generated Secret is missing: a user deleted it to get another password.

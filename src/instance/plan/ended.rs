@@ -120,10 +120,8 @@ pub(super) fn pause(
         retry.generation == observed.facts.generation
             && requested(&retry.target) == requested(&target)
     };
-    let retry = retry(observed, verb).filter(is_same);
-    let waits = retry.and_then(|retry| Some((left(observed, retry)?, why(retry))));
-    let flaps = || Some((flapping(observed, verb)?, words::power_flaps(verb).into()));
-    waits.or_else(flaps)
+    let retry = retry(observed, verb).filter(is_same)?;
+    Some((left(observed, retry)?, why(retry)))
 }
 
 /// The rest of the pause, by the clock of this process. An end that is longer ahead than any such pause was written by a clock that
@@ -133,29 +131,6 @@ fn left(observed: &Observation, retry: &Retry) -> Option<Duration> {
     let left = u64::try_from(at - observed.wall_clock.as_second()).ok()?;
     let left = Duration::from_secs(left);
     (!left.is_zero() && left <= times::longest_pause_after(retry.reason)).then_some(left)
-}
-
-/// The rest of the pause before another start or stop of a server that does not keep its power state: it was started or stopped
-/// several times lately, each time soon after the time before.
-fn flapping(observed: &Observation, verb: Verb) -> Option<Duration> {
-    let now = observed.wall_clock.as_second();
-    let within = i64::try_from(times::POWER_RESTLESS_WITHIN.as_secs()).ok()?;
-    let history = observed.facts.status.history.iter();
-    let done = history.filter(|entry| {
-        entry.verb == verb && entry.succeeded && entry.generation == Some(observed.facts.generation)
-    });
-    let mut ends = done.map(|entry| entry.finished_at.0.as_second()).peekable();
-    let newest = *ends.peek()?;
-    let mut later = now;
-    let lately = ends.take_while(|end| {
-        let is_soon = (0..within).contains(&(later - end));
-        later = *end;
-        is_soon
-    });
-    let is_power = matches!(verb, Verb::Start | Verb::Stop);
-    let pause = times::pause_of_power(lately.count()).filter(|_| is_power)?;
-    let left = pause.checked_sub(Duration::from_secs(u64::try_from(now - newest).ok()?))?;
-    (!left.is_zero()).then_some(left)
 }
 
 /// The reinstall whose outcome is unknown, while the spec requests nothing else: another image, key or token.

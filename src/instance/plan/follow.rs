@@ -4,7 +4,7 @@
 //! decides; if that shows nothing, only harmless operations are repeated (rules 10 and 11).
 //!
 //! [`follow`] distinguishes what is known about the current call. Each of its arms ends in one of three: the call goes on
-//! ([`Open::running`]), it is made ([`Open::make_call`]), or it has ended ([`Open::call_ended`], in [`end`]).
+//! ([`OpenOperation::running`]), it is made ([`OpenOperation::make_call`]), or it has ended ([`OpenOperation::call_ended`], in [`end`]).
 
 mod call;
 mod end;
@@ -16,29 +16,22 @@ use crate::instance::fact::Fact;
 use crate::instance::memory::call::{CallState, NewestCall};
 use crate::instance::observation::{Observation, is_idle};
 use crate::instance::plan::observed::OnRecord;
-use crate::instance::plan::step::{Plan, Read};
-use crate::instance::plan::verbs::{Effect, Row, row};
+use crate::instance::plan::step::{NeededRead, Plan};
+use crate::instance::plan::verbs::{Effect, VerbRow, row};
 use crate::instance::plan::why::Why;
 use crate::instance::plan::{begin, evidence, policy, words};
 use crate::instance::{observation, times};
 use std::time::Duration;
 
 /// An open operation and its server.
-struct Open<'a> {
+struct OpenOperation<'a> {
     observed: &'a Observation,
     operation: &'a Operation,
     id: &'a ServerId,
 }
 
-/// How a call or an operation ended.
-enum End {
-    Well,
-    /// It failed, or its outcome stays unknown, with a message.
-    Badly(EndReason, String),
-}
-
 pub(super) fn follow(observed: &OnRecord<'_>, operation: &Operation) -> Plan {
-    let open = Open {
+    let open = OpenOperation {
         observed,
         operation,
         id: &observed.id,
@@ -59,7 +52,7 @@ pub(super) fn follow(observed: &OnRecord<'_>, operation: &Operation) -> Plan {
     }
 }
 
-impl Open<'_> {
+impl OpenOperation<'_> {
     /// The service accepted the current call: its task and the idle server show when it is over. Once the server has been idle
     /// for long, an effect that does not show never will.
     fn accepted(&self) -> Plan {
@@ -69,10 +62,10 @@ impl Open<'_> {
         let (task, is_settled) = (&self.observed.task, self.observed.has_been_idle());
         if let Fact::Known(TaskState::Failed { reason }) = task {
             if self.shows_power_state() {
-                return self.call_ended(End::Well);
+                return self.call_ended(None);
             }
             let message = reason.as_deref().unwrap_or("the service gave no reason");
-            return self.call_ended(End::Badly(EndReason::Failed, message.to_owned()));
+            return self.call_failed(EndReason::Failed, message);
         }
         let detail = match &self.observed.detail {
             Fact::Known(detail) if is_idle(detail.pending()) => detail,
@@ -107,19 +100,19 @@ impl Open<'_> {
         let may_show = !is_settled || self.observed.unknown_state(&detail.fields).is_some();
         match self.row().effect {
             _ if is_unshown && may_show => self.running(),
-            Effect::PowerState(_) if is_unshown => self.call_ended(End::Badly(
+            Effect::PowerState(_) if is_unshown => self.call_failed(
                 EndReason::Failed,
-                "the service reports success, but the server does not show it".to_owned(),
-            )),
+                "the service reports success, but the server does not show it",
+            ),
             // The receipt forbids a repeat, so an image that does not show counts as drift. Its password may not have been set
             // either, so it is set again.
             Effect::Image if !self.shows_its_image(detail) => {
                 let mut operation = self.operation.clone();
                 operation.target.password_secret = None;
                 let operation = &operation;
-                Open { operation, ..*self }.call_ended(End::Well)
+                OpenOperation { operation, ..*self }.call_ended(None)
             }
-            _ => self.call_ended(End::Well),
+            _ => self.call_ended(None),
         }
     }
 
@@ -139,9 +132,7 @@ impl Open<'_> {
 
     /// Whether the server shows the effect of the current call; None if nothing shows it.
     fn effect(&self) -> Option<bool> {
-        let Fact::Known(detail) = &self.observed.detail else {
-            return None;
-        };
+        let detail = self.observed.detail.known()?;
         let (target, before) = (
             &self.operation.target.image,
             self.operation.before.image.as_ref(),
@@ -164,13 +155,8 @@ impl Open<'_> {
     /// Whether the call was to change the power state, and the idle server has the new one.
     fn shows_power_state(&self) -> bool {
         let is_power = matches!(self.row().effect, Effect::PowerState(_));
-        let detail = match &self.observed.detail {
-            Fact::Known(detail) => Some(detail),
-            Fact::NotAsked | Fact::Absent | Fact::Unknown(_) => None,
-        };
-        is_power
-            && self.effect() == Some(true)
-            && detail.is_some_and(|detail| is_idle(detail.pending()))
+        let mut detail = self.observed.detail.known().into_iter();
+        is_power && self.effect() == Some(true) && detail.any(|detail| is_idle(detail.pending()))
     }
 
     /// Whether the service was busy with the server after the current call.
@@ -231,7 +217,7 @@ impl Open<'_> {
         if !self.observed.look().is_unreadable
             || self.observed.is_look_older_than(times::UNREADABLE_RETRY)
         {
-            plan.needs = Some(Read::Detail);
+            plan.needs = Some(NeededRead::Detail);
         }
         plan
     }
@@ -244,7 +230,7 @@ impl Open<'_> {
     }
 
     /// The row of the current call.
-    fn row(&self) -> &'static Row {
+    fn row(&self) -> VerbRow {
         row(self.operation.call())
     }
 

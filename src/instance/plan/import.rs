@@ -7,7 +7,7 @@ use crate::cloud::{Detail, ServerId};
 use crate::instance::fact::Fact;
 use crate::instance::observation::{Observation, is_idle};
 use crate::instance::plan::observed::{InSession, OnRecord};
-use crate::instance::plan::step::{OrPlan, Plan, Read};
+use crate::instance::plan::step::{NeededRead, OrPlan, Plan};
 use crate::instance::plan::why::Why;
 use crate::instance::plan::{adopt, attempt, resolve};
 use crate::instance::{references, times};
@@ -25,7 +25,7 @@ pub(super) fn plan(observed: &InSession<'_>, wanted: &Import) -> OrPlan<Plan> {
     let id = find(observed, wanted)?;
     is_allowed(observed, wanted, Some(&id))?;
     let name = match &observed.candidate {
-        Fact::NotAsked => return Ok(Plan::needing(Read::Candidate(id))),
+        Fact::NotAsked => return Ok(Plan::needing(NeededRead::Candidate(id))),
         Fact::Known(detail) => fits(observed, wanted, &id, detail)?,
         Fact::Absent => {
             let message = "is listed, and the service does not know it when it is asked for it";

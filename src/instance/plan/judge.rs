@@ -4,6 +4,7 @@ use crate::api::conditions::{Readiness, Reason};
 use crate::api::{Applied, PowerState, Reference};
 use crate::catalog::{Written, written};
 use crate::instance::observation::{Observation, is_idle, pending, text};
+use crate::instance::plan::erase::ReinstallDecision;
 use crate::instance::plan::{due, erase, policy, resolve, secret, verbs};
 use crate::instance::{references, times};
 use serde_json::{Map, Value};
@@ -33,7 +34,7 @@ pub(super) fn judge(
         );
         return Readiness::drifted(Reason::NameDiffers, message);
     }
-    if let Some(verb) = due::wanted(observed, applied, detail).first() {
+    if let Some(verb) = due::operations(observed, applied, detail).first() {
         if policy::is_observed(observed) {
             return policy::differs(&format!("the spec asks for a {verb} of the server"));
         }
@@ -48,7 +49,7 @@ pub(super) fn judge(
     if let Some(readiness) = resolve::trouble(observed) {
         return readiness;
     }
-    if let Some(readiness) = erase::held(observed, applied, detail) {
+    if let ReinstallDecision::Held(readiness) = erase::reinstall(observed, applied, detail) {
         return readiness;
     }
     at_rest(observed, detail, renamed)

@@ -4,7 +4,7 @@ use crate::api::Verb;
 use crate::api::conditions::{Readiness, Reason};
 use crate::instance::login::{Credentials, LoginFact};
 use crate::instance::observation::Observation;
-use crate::instance::plan::step::{Plan, Read, SecretStep, Step};
+use crate::instance::plan::step::{NeededRead, Plan, SecretStep, Step};
 use crate::instance::times;
 use crate::runtime::events::EventNote;
 
@@ -18,7 +18,7 @@ pub(super) fn login(observed: &Observation) -> Result<Credentials, Box<Plan>> {
         LoginFact::Unread(why) => Err(Box::new(unread(why))),
         LoginFact::Missing => Err(Box::new(generate(observed))),
         LoginFact::Unowned(version) => Err(Box::new(adopt(observed, version))),
-        LoginFact::NotAsked => Err(Box::new(Plan::needing(Read::Login))),
+        LoginFact::NotAsked => Err(Box::new(Plan::needing(NeededRead::Login))),
     }
 }
 

@@ -57,89 +57,43 @@ pub fn plan(observed: &Observation) -> Plan {
     policy::restrained(observed, policy::with_requested_reads(observed, plan))
 }
 
-/// The situation of an Instance, each with its own next step.
-enum Situation<'a> {
-    /// It is being deleted and has other finalizers only: our part is done.
-    NotOurs,
-    /// It is being deleted, and that needs no read of the service.
-    Leaving(Plan),
-    /// It has a record, and lacks our finalizer.
-    NotHeld(&'a PurchaseRecord),
-    /// Its Account does not exist, is not usable, or has had no reconcile.
-    WithoutAccount,
-    /// Another Instance may have the better right to its server.
-    OwnerUnknown,
-    /// The spec's selectors must be resolved first.
-    Unresolved(Plan),
-    /// A user edited the record into something invalid.
-    Invalid(&'a str),
-    /// It is being deleted.
-    Deleting(InSession<'a>),
-    /// A server is recorded.
-    Recorded(OnRecord<'a>),
-    /// An attempt is recorded, and its server is not.
-    Attempted(InSession<'a>, &'a PurchaseRecord),
-    /// Nothing is recorded.
-    New(InSession<'a>),
-}
-
-fn situation(observed: &Observation) -> Situation<'_> {
-    let (facts, is_held) = (&observed.facts, observed.facts.is_held());
-    let unheld = facts.purchase().filter(|_| !facts.deleting && !is_held);
-    let leaving = || delete::without_the_service(observed);
-    match (&observed.account, unheld) {
-        _ if facts.deleting && !is_held => Situation::NotOurs,
-        (_, Some(record)) => Situation::NotHeld(record),
-        (AccountFact::AccountSession(session), None) => match leaving() {
-            Some(plan) => Situation::Leaving(plan),
-            None if facts.id().is_some()
-                && observed.conflicting_owner == ConflictingOwner::NotKnownYet =>
-            {
-                Situation::OwnerUnknown
-            }
-            None => match resolve::first(observed) {
-                Some(plan) => Situation::Unresolved(plan),
-                None => of_record(InSession { observed, session }),
-            },
-        },
-        (_, None) => leaving().map_or(Situation::WithoutAccount, Situation::Leaving),
-    }
-}
-
-fn of_record(in_session: InSession<'_>) -> Situation<'_> {
-    let facts = &in_session.observed.facts;
-    match (&facts.record, facts.deleting) {
-        (Record::Invalid(why), _) => Situation::Invalid(why),
-        (_, true) => Situation::Deleting(in_session),
-        (Record::Speaks(record), false) => match facts.id() {
-            Some(id) => Situation::Recorded(OnRecord {
-                in_session,
-                record,
-                id,
-            }),
-            None => Situation::Attempted(in_session, record),
-        },
-        (Record::None, false) => Situation::New(in_session),
-    }
-}
-
 /// The next step for the server, regardless of the spec's restrictions.
 fn decide(observed: &Observation) -> Plan {
-    match situation(observed) {
-        Situation::NotOurs => Plan::wait(times::IDLE_REQUEUE),
-        Situation::Leaving(plan) | Situation::Unresolved(plan) => plan,
-        Situation::NotHeld(record) => hold_again(observed, record),
-        Situation::WithoutAccount => without_account(observed),
-        // The operator does nothing to the server until that is known.
-        Situation::OwnerUnknown => Plan::wait(times::PASS_RECHECK),
-        Situation::Invalid(why) => {
+    let (facts, is_held) = (&observed.facts, observed.facts.is_held());
+    if facts.deleting && !is_held {
+        // It has other finalizers only: our part is done.
+        return Plan::wait(times::IDLE_REQUEUE);
+    }
+    if let Some(record) = facts.purchase().filter(|_| !is_held) {
+        return hold_again(observed, record);
+    }
+    if let Some(plan) = delete::without_the_service(observed) {
+        return plan;
+    }
+    let AccountFact::AccountSession(session) = &observed.account else {
+        return without_account(observed);
+    };
+    if facts.id().is_some() && observed.conflicting_owner == ConflictingOwner::NotKnownYet {
+        // Another Instance may have the better right to the server, so nothing is done to it.
+        return Plan::wait(times::PASS_RECHECK);
+    }
+    if let Some(plan) = resolve::first(observed) {
+        return plan;
+    }
+    let in_session = InSession { observed, session };
+    match (&facts.record, facts.deleting, facts.id()) {
+        (Record::Invalid(why), _, _) => {
             let readiness = Readiness::stalled(Reason::RecordInvalid, why);
             Plan::rest(readiness, times::IDLE_REQUEUE)
         }
-        Situation::Deleting(observed) => delete::plan(&observed),
-        Situation::Recorded(observed) => steady::plan(&observed),
-        Situation::Attempted(observed, record) => either(buy::go_on(&observed, record)),
-        Situation::New(observed) => either(buy::begin(&observed)),
+        (_, true, _) => delete::plan(&in_session),
+        (Record::Speaks(record), false, Some(id)) => steady::plan(&OnRecord {
+            in_session,
+            record,
+            id,
+        }),
+        (Record::Speaks(record), false, None) => either(buy::go_on(&in_session, record)),
+        (Record::None, false, _) => either(buy::begin(&in_session)),
     }
 }
 
@@ -153,16 +107,23 @@ fn hold_again(observed: &Observation, record: &PurchaseRecord) -> Plan {
 /// There is no usable Account, which shows nothing about the server. If the server was observed and no operation is due, status
 /// stays as it is, and the Account reports the problem.
 fn without_account(observed: &Observation) -> Plan {
+    let (name, namespace) = (&observed.account_key.name, &observed.facts.key.namespace);
     let (reason, message) = match &observed.account {
         // The Account wakes its Instances as soon as it has been reconciled.
         AccountFact::AccountSession(_) | AccountFact::Pending => {
             return not_looked_at(observed);
         }
-        AccountFact::NotFound(name) => (Reason::AccountNotFound, no_account(observed, name)),
-        AccountFact::Unusable(problem) => {
-            let message = format!("Account {}: {}", observed.account_key.name, problem.message);
-            (problem.reason, message)
-        }
+        AccountFact::NotFound => (
+            Reason::AccountNotFound,
+            format!(
+                "Account {name} does not exist in namespace {namespace}: create it; spec.accountRef can be changed only while no \
+                 server can have been bought"
+            ),
+        ),
+        AccountFact::Unusable(problem) => (
+            problem.reason,
+            format!("Account {name}: {}", problem.message),
+        ),
     };
     let facts = &observed.facts;
     let was_seen = !facts.deleting && !observed.is_open() && !facts.status.detail.is_empty();
@@ -172,31 +133,6 @@ fn without_account(observed: &Observation) -> Plan {
         return Plan::wait(times::IDLE_REQUEUE);
     }
     Plan::rest(Readiness::reconciling(reason, message), times::IDLE_REQUEUE)
-}
-
-/// The message for a missing Account, with the remedy.
-fn no_account(observed: &Observation, name: &str) -> String {
-    let is_there = observed
-        .facts
-        .id()
-        .or_else(|| observed.facts.status_id())
-        .is_some();
-    let may_be = |attempt: &PurchaseRecord| {
-        !observed.memory.nothing_bought(attempt) && !attempt.bought_nothing()
-    };
-    let remedy = match observed.facts.purchase() {
-        _ if is_there => {
-            "create it again: spec.accountRef cannot be changed once there is a server"
-        }
-        Some(attempt) if may_be(attempt) => {
-            "create it again: with it a server may have been bought, so spec.accountRef cannot be changed"
-        }
-        _ => "create it, or name another one in spec.accountRef",
-    };
-    format!(
-        "Account {name} does not exist in namespace {}: {remedy}",
-        observed.facts.key.namespace
-    )
 }
 
 /// An Account's service may not answer for half a minute, so a user who waits for a first status gets one.

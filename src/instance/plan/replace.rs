@@ -17,7 +17,7 @@ use crate::instance::observation::of_purchase;
 use crate::instance::plan::evidence::{breaker_open, is_our_account, of_other_account};
 use crate::instance::plan::observed::OnRecord;
 use crate::instance::plan::purchase::Former;
-use crate::instance::plan::step::{Plan, Read, either};
+use crate::instance::plan::step::{NeededRead, Plan, either};
 use crate::instance::plan::why::Why;
 use crate::instance::plan::{adopt, ended, evidence, policy, purchase, recreate, words};
 use crate::instance::times;
@@ -98,7 +98,7 @@ fn plan(observed: &OnRecord<'_>) -> Option<Plan> {
         // does not answer, or reconciles would revert each other's status.
         let mut plan = Plan::wait(times::UNREADABLE_RETRY).because(why);
         if !observed.look().is_unreadable || observed.is_look_older_than(times::UNREADABLE_RETRY) {
-            plan.needs = Some(Read::Detail);
+            plan.needs = Some(NeededRead::Detail);
         }
         return Some(plan);
     }

@@ -6,7 +6,7 @@ use crate::instance::fact::Fact;
 use crate::instance::facts::Record;
 use crate::instance::observation::Observation;
 use crate::instance::pins::LookUpScope;
-use crate::instance::plan::step::{Plan, Read};
+use crate::instance::plan::step::{NeededRead, Plan};
 use crate::instance::{references, times};
 use std::time::Duration;
 
@@ -70,7 +70,7 @@ fn pace(readiness: &Readiness) -> Duration {
 }
 
 fn ask(scope: LookUpScope) -> Plan {
-    Plan::needing(Read::References(scope))
+    Plan::needing(NeededRead::References(scope))
 }
 
 fn stands_in_the_way(observed: &Observation) -> Plan {

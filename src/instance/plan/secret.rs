@@ -8,7 +8,7 @@ use crate::instance::login::LoginFact;
 use crate::instance::memory::kinds::{Connected, Connection};
 use crate::instance::observation::Observation;
 use crate::instance::plan::login;
-use crate::instance::plan::step::{Plan, Read, SecretStep, Step};
+use crate::instance::plan::step::{NeededRead, Plan, SecretStep, Step};
 use crate::instance::{connection, observation, times};
 use jiff::Timestamp;
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub(super) fn settle_first(
     let brought = target.filter(|_| operation.verb.bears_login())?;
     observed.facts.spec.login.generate.as_ref()?;
     let plan = match &observed.login {
-        LoginFact::NotAsked => Plan::needing(Read::Login),
+        LoginFact::NotAsked => Plan::needing(NeededRead::Login),
         LoginFact::Unread(why) => login::unread(why),
         LoginFact::Unowned(version) => login::adopt(observed, version),
         LoginFact::Ready(credentials)
@@ -73,7 +73,7 @@ pub(super) fn renew(observed: &Observation, mut plan: Plan) -> Plan {
     }
     let known = observed.memory.secrets.login.as_deref();
     let Some(known) = known.filter(|known| known.version == *version) else {
-        plan.needs = Some(Read::LoginMetadata);
+        plan.needs = Some(NeededRead::LoginMetadata);
         return plan.within(times::UNREADABLE_RETRY);
     };
     let version = version.clone();
@@ -148,7 +148,7 @@ pub(super) fn connect(observed: &Observation, mut plan: Plan) -> Plan {
     match (known(observed, &wanted), &observed.connection) {
         (Some(Connected { trouble: None, .. }), _) => plan,
         (_, ConnectionFact::NotAsked) => {
-            plan.needs = Some(Read::Connection);
+            plan.needs = Some(NeededRead::Connection);
             plan.within(times::UNREADABLE_RETRY)
         }
         (_, ConnectionFact::Differs(_)) => {

@@ -11,7 +11,7 @@ use crate::instance::plan::evidence::{is_missing, is_reported_missing};
 use crate::instance::plan::judge::judge;
 use crate::instance::plan::observed::OnRecord;
 use crate::instance::plan::replace::gone;
-use crate::instance::plan::step::{Plan, Read, Step};
+use crate::instance::plan::step::{NeededRead, Plan, Step};
 use crate::instance::plan::why::Why;
 use crate::instance::plan::{
     adopt, begin, cause, diff, due, evidence, failed_create, follow, import, resolve, secret,
@@ -120,7 +120,7 @@ fn done(observed: &OnRecord<'_>, detail: &Detail) -> Plan {
     let applied = &diff::applied(observed, record);
     let readiness = judge(observed, applied, &detail.fields);
     let mut plan = Plan::rest(readiness, times::IDLE_REQUEUE).with_id(Some(id.clone()));
-    plan.changes.applied = Some(due::taken_over(observed, applied, &detail.fields));
+    plan.changes.applied = Some(due::applied_without_call(observed, applied, &detail.fields));
     plan.changes.detail = Some(detail.fields.clone());
     plan.changes.ended = Some(ended(observed, &create, None, None));
     // An adopted or imported server was reported when it was recorded.
@@ -199,7 +199,7 @@ fn unread(observed: &OnRecord<'_>) -> Plan {
                 && observed.is_look_older_than(times::UNREADABLE_RETRY) =>
         {
             Plan {
-                needs: Some(Read::Detail),
+                needs: Some(NeededRead::Detail),
                 ..wait(times::UNREADABLE_RETRY)
             }
         }
@@ -218,7 +218,7 @@ pub(super) fn is_awaited(observed: &Observation, record: &PurchaseRecord) -> boo
     let applied = diff::applied(observed, record);
     !evidence::is_current(observed)
         || detail.is_empty()
-        || !due::wanted(observed, &applied, detail).is_empty()
+        || !due::operations(observed, &applied, detail).is_empty()
 }
 
 /// The server's state is known: returns the next operation, or the readiness to report.
@@ -233,6 +233,6 @@ fn decide(observed: &OnRecord<'_>, detail: &Map<String, Value>) -> Plan {
         false => times::SERVER_BUSY_RECHECK,
     };
     let mut plan = Plan::rest(judge(observed, &applied, detail), again).with_id(Some(id.clone()));
-    plan.changes.applied = Some(due::taken_over(observed, &applied, detail));
+    plan.changes.applied = Some(due::applied_without_call(observed, &applied, detail));
     plan.within(resolve::again(observed).unwrap_or(times::IDLE_REQUEUE))
 }

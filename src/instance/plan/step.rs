@@ -30,7 +30,7 @@ pub struct Plan {
     /// The listing passes that the plan needs until then.
     pub wants: Wants,
     /// The read without which no plan can be made.
-    pub needs: Option<Read>,
+    pub needs: Option<NeededRead>,
 }
 
 /// A value, or the plan that takes its place: `?` returns that plan.
@@ -43,7 +43,7 @@ pub(in crate::instance) fn either(plan: OrPlan<Plan>) -> Plan {
 
 /// One read. If a plan needs it, the plan is made again with the answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Read {
+pub enum NeededRead {
     /// The state of the task that the reconcile waits for.
     Task,
     Login,
@@ -156,7 +156,7 @@ pub enum NoRoom {
     Late,
 }
 
-impl Read {
+impl NeededRead {
     /// Whether it is a call to the service.
     pub fn is_for_a_call(&self) -> bool {
         match self {
@@ -186,7 +186,7 @@ impl Plan {
     }
 
     /// No plan without this read.
-    pub(in crate::instance) fn needing(read: Read) -> Self {
+    pub(in crate::instance) fn needing(read: NeededRead) -> Self {
         Self {
             needs: Some(read),
             ..Self::wait(times::PASS_RECHECK)

@@ -14,7 +14,7 @@ mod resolve;
 mod secret;
 mod steady;
 
-use super::step::{Plan, Read, ReleaseReason, SecretStep, StatusChanges, Step};
+use super::step::{NeededRead, Plan, ReleaseReason, SecretStep, StatusChanges, Step};
 use super::*;
 use crate::api::conditions::State;
 use crate::api::{
@@ -421,9 +421,7 @@ fn begins(scene: &Scene) -> Option<Verb> {
 
 #[test]
 fn without_an_account_a_seen_server_stays_as_it_was_seen() {
-    let away = |scene: Scene| {
-        scene.with(|observed| observed.account = AccountFact::NotFound("default".into()))
-    };
+    let away = |scene: Scene| scene.with(|observed| observed.account = AccountFact::NotFound);
     assert_eq!(
         reason(&away(Scene::fresh()).plan()),
         Some((State::Reconciling, Reason::AccountNotFound))

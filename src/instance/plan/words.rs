@@ -111,12 +111,3 @@ pub(super) fn undecided(doubt: &str) -> Readiness {
     );
     Readiness::stalled(Reason::OutcomeUnknown, message)
 }
-
-/// A server does not keep the power state that the operator gives it.
-pub(super) fn power_flaps(verb: Verb) -> Readiness {
-    let message = format!(
-        "the power state of the server keeps changing: several calls to {verb} it were needed recently, so the next one waits; find \
-         out what changes the power state, or set spec.powerState to Unmanaged"
-    );
-    Readiness::reconciling(Reason::PowerStateDiffers, message)
-}

@@ -31,7 +31,7 @@ fn judge(
     is_late: bool,
 ) -> Option<AdditionalCondition> {
     let (reason, why) = match account {
-        AccountFact::NotFound(name) => (
+        AccountFact::NotFound => (
             Reason::AccountNotFound,
             format!("Account {name} does not exist"),
         ),
@@ -107,7 +107,7 @@ mod tests {
             let condition = judge(account, "main", true, is_late)?;
             (!condition.is_true).then_some((condition.reason, condition.message))
         };
-        let gone = AccountFact::NotFound("main".to_owned());
+        let gone = AccountFact::NotFound;
         let refused = unusable(Reason::TokenRefused);
         for (account, reason) in [
             (&gone, Reason::AccountNotFound),

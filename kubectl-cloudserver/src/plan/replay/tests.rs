@@ -314,7 +314,7 @@ async fn a_new_instance_buys_a_server_also_if_its_secret_is_missing_or_unreadabl
 async fn a_server_that_could_not_be_read_counts_as_status_shows_it() {
     let away = |case: Case| {
         case.with(|case| {
-            case.account = AccountFact::NotFound("default".to_owned());
+            case.account = AccountFact::NotFound;
             case.detail = Fact::NotAsked;
         })
     };

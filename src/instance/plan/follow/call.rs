@@ -1,13 +1,13 @@
 //! Makes the current call of an open operation: again if it certainly had no effect, or the next one.
 
-use super::{End, Open};
+use super::OpenOperation;
 use crate::api::conditions::Reason;
 use crate::api::{EndReason, Operation, PowerState, Stage, Verb};
 use crate::cloud::{Detail, TaskState};
 use crate::instance::fact::Fact;
 use crate::instance::login::LoginFact;
 use crate::instance::observation::is_idle;
-use crate::instance::plan::step::{Plan, Read};
+use crate::instance::plan::step::{NeededRead, Plan};
 use crate::instance::plan::why::Why;
 use crate::instance::plan::{begin, login, policy};
 use crate::instance::times;
@@ -16,7 +16,7 @@ use std::time::Duration;
 /// A service that answers "busy" this often about an idle server will not accept the call.
 const BUSY_TRIES: u32 = 4;
 
-impl Open<'_> {
+impl OpenOperation<'_> {
     /// The intent was written and no call was made.
     pub(super) fn not_sent(&self) -> Plan {
         match self.is_still_asked() {
@@ -28,7 +28,8 @@ impl Open<'_> {
     /// The service refused the current call, so it had no effect.
     pub(super) fn refused(&self, message: &str, reason: Reason) -> Plan {
         let observed = self.observed;
-        let is_idle = matches!(&observed.detail, Fact::Known(detail) if is_idle(detail.pending()));
+        let detail = observed.detail.known();
+        let is_idle = detail.is_some_and(|detail| is_idle(detail.pending()));
         let tries = self.attempt().map_or(0, |attempt| attempt.tries);
         let is_final = match reason {
             Reason::OperationRefused => true,
@@ -40,27 +41,25 @@ impl Open<'_> {
         let left = not_before.saturating_duration_since(observed.now);
         match reason {
             // The server already has this state, which is why the service refused.
-            _ if self.shows_power_state() => self.call_ended(End::Well),
+            _ if self.shows_power_state() => self.call_ended(None),
             // The disk is erased next, so nothing is lost if the operating system is not asked.
             _ if is_final && self.may_cut_for_reinstall() => self.next_call(|operation| {
                 operation.power_cut = true;
             }),
-            _ if is_final => self.call_ended(End::Badly(EndReason::Refused, message.to_owned())),
+            _ if is_final => self.call_failed(EndReason::Refused, message),
             _ if !self.is_still_asked() => self.superseded(message),
             // The service reinstalls only stopped servers.
-            Reason::Stopping => match &observed.detail {
-                Fact::Known(detail) if detail.status() != Some("STOPPED") => {
-                    self.next_call(|operation| operation.stage = Some(Stage::Stopping))
-                }
-                _ => self.make_call(self.operation.clone(), false),
-            },
+            Reason::Stopping if detail.is_some_and(|detail| detail.status() != Some("STOPPED")) => {
+                self.next_call(|operation| operation.stage = Some(Stage::Stopping))
+            }
+            Reason::Stopping => self.make_call(self.operation.clone(), false),
             _ if left.is_zero() => self.make_call(self.operation.clone(), false),
             _ => self.later(message, reason, left),
         }
     }
 
     fn superseded(&self, message: &str) -> Plan {
-        self.call_ended(End::Badly(EndReason::Superseded, message.to_owned()))
+        self.call_failed(EndReason::Superseded, message)
     }
 
     fn may_cut_for_reinstall(&self) -> bool {
@@ -144,7 +143,9 @@ impl Open<'_> {
             Fact::Absent | Fact::Unknown(_) => {
                 return Plan::wait(times::UNREADABLE_RETRY).with_id(Some(self.id.clone()));
             }
-            Fact::NotAsked => return Plan::needing(Read::Detail).with_id(Some(self.id.clone())),
+            Fact::NotAsked => {
+                return Plan::needing(NeededRead::Detail).with_id(Some(self.id.clone()));
+            }
         }
         let credentials = match login::credentials(observed, operation.call()) {
             Ok(credentials) => credentials,

@@ -1,6 +1,6 @@
 //! A call has ended: the next call of the operation, or its end in status.
 
-use super::{End, Open};
+use super::OpenOperation;
 use crate::api::{Applied, EndReason, OperationEnd, Stage};
 use crate::instance::fact::Fact;
 use crate::instance::observation::{is_idle, is_off};
@@ -10,78 +10,76 @@ use crate::instance::times;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Map, Value};
 
-impl Open<'_> {
-    /// The current call has ended like this.
-    pub(super) fn call_ended(&self, end: End) -> Plan {
-        match (self.operation.stage, end) {
-            (Some(Stage::Stopping), End::Well) if self.is_still_asked() => {
+impl OpenOperation<'_> {
+    /// The current call failed, or its outcome stays unknown.
+    pub(super) fn call_failed(&self, reason: EndReason, message: &str) -> Plan {
+        self.call_ended(Some(OperationEnd {
+            reason,
+            message: Some(message.to_owned()),
+            times: 0,
+            finished_at: Time(self.observed.wall_clock),
+        }))
+    }
+
+    /// The current call has ended: well, or with this failure.
+    pub(super) fn call_ended(&self, failure: Option<OperationEnd>) -> Plan {
+        let reason = failure.as_ref().map(|failure| failure.reason);
+        match (self.operation.stage, reason) {
+            (Some(Stage::Stopping), None) if self.is_still_asked() => {
                 self.next_call(|operation| operation.stage = Some(Stage::Erasing))
             }
-            (Some(Stage::Stopping), End::Well) => {
-                let message = "the spec asks for something else now".to_owned();
-                self.start_first(End::Badly(EndReason::Superseded, message))
-            }
+            (Some(Stage::Stopping), None) => self.call_failed(
+                EndReason::Superseded,
+                "the spec asks for something else now",
+            ),
             // A second start does no harm.
-            (Some(Stage::Starting), End::Badly(EndReason::AnswerLost, _)) => {
+            (Some(Stage::Starting), Some(EndReason::AnswerLost)) => {
                 self.next_call(|operation| operation.stage = Some(Stage::Starting))
             }
             // The reinstall has ended before. A start that fails becomes an operation of its own.
-            (Some(Stage::Starting), _) => self.close(match &self.operation.end {
-                Some(end) => End::Badly(end.reason, end.message.clone().unwrap_or_default()),
-                None => End::Well,
-            }),
-            (Some(Stage::Stopping | Stage::Erasing) | None, end) => self.start_first(end),
+            (Some(Stage::Starting), _) => self.close(self.operation.end.clone()),
+            (Some(Stage::Stopping | Stage::Erasing) | None, _) => self.start_first(failure),
         }
     }
 
     /// Ends the operation. If a reinstall leaves a server off that should run, it is started first: the end of the reinstall is
     /// written together with the stage, so that it survives a crash.
-    fn start_first(&self, ended: End) -> Plan {
+    fn start_first(&self, failure: Option<OperationEnd>) -> Plan {
         let observed = self.observed;
         let was_stopped = self.operation.stage.is_some();
         match &observed.detail {
-            _ if !self.is_reinstall() => self.close(ended),
+            _ if !self.is_reinstall() => self.close(failure),
             Fact::Known(detail)
                 if self.should_run()
                     && is_off(detail)
                     && begin::may_operate(observed, &detail.fields) =>
             {
-                let end = match ended {
-                    End::Well => None,
-                    End::Badly(reason, message) => Some(OperationEnd {
-                        reason,
-                        message: Some(message),
-                        times: 0,
-                        finished_at: Time(observed.wall_clock),
-                    }),
-                };
                 self.next_call(|operation| {
-                    (operation.stage, operation.end) = (Some(Stage::Starting), end);
+                    (operation.stage, operation.end) = (Some(Stage::Starting), failure);
                 })
             }
             // The service may show late that the server is being stopped.
             Fact::Known(detail) if was_stopped && !is_idle(detail.pending()) => self.running(),
             Fact::NotAsked if was_stopped => self.reading(),
             Fact::Unknown(_) if was_stopped => self.running().within(times::UNREADABLE_RETRY),
-            Fact::NotAsked | Fact::Known(_) | Fact::Absent | Fact::Unknown(_) => self.close(ended),
+            Fact::NotAsked | Fact::Known(_) | Fact::Absent | Fact::Unknown(_) => {
+                self.close(failure)
+            }
         }
     }
 
     /// Ends the operation in status. The next step is planned from the status that shows the end.
-    fn close(&self, end: End) -> Plan {
-        if matches!(end, End::Well)
+    fn close(&self, failure: Option<OperationEnd>) -> Plan {
+        if failure.is_none()
             && let Some(plan) = secret::settle_first(self.observed, self.operation, self.id)
         {
             return plan;
         }
-        let detail = match &self.observed.detail {
-            Fact::Known(detail) => Some(&detail.fields),
-            Fact::NotAsked | Fact::Absent | Fact::Unknown(_) => None,
-        };
+        let detail = self.observed.detail.known().map(|detail| &detail.fields);
         let fields = detail.unwrap_or(&self.observed.facts.status.detail);
-        let mut plan = match end {
-            End::Well => self.done(&diff::brought(self.observed, self.operation), fields),
-            End::Badly(reason, message) => self.ended_badly(reason, &message, fields),
+        let mut plan = match failure {
+            None => self.done(&diff::result_of(self.observed, self.operation), fields),
+            Some(failure) => self.ended_badly(&failure, fields),
         };
         plan.changes.detail = detail.cloned();
         plan.with_id(Some(self.id.clone()))
@@ -91,7 +89,7 @@ impl Open<'_> {
         let (observed, operation) = (self.observed, self.operation);
         let readiness = judge::judge(observed, applied, fields);
         let mut plan = Plan::rest(readiness, times::AFTER_OWN_WRITE);
-        plan.changes.applied = Some(due::taken_over(observed, applied, fields));
+        plan.changes.applied = Some(due::applied_without_call(observed, applied, fields));
         plan.changes.ended = Some(ended::ended(observed, operation, None, None));
         let mut event = words::done(operation, self.id);
         if operation.power_cut {
@@ -100,9 +98,10 @@ impl Open<'_> {
         plan.with_event(event)
     }
 
-    fn ended_badly(&self, reason: EndReason, words: &str, fields: &Map<String, Value>) -> Plan {
-        let observed = self.observed;
-        let changes = ended::badly(observed, self.operation.clone(), reason, words);
+    fn ended_badly(&self, failure: &OperationEnd, fields: &Map<String, Value>) -> Plan {
+        let (observed, reason) = (self.observed, failure.reason);
+        let message = failure.message.as_deref().unwrap_or_default();
+        let changes = ended::badly(observed, self.operation.clone(), reason, message);
         let applied = self.applied();
         // The spec may request another reinstall than the one whose outcome is unknown.
         let is_asked_anew = |target: &Applied| {

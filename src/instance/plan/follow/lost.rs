@@ -1,19 +1,18 @@
 //! The outcome of a call is unknown: the server's state decides.
 
-use super::{End, Open};
+use super::OpenOperation;
 use crate::api::EndReason;
-use crate::instance::fact::Fact;
 use crate::instance::observation::is_idle;
 use crate::instance::plan::step::Plan;
-use crate::instance::plan::verbs::{Effect, Lost};
+use crate::instance::plan::verbs::Effect;
 use crate::instance::plan::words;
 use tokio::time::Instant;
 
-impl Open<'_> {
+impl OpenOperation<'_> {
     /// No answer arrived: after the settling time, the state of the idle server decides.
     pub(super) fn unanswered(&self, settled: Instant) -> Plan {
         let observed = self.observed;
-        let Fact::Known(detail) = &observed.detail else {
+        let Some(detail) = observed.detail.known() else {
             return self.unconfirmed(settled);
         };
         let effect = self.effect();
@@ -31,9 +30,9 @@ impl Open<'_> {
                 self.unconfirmed(settled)
             }
             // Nothing shows whether the disk was erased, and a repeat could erase it twice.
-            None if self.row().lost == Lost::Undecided => {
+            None if self.row().effect == Effect::Image => {
                 let doubt = words::doubt(self.attempt(), self.operation.verb);
-                self.call_ended(End::Badly(EndReason::OutcomeUnknown, doubt))
+                self.call_failed(EndReason::OutcomeUnknown, &doubt)
             }
             // This includes a password: a generated one counts as in force only if the service has confirmed it.
             None => self.lost("nothing at the service shows whether it happened"),
@@ -44,10 +43,7 @@ impl Open<'_> {
     fn lost(&self, evidence: &str) -> Plan {
         let doubt = self.attempt().and_then(|attempt| attempt.doubt.as_deref());
         let doubt = doubt.unwrap_or("no answer is on record");
-        self.call_ended(End::Badly(
-            EndReason::AnswerLost,
-            format!("{doubt}, and {evidence}"),
-        ))
+        self.call_failed(EndReason::AnswerLost, &format!("{doubt}, and {evidence}"))
     }
 
     fn unconfirmed(&self, settled: Instant) -> Plan {

@@ -61,7 +61,7 @@ fn power_is_cut_only_after_the_grace_period_or_a_failure_and_where_the_spec_says
     let unread = graceful(running()).with(|observed| observed.detail = Fact::NotAsked);
     let unread = after(unread, 30);
     assert!(rests(&unread.plan()));
-    assert_eq!(unread.plan().needs, Some(Read::Detail));
+    assert_eq!(unread.plan().needs, Some(NeededRead::Detail));
     let unwanted = with_spec(graceful(failed()), |spec| {
         spec.power_state = PowerState::Running;
     });
@@ -84,7 +84,7 @@ fn a_detail_is_read_once_after_the_grace_period() {
         });
         let scene = scene.with(|observed| observed.detail = Fact::NotAsked);
         let needs = later(scene, Duration::from_secs(60)).plan().needs;
-        needs == Some(Read::Detail)
+        needs == Some(NeededRead::Detail)
     };
     let running = || TaskState::Running;
     let failed = || TaskState::Failed { reason: None };

@@ -73,7 +73,7 @@ fn a_disk_is_erased_only_after_a_look_of_this_turn() {
         .with(|observed| observed.detail = Fact::NotAsked)
         .look(|look, first_seen, _| look.at = Some(first_seen));
     let old = old.listed(Duration::ZERO, &[(ID, &ours())]);
-    assert_eq!(old.plan().needs, Some(Read::Detail));
+    assert_eq!(old.plan().needs, Some(NeededRead::Detail));
     assert!(rests(&old.plan()));
 }
 
@@ -143,7 +143,7 @@ fn a_secret_that_moved_changes_the_password_unless_it_holds_the_same() {
     };
     assert_eq!(begins(&moved()), Some(Verb::ModifyPassword));
     let unread = moved().with(|observed| observed.login = LoginFact::NotAsked);
-    assert_eq!(unread.plan().needs, Some(Read::Login));
+    assert_eq!(unread.plan().needs, Some(NeededRead::Login));
     let touched = moved().memory(|memory| {
         memory.calls.password = Passwords {
             sent: None,
@@ -258,35 +258,6 @@ fn what_ended_badly_waits_until_its_time_or_until_something_else_is_asked_for() 
         edited.0.facts.generation += 1;
         assert_eq!(begins(&edited), Some(Verb::Stop), "an edit is a new wish");
     }
-}
-
-#[test]
-fn a_server_that_does_not_keep_its_power_state_is_stopped_again_later() {
-    let stopped = |times: u32| {
-        with_spec(server(as_bought(), &[]), to_stop).status(|status| {
-            let mut entry = status.history[0].clone();
-            (entry.verb, entry.generation) = (Verb::Stop, Some(2));
-            status.history.clear();
-            for _ in 0..times {
-                status.history.push(entry.clone());
-            }
-        })
-    };
-    assert_eq!(begins(&stopped(2)), Some(Verb::Stop));
-    let plan = stopped(3).plan();
-    let restless = (State::Reconciling, Reason::PowerStateDiffers);
-    assert!(rests(&plan));
-    assert_eq!(
-        (plan.again, reason(&plan)),
-        (times::RETRY_FAILED[0], Some(restless))
-    );
-    let later = stopped(3).with(|observed| {
-        observed.wall_clock = Timestamp::UNIX_EPOCH + times::RETRY_FAILED[0];
-    });
-    assert_eq!(begins(&later), Some(Verb::Stop));
-    let mut edited = stopped(3);
-    edited.0.facts.generation += 1;
-    assert_eq!(begins(&edited), Some(Verb::Stop), "an edit is a new wish");
 }
 
 #[test]

@@ -264,7 +264,7 @@ fn what_ended_badly_is_told_until_all_is_well_and_what_runs_until_it_ends() {
     };
     assert!(failed(false) && !failed(true));
     let open = open_operation(Verb::Stop, as_bought(), CallState::Unknown);
-    let away = open.with(|observed| observed.account = AccountFact::NotFound("default".into()));
+    let away = open.with(|observed| observed.account = AccountFact::NotFound);
     let told = away.0.facts.status.operation.clone();
     assert_eq!(away.written().0.facts.status.operation, told);
 }

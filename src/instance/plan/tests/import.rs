@@ -59,7 +59,7 @@ fn one_is_looked_at_in_listing_and_detail_and_claimed_before_it_is_recorded() {
         assert!(plan.wants.pass_after.is_some());
 
         let listed = scene(import, BY_HAND);
-        assert_eq!(listed.plan().needs, Some(Read::Candidate(ID.into())));
+        assert_eq!(listed.plan().needs, Some(NeededRead::Candidate(ID.into())));
         let observed_at = listed.with(shows(&[]));
         assert!(observed_at.plan().begins());
         let plan = observed_at
@@ -116,7 +116,7 @@ fn nothing_is_bought_where_nothing_or_more_than_one_is_found() {
     );
     // The identifier is unambiguous.
     let plan = scene(by_id(ID), &two).plan();
-    assert_eq!(plan.needs, Some(Read::Candidate(ID.into())));
+    assert_eq!(plan.needs, Some(NeededRead::Candidate(ID.into())));
 }
 
 #[test]
@@ -317,7 +317,11 @@ fn a_filter_means_the_one_server_that_all_of_it_fits() {
         (both("web", "203.0.113.2"), "ecs-2"),
     ] {
         let plan = addressed(import, FLEET).plan();
-        assert_eq!(plan.needs, Some(Read::Candidate(id.into())), "{plan:?}");
+        assert_eq!(
+            plan.needs,
+            Some(NeededRead::Candidate(id.into())),
+            "{plan:?}"
+        );
     }
     for import in [both("web", "203.0.113.3"), by_address("999.1.1.1")] {
         assert_eq!(
@@ -370,14 +374,14 @@ fn a_listing_that_does_not_tell_what_is_asked_for_takes_nothing_over() {
         assert!(message.contains("ecs-2"), "{message}");
     }
     let plan = addressed(by_id(ID), &silent).plan();
-    assert_eq!(plan.needs, Some(Read::Candidate(ID.into())));
+    assert_eq!(plan.needs, Some(NeededRead::Candidate(ID.into())));
     // A server that certainly does not match need not show the other fields.
     let import = || Import {
         address: Some("203.0.113.1".into()),
         ..by_name("web")
     };
     let plan = addressed(import(), &[web, ("ecs-2", Some("db"), None)]).plan();
-    assert_eq!(plan.needs, Some(Read::Candidate(ID.into())));
+    assert_eq!(plan.needs, Some(NeededRead::Candidate(ID.into())));
     // The rows show too little, so the detail of the remaining server decides.
     let minimal = || {
         addressed(
@@ -385,7 +389,10 @@ fn a_listing_that_does_not_tell_what_is_asked_for_takes_nothing_over() {
             &[(ID, Some("web"), None), ("ecs-2", Some("db"), None)],
         )
     };
-    assert_eq!(minimal().plan().needs, Some(Read::Candidate(ID.into())));
+    assert_eq!(
+        minimal().plan().needs,
+        Some(NeededRead::Candidate(ID.into()))
+    );
     let named = ("instanceName", "web");
     let is_it = minimal().with(shows(&[named, ("publicIpAddress", "203.0.113.1")]));
     assert!(is_it.plan().begins());
@@ -424,7 +431,7 @@ fn nothing_is_imported_where_the_account_does_not_let_it() {
             observed.memory.origin.recordless_since = Some(observed.memory.origin.first_seen);
         })
     };
-    assert_eq!(had(ID).plan().needs, Some(Read::Candidate(ID.into())));
+    assert_eq!(had(ID).plan().needs, Some(NeededRead::Candidate(ID.into())));
     let another = had("ecs-other").plan();
     assert_eq!(told(&another).0, Reason::ImportDenied, "{another:?}");
     // A recorded server stays, even if the Account no longer allows imports.

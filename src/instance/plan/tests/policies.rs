@@ -3,7 +3,7 @@
 use super::diff::{server, with_spec};
 use super::*;
 use crate::api::{
-    DeletionPolicy, InstanceSpec, ManagementPolicy, Pause, Refusal, Reinstall, ReinstallPolicy,
+    DeletionPolicy, InstanceSpec, ManagementPolicy, Pause, Reinstall, ReinstallPolicy,
 };
 
 const OFF: (&str, &str) = ("ecsStatus", "STOPPED");
@@ -165,8 +165,8 @@ fn a_protected_instance_that_is_deleted_keeps_its_server_and_stays() {
         protected(Scene::converged()).listed(Duration::ZERO, &[(ID, &ours()), ("ecs-2", &ours())]);
     let lost =
         protected(Scene::recorded(None, |_| {}).call_state(CallState::Unknown)).listed(SETTLE, &[]);
-    let away = protected(Scene::converged())
-        .with(|observed| observed.account = AccountFact::NotFound("default".into()));
+    let away =
+        protected(Scene::converged()).with(|observed| observed.account = AccountFact::NotFound);
     for scene in [known, surplus, lost, away] {
         let plan = scene.plan();
         assert!(rests(&plan), "{plan:?}");
@@ -193,8 +193,8 @@ fn kept(scene: &Scene) -> Option<String> {
 fn a_retained_server_is_named_and_left() {
     let note = kept(&retained(Scene::converged())).unwrap();
     assert!(note.contains(ID) && note.contains("billed"), "{note}");
-    let away = retained(Scene::converged())
-        .with(|observed| observed.account = AccountFact::NotFound("default".into()));
+    let away =
+        retained(Scene::converged()).with(|observed| observed.account = AccountFact::NotFound);
     assert!(kept(&away).is_some(), "that needs no service");
     let running = retained(Scene::recorded(Some(ID), |_| {}));
     let note = kept(&running).unwrap();
@@ -398,37 +398,5 @@ fn a_server_that_is_as_specified_says_how_to_pause_it_again() {
         "take spec.pause out, or set a later time",
     ] {
         assert!(told.contains(words), "{told}");
-    }
-}
-
-#[test]
-fn another_account_is_a_way_out_only_while_no_server_can_have_been_bought() {
-    let told = |scene: Scene| {
-        let gone =
-            scene.with(|observed| observed.account = AccountFact::NotFound("default".into()));
-        message(&gone.plan()).to_owned()
-    };
-    let other = "or name another one in spec.accountRef";
-    for nothing_bought in [
-        Scene::fresh(),
-        Scene::recorded(None, |record| {
-            record.refused = Some(Refusal {
-                reason: "CreateRefused".into(),
-                message: "no".into(),
-            });
-        }),
-    ] {
-        let told = told(nothing_bought);
-        assert!(told.contains(other), "{told}");
-    }
-    for (scene, words) in [
-        (Scene::recorded(None, |_| {}), "may have been bought"),
-        (server(as_bought(), &[]), "once there is a server"),
-    ] {
-        let told = told(scene);
-        assert!(
-            !told.contains(other) && told.contains("create it again") && told.contains(words),
-            "{told}"
-        );
     }
 }

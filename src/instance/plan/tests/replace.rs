@@ -49,7 +49,7 @@ fn a_server_released_by_others_is_bought_anew_only_where_that_is_asked_for_and_p
     assert_eq!(reason(&early.plan()), missing_server);
     let unread = forgotten(missing(1, SETTLE)).with(|observed| observed.detail = Fact::NotAsked);
     assert!(rests(&unread.plan()));
-    assert_eq!(unread.plan().needs, Some(Read::Detail));
+    assert_eq!(unread.plan().needs, Some(NeededRead::Detail));
     let left_alone = with_spec(missing(1, SETTLE), |spec| {
         spec.on_external_deletion = OnExternalDeletion::Fail;
     });
@@ -241,7 +241,7 @@ fn a_doubled_server_takes_the_place_of_the_one_that_is_gone_and_nothing_is_bough
     let unread = forgotten(doubled(SETTLE)).with(|observed| observed.detail = Fact::NotAsked);
     assert_eq!(
         unread.plan().needs,
-        Some(Read::Detail),
+        Some(NeededRead::Detail),
         "not after an old look"
     );
     // A server that is not bought needs no budget.

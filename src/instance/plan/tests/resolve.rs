@@ -99,7 +99,10 @@ fn all_found(scene: Scene) -> Scene {
 fn what_is_to_be_bought_is_looked_up_first_and_posted_as_it_was_recorded() {
     let asks = by_name(Scene::fresh()).plan();
     assert!(rests(&asks));
-    assert_eq!(asks.needs, Some(Read::References(LookUpScope::Purchase)));
+    assert_eq!(
+        asks.needs,
+        Some(NeededRead::References(LookUpScope::Purchase))
+    );
 
     let plan = all_found(by_name(Scene::fresh())).plan();
     let record = announced(&plan).expect("an announcement");
@@ -191,7 +194,7 @@ fn another_selector_is_looked_up_and_reinstalls_if_it_means_another_image() {
     };
     assert_eq!(
         other().plan().needs,
-        Some(Read::References(LookUpScope::Installation))
+        Some(NeededRead::References(LookUpScope::Installation))
     );
     let debian = pin("img-9", r#"name "Debian" in r"#);
     let found_it = found(other(), LookUpScope::Installation, |found| {

@@ -82,7 +82,7 @@ fn since(scene: Scene, version: &str, hours: i64) -> Scene {
 fn a_first_password_is_written_before_anything_is_bought() {
     let scene = generated(Scene::fresh(), None).with(|observed| observed.secret_version = None);
     let asks = Scene(scene.0.clone()).with(|observed| observed.login = LoginFact::NotAsked);
-    assert_eq!(asks.plan().needs, Some(Read::Login));
+    assert_eq!(asks.plan().needs, Some(NeededRead::Login));
     let missing = Scene(scene.0.clone()).with(|observed| observed.login = LoginFact::Missing);
     let plan = missing.plan();
     assert_eq!(step(&plan), Some(SecretStep::Generate));
@@ -113,7 +113,7 @@ fn a_secret_that_was_taken_away_is_made_again_and_its_password_set() {
         observed.secret_version = None;
         observed.login = LoginFact::NotAsked;
     });
-    assert_eq!(gone.plan().needs, Some(Read::Login));
+    assert_eq!(gone.plan().needs, Some(NeededRead::Login));
     let gone = gone.with(|observed| observed.login = LoginFact::Missing);
     assert_eq!(step(&gone.plan()), Some(SecretStep::Generate));
     let made = read(daily(FIRST), SECOND, settled());
@@ -131,7 +131,7 @@ fn another_password_is_made_when_the_old_one_is_old_enough() {
     let scene = daily(FIRST);
     assert_eq!(
         scene.plan().needs,
-        Some(Read::LoginMetadata),
+        Some(NeededRead::LoginMetadata),
         "the time stands on the Secret"
     );
     let young = since(daily(FIRST), FIRST, 23).plan();
@@ -173,7 +173,7 @@ fn template(label: &str) -> SecretTemplate {
 #[test]
 fn labels_of_the_spec_are_written_once_and_ask_for_no_password() {
     let scene = || templated(read(server_with(FIRST), FIRST, settled()), "a");
-    assert_eq!(scene().plan().needs, Some(Read::LoginMetadata));
+    assert_eq!(scene().plan().needs, Some(NeededRead::LoginMetadata));
     let known = |of: Option<SecretTemplate>| {
         scene().with(|observed| {
             observed.memory.secrets.login = Some(Box::new(LoginMetadata {
@@ -275,7 +275,7 @@ fn a_new_password_is_in_force_only_once_the_service_says_so() {
         Some((State::Reconciling, Reason::OperationFailed))
     );
     let asks = changing(TaskState::Succeeded).with(|observed| observed.login = LoginFact::NotAsked);
-    assert_eq!(asks.plan().needs, Some(Read::Login));
+    assert_eq!(asks.plan().needs, Some(NeededRead::Login));
     let done = changing(TaskState::Succeeded).plan();
     let version = SECOND.to_owned();
     assert_eq!(step(&done), Some(SecretStep::Settle { version }));
@@ -463,7 +463,7 @@ fn converged() -> Scene {
 
 #[test]
 fn a_connection_secret_is_read_once_and_written_where_it_differs() {
-    assert_eq!(converged().plan().needs, Some(Read::Connection));
+    assert_eq!(converged().plan().needs, Some(NeededRead::Connection));
     let differs = converged().with(|observed| observed.connection = ConnectionFact::Differs(None));
     assert_eq!(step(&differs.plan()), Some(SecretStep::Connect));
     let known = |trouble: Option<ConnectionTrouble>, version: &str| {
@@ -479,7 +479,11 @@ fn a_connection_secret_is_read_once_and_written_where_it_differs() {
     let quiet = known(None, "u/1").plan();
     assert!(rests(&quiet) && quiet.needs.is_none());
     let edited = known(None, "u/0").plan();
-    assert_eq!(edited.needs, Some(Read::Connection), "somebody wrote it");
+    assert_eq!(
+        edited.needs,
+        Some(NeededRead::Connection),
+        "somebody wrote it"
+    );
     let trouble = ConnectionTrouble {
         words: "not ours".into(),
         until: None,

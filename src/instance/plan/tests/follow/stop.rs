@@ -98,7 +98,7 @@ fn a_server_stopped_for_a_reinstall_that_does_not_come_about_is_started_again() 
     assert_eq!(end(&taken_back(PowerState::Stopped)), Some(false));
     // The server was not read yet.
     let unread = at(Stage::Erasing, no(Reason::OperationRefused));
-    assert_eq!(unread.plan().needs, Some(Read::Detail));
+    assert_eq!(unread.plan().needs, Some(NeededRead::Detail));
 }
 
 #[test]
