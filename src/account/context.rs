@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 /// Shared by all Accounts; cheap to clone.
 #[derive(Clone)]
-pub struct Context {
+pub struct AccountContext {
     pub client: Client,
     pub sessions: Sessions,
     pub secrets: SecretVersions,
@@ -23,17 +23,17 @@ pub struct Context {
     pub term: Term,
     /// Permissions that the operator has and should not have.
     pub rights: Rights,
-    pub memories: Memories,
+    pub memories: AccountMemories,
     pub wake_instances: Arc<dyn Fn(&ObjectKey) + Send + Sync>,
 }
 
 /// The memory of this process about all Accounts; cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub struct Memories(Arc<Mutex<HashMap<ObjectKey, Memory>>>);
+pub struct AccountMemories(Arc<Mutex<HashMap<ObjectKey, AccountMemory>>>);
 
 /// The memory of this process about one Account.
 #[derive(Clone, Debug, Default)]
-pub struct Memory {
+pub struct AccountMemory {
     /// The last probe: when, and whether it succeeded.
     pub probed: Option<(Instant, bool)>,
     /// When the ConfigMap of the CA bundle was last read, and its version.
@@ -47,19 +47,19 @@ pub struct Memory {
     pub late: HashMap<ServerId, Instant>,
     /// Since when the Account has been usable without interruption.
     pub usable_since: Option<Instant>,
-    pub written: Option<Written>,
+    pub written: Option<LastReport>,
     pub backoff: Backoff,
 }
 
 /// The last status that this process wrote.
 #[derive(Clone, Debug)]
-pub struct Written {
+pub struct LastReport {
     pub at: Instant,
     pub generation: i64,
     pub readiness: Readiness,
 }
 
-impl Memory {
+impl AccountMemory {
     /// The Account is usable. Returns since when.
     pub(super) fn is_usable(&mut self) -> Instant {
         self.backoff.reset();
@@ -86,7 +86,7 @@ impl Memory {
     }
 }
 
-impl Memories {
+impl AccountMemories {
     /// Failed calls suggest that the Account may have become unusable. If the service refused its token, the next reconcile
     /// probes the service in any case.
     pub fn doubt(&self, account: &ObjectKey, doubt: Doubt) {
@@ -99,19 +99,19 @@ impl Memories {
         self.lock().remove(account);
     }
 
-    pub(super) fn get(&self, account: &ObjectKey) -> Memory {
+    pub(super) fn get(&self, account: &ObjectKey) -> AccountMemory {
         self.update(account, |memory| memory.clone())
     }
 
     pub(super) fn update<T>(
         &self,
         account: &ObjectKey,
-        change: impl FnOnce(&mut Memory) -> T,
+        change: impl FnOnce(&mut AccountMemory) -> T,
     ) -> T {
         change(self.lock().entry(account.clone()).or_default())
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<ObjectKey, Memory>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<ObjectKey, AccountMemory>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn a_problem_is_reported_as_the_first_probe_found_it() {
-        let mut memory = Memory::default();
+        let mut memory = AccountMemory::default();
         let problem = |reason, message: &str| Problem {
             reason,
             message: message.to_owned(),

@@ -1,7 +1,7 @@
 //! Releases late servers. A late server has a tombstone's marker: a create request of a finalized Instance took effect after
 //! everything else. No other code path will ever release it.
 
-use super::context::Context;
+use super::context::AccountContext;
 use super::times::{LATE_RELEASE_BUSY_RETRY, LATE_RELEASE_RETRY, RELEASE_CALL};
 use crate::api::{Account, Marker};
 use crate::cloud::{CallPriority, Error, Place, ServerId};
@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout};
 
 /// Releases every late server whose release is due.
 pub(super) async fn release_all(
-    context: &Context,
+    context: &AccountContext,
     account: &Account,
     key: &ObjectKey,
     session: &AccountSession,
@@ -58,7 +58,7 @@ pub(super) async fn release_all(
 
 /// Counts and logs the result of a release. Returns the Event to publish, or None if the server was already gone.
 fn event(
-    context: &Context,
+    context: &AccountContext,
     key: &ObjectKey,
     (id, place): (&ServerId, &Place),
     failure: Option<&Error>,

@@ -11,7 +11,7 @@ mod report;
 mod times;
 mod zones;
 
-pub use context::{Context, Memories};
+pub use context::{AccountContext, AccountMemories};
 
 use crate::api::Account;
 use crate::api::conditions::{READY, Readiness, Reason};
@@ -19,15 +19,15 @@ use crate::cloud::AccountHealth;
 use crate::runtime::queue::{Flow, Priority, RECONCILE_LIMIT};
 use crate::runtime::watch::ObjectKey;
 use crate::session::{AccountSession, tls_secrets};
-use context::Memory;
+use context::AccountMemory;
 use kube::ResourceExt;
-use observe::{Observation, token_secret};
+use observe::{AccountObservation, token_secret};
 use problem::Usable;
 use std::time::Duration;
 use tokio::time::Instant;
 
 /// Reconciles an Account. Returns the time until the next reconcile.
-pub async fn reconcile(context: &Context, account: &Account) -> Duration {
+pub async fn reconcile(context: &AccountContext, account: &Account) -> Duration {
     let reconcile_ends = Instant::now() + RECONCILE_LIMIT;
     let key = ObjectKey::of(account);
     let observed = observe::observe(context, account, &key).await; // reads
@@ -50,14 +50,14 @@ pub async fn reconcile(context: &Context, account: &Account) -> Duration {
 
 /// Derives the readiness from the observation, and when to reconcile again.
 fn plan(
-    context: &Context,
+    context: &AccountContext,
     account: &Account,
     key: &ObjectKey,
-    observed: &Observation,
+    observed: &AccountObservation,
 ) -> (Readiness, Duration) {
     match &observed.usable {
         Usable::Yes(session) => {
-            let usable_since = context.memories.update(key, Memory::is_usable);
+            let usable_since = context.memories.update(key, AccountMemory::is_usable);
             let trouble = session.shared.client.health().trouble();
             let again = trouble.map_or(times::LOOKED_AT_AGAIN, |_| times::DOUBTFUL_RECHECK);
             (usable(account, session, usable_since), again)
@@ -109,7 +109,7 @@ fn usable(account: &Account, session: &AccountSession, usable_since: Instant) ->
 
 /// The wait before an unusable Account is probed again. It counts from the last probe, so that neither wake-ups in between nor a
 /// probe that waits long for an answer delay the next one.
-fn unusable_again(context: &Context, key: &ObjectKey, reason: Reason) -> Duration {
+fn unusable_again(context: &AccountContext, key: &ObjectKey, reason: Reason) -> Duration {
     let wait = match reason {
         Reason::TokenRefused => times::TOKEN_REFUSED_RETRY,
         Reason::ServiceUnreachable
@@ -131,10 +131,10 @@ fn unusable_again(context: &Context, key: &ObjectKey, reason: Reason) -> Duratio
 
 /// Installs or withdraws the account session, and wakes the Instances if that changed anything.
 async fn act(
-    context: &Context,
+    context: &AccountContext,
     account: &Account,
     key: &ObjectKey,
-    observed: &Observation,
+    observed: &AccountObservation,
     reconcile_ends: Instant,
 ) {
     let changed = match &observed.usable {

@@ -1,6 +1,6 @@
 //! Reads the token Secret and, if necessary, calls the service.
 
-use super::context::Context;
+use super::context::AccountContext;
 use super::problem::Usable;
 use super::zones::UNOWNED;
 use super::{probe, problem, times};
@@ -19,13 +19,17 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 #[derive(Debug)]
-pub(super) struct Observation {
+pub(super) struct AccountObservation {
     pub(super) usable: Usable,
     /// The servers listed in each place and their owners; None without an account session.
     pub(super) summary: Option<InventorySummary>,
 }
 
-pub(super) async fn observe(context: &Context, account: &Account, key: &ObjectKey) -> Observation {
+pub(super) async fn observe(
+    context: &AccountContext,
+    account: &Account,
+    key: &ObjectKey,
+) -> AccountObservation {
     let usable = match session(context, account, key).await {
         Ok(session) => probe::probe_session(context, account, key, session).await,
         Err(problem) => Usable::No(problem, None),
@@ -39,16 +43,16 @@ pub(super) async fn observe(context: &Context, account: &Account, key: &ObjectKe
         let owns = |id: &ServerId, marker: Option<&Marker>| owners.owns(id, marker);
         session.shared.inventory.summary(UNOWNED, owns)
     });
-    Observation { usable, summary }
+    AccountObservation { usable, summary }
 }
 
 /// Whether the Account was edited or deleted since the version that was observed: the watches may show that a Secret is gone
 /// before they show the edit that made it unnecessary. Reads from the apiserver only if no session could be made.
 pub(super) async fn is_outdated(
-    context: &Context,
+    context: &AccountContext,
     account: &Account,
     key: &ObjectKey,
-    observed: &Observation,
+    observed: &AccountObservation,
 ) -> bool {
     if !matches!(observed.usable, Usable::No(_, None)) {
         return false;
@@ -65,7 +69,7 @@ pub(super) async fn is_outdated(
 
 /// The current account session, or a new one if Secret or Account changed.
 async fn session(
-    context: &Context,
+    context: &AccountContext,
     account: &Account,
     key: &ObjectKey,
 ) -> Result<Arc<AccountSession>, Problem> {
@@ -120,7 +124,7 @@ async fn session(
 
 /// Makes a session from the token as read now and from these TLS settings. The service has not been called with it.
 async fn new_session(
-    context: &Context,
+    context: &AccountContext,
     account: &Account,
     key: &ObjectKey,
     destination: &Destination,

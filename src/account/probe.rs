@@ -1,7 +1,7 @@
 //! Probes whether the service answers and accepts the token: one cheap authenticated call, unless another call has shown it
 //! recently.
 
-use super::context::Context;
+use super::context::AccountContext;
 use super::problem::{self, Usable};
 use super::times::{
     PROBE_DEADLINE, PROBE_RECHECK, PROBE_UNANSWERED_AFTER, PROBES_APART, TOKEN_REFUSED_RETRY,
@@ -28,7 +28,7 @@ enum Probed {
 
 /// Whether the account session can be used.
 pub(super) async fn probe_session(
-    context: &Context,
+    context: &AccountContext,
     account: &Account,
     key: &ObjectKey,
     session: Arc<AccountSession>,

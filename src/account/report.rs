@@ -1,29 +1,29 @@
 //! Writes an Account's status if it changed, and publishes Events. A status that differs only in its counts, or that another
 //! writer replaced, is written at most once in 30 s.
 
-use super::context::{Context, Written};
-use super::observe::Observation;
+use super::context::{AccountContext, LastReport};
+use super::observe::AccountObservation;
 use super::{events, limits, times, zones};
 use crate::api::condition_list::ListedTypes;
 use crate::api::conditions::{AdditionalCondition, INSECURE_ENDPOINT, Readiness, Reason};
 use crate::api::{Account, AccountStatus};
 use crate::cloud::goes_in_the_clear;
-use crate::runtime::kubernetes::{call, json_patch, patch_params};
+use crate::runtime::kubernetes::patch_status;
 use crate::runtime::watch::ObjectKey;
 use crate::runtime::{KubeError, chance};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use kube::{Api, Resource, ResourceExt};
-use serde_json::{Value, json};
+use kube::{Resource, ResourceExt};
+use serde_json::json;
 use std::time::Duration;
 use tokio::time::Instant;
 
 /// Writes status if it changed. Returns how long a status that differs must wait before it is written.
 pub(super) async fn report(
-    context: &Context,
+    context: &AccountContext,
     account: &Account,
     key: &ObjectKey,
-    observed: &Observation,
+    observed: &AccountObservation,
     readiness: &Readiness,
 ) -> Result<Option<Duration>, KubeError> {
     let mut former = account.status.clone().unwrap_or_default();
@@ -53,7 +53,7 @@ pub(super) async fn report(
         context.events.publish(&about, &event).await;
     }
     context.memories.update(key, |memory| {
-        memory.written = Some(Written {
+        memory.written = Some(LastReport {
             at: now,
             generation,
             readiness: readiness.clone(),
@@ -64,19 +64,16 @@ pub(super) async fn report(
 
 /// Replaces the status, except for the conditions of other controllers. Returns false if the Account is gone.
 async fn write(
-    context: &Context,
+    context: &AccountContext,
     account: &Account,
     key: &ObjectKey,
     status: &AccountStatus,
     listed_types: &ListedTypes,
 ) -> Result<bool, KubeError> {
-    const WHAT: &str = "write the Account's status";
     let mut patch = vec![json!({"op": "test", "path": "/metadata/uid", "value": account.uid()})];
     patch.extend(listed_types.replace_status(json!(status)));
-    let patch = json_patch(WHAT, Value::Array(patch))?;
-    let api: Api<Account> = Api::namespaced(context.client.clone(), &key.namespace);
-    let params = patch_params();
-    let written = call(WHAT, api.patch_status(&key.name, &params, &patch)).await;
+    let operation = "write the Account's status";
+    let written = patch_status::<Account>(&context.client, key, operation, patch).await;
     let result = written.as_ref().map_or_else(KubeError::category, |_| "ok");
     context
         .metrics
@@ -91,11 +88,11 @@ async fn write(
 
 /// The next status. If no listing was requested since the process began, the former counts are the best that is known.
 fn next(
-    context: &Context,
+    context: &AccountContext,
     account: &Account,
     former: &AccountStatus,
     key: &ObjectKey,
-    observed: &Observation,
+    observed: &AccountObservation,
     readiness: &Readiness,
     wall_clock: Timestamp,
 ) -> AccountStatus {

@@ -5,7 +5,7 @@ use super::undecodable;
 use crate::api::names::BINDING;
 use crate::api::{Account, Instance};
 use crate::runtime::Shard;
-use crate::runtime::queue::Queue;
+use crate::runtime::queue::ObjectQueue;
 use crate::runtime::watch::{self, Notice, ObjectKey, Synced, Watch};
 use crate::runtime::{kubernetes, times, traces};
 use crate::{account, instance};
@@ -70,7 +70,7 @@ pub(super) async fn run(
         parts.heartbeats.expect(name, times::QUEUE_SILENCE_MAX)
     };
     let context = parts.contexts.accounts.clone();
-    let accounts = Queue {
+    let accounts = ObjectQueue {
         store: parts.stores.accounts.clone(),
         requests: requests.accounts,
         places: ACCOUNT_RECONCILES,
@@ -84,7 +84,7 @@ pub(super) async fn run(
     });
     let context = parts.contexts.instances.clone();
     let sessions = context.sessions.clone();
-    let instances = Queue {
+    let instances = ObjectQueue {
         store: parts.stores.instances.clone(),
         requests: requests.instances,
         places: concurrency.into(),
@@ -192,7 +192,7 @@ impl Scope<'_> {
 }
 
 async fn reconcile_account(
-    context: account::Context,
+    context: account::AccountContext,
     object: Arc<DeserializeGuard<Account>>,
 ) -> Duration {
     let reconcile = async {

@@ -43,12 +43,7 @@ pub(super) async fn find_former_key(parts: &Parts) {
     let Some(namespace) = &parts.own_namespace else {
         return;
     };
-    // A process that keeps no copies may have no right to Secrets there, and then the apiserver refuses every request.
-    let patience = match parts.contexts.accounts.sessions.keeps_copies() {
-        true => REFUSALS_IGNORED,
-        false => Duration::ZERO,
-    };
-    let gives_up = Instant::now() + patience;
+    let gives_up = Instant::now() + REFUSALS_IGNORED;
     let mut backoff = Backoff::default();
     loop {
         match FormerKey::find(&parts.contexts.accounts.client, namespace).await {

@@ -5,7 +5,8 @@ use crate::api::condition_list::ListedTypes;
 use crate::api::conditions::{Readiness, Reason};
 use crate::runtime::KubeError;
 use crate::runtime::events::{EventNote, Events};
-use crate::runtime::kubernetes::{call, json_patch, patch_params};
+use crate::runtime::kubernetes::{call, patch_status};
+use crate::runtime::watch::ObjectKey;
 use jiff::Timestamp;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -33,34 +34,29 @@ where
     let kind = ApiResource::erase::<K>(&());
     let (name, namespace) = (object.name_any(), object.namespace().unwrap_or_default());
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &namespace, &kind);
-    let now = match call("read the object", api.get(&name)).await {
-        Ok(now) => now,
-        Err(error) if error.is_not_found() => return UNDECODABLE_RECHECK,
-        Err(error) => {
-            tracing::warn!(name, namespace, %error, "an object that does not decode could not be read");
-            return RETRY_AFTER_KUBE_ERROR;
-        }
-    };
-    // A user fixed the object meanwhile: its new version triggers a reconcile.
-    let Some(why) = decode_error::<K>(&now) else {
-        return UNDECODABLE_RECHECK;
-    };
-    let message = format!(
-        "the object cannot be read by this version of the operator ({why}): install the version that wrote it, or fix the \
-         object"
-    );
-    match write(&api, &now, message.clone()).await {
-        Ok(false) => UNDECODABLE_RECHECK,
-        Ok(true) => {
+    let reported = async {
+        let now = call("read the object", api.get(&name)).await?;
+        // If a user fixed the object meanwhile, its new version triggers a reconcile.
+        let Some(why) = decode_error::<K>(&now) else {
+            return Ok(());
+        };
+        let message = format!(
+            "the object cannot be read by this version of the operator ({why}): install the version that wrote it, or fix the \
+             object"
+        );
+        if write::<K>(client, &now, message.clone()).await? {
             tracing::error!(name, namespace, why, "the object cannot be read");
             let event = EventNote::warning("Undecodable", message);
             events.publish(&now.object_ref(&kind), &event).await;
-            UNDECODABLE_RECHECK
         }
-        Err(error) => {
-            tracing::warn!(name, namespace, %error, "status not written");
+        Ok(())
+    };
+    match reported.await {
+        Err(error) if !KubeError::is_not_found(&error) => {
+            tracing::warn!(name, namespace, %error, "an object that does not decode was not read, or its status not written");
             RETRY_AFTER_KUBE_ERROR
         }
+        Ok(()) | Err(_) => UNDECODABLE_RECHECK,
     }
 }
 
@@ -76,12 +72,14 @@ fn decode_error<K: DeserializeOwned>(object: &DynamicObject) -> Option<String> {
 }
 
 /// Writes the conditions, unless the object has them already. Returns whether it wrote.
-async fn write(
-    api: &Api<DynamicObject>,
+async fn write<K>(
+    client: &Client,
     object: &DynamicObject,
     message: String,
-) -> Result<bool, KubeError> {
-    const WHAT: &str = "write the status";
+) -> Result<bool, KubeError>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+{
     let status = &object.data["status"];
     let mut former: Vec<Condition> =
         serde_json::from_value(status["conditions"].clone()).unwrap_or_default();
@@ -99,12 +97,7 @@ async fn write(
     }
     patch.push(json!({"op": "add", "path": "/status/observedGeneration", "value": generation}));
     patch.extend(listed_types.replace_own(&json!(conditions)));
-    let patch = json_patch(WHAT, Value::Array(patch))?;
-    let params = patch_params();
-    let name = object.name_any();
-    match call(WHAT, api.patch_status(&name, &params, &patch)).await {
-        Ok(_) => Ok(true),
-        Err(error) if error.is_not_found() => Ok(false),
-        Err(error) => Err(error),
-    }
+    let key = ObjectKey::of(object);
+    patch_status::<K>(client, &key, "write the status", patch).await?;
+    Ok(true)
 }

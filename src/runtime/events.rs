@@ -135,6 +135,7 @@ impl Recent {
         if self.last.len() == self.last.capacity() {
             // The table grows only if too few entries are old.
             self.last.retain(|_, (_, since)| !is_old(*since));
+            self.last.reserve(self.last.len() / 4);
         }
         let last = self.last.get(&object);
         if last.is_some_and(|(last, since)| *last == words && !is_old(*since)) {

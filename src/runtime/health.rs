@@ -20,7 +20,7 @@ const METRICS: &str = "/metrics";
 type Watches = Vec<(String, Synced)>;
 
 #[derive(Clone)]
-struct Probed {
+struct ProbeState {
     watches: Watches,
     heartbeats: Heartbeats,
 }
@@ -56,7 +56,7 @@ pub async fn begin(
         let served = serve(listen, app, tls, cancel.clone()).await;
         served.map_err(|error| format!("cannot listen on {listen}: {error}"))
     };
-    let probes = probes(Probed {
+    let probes = probes(ProbeState {
         watches,
         heartbeats,
     });
@@ -76,11 +76,11 @@ pub async fn begin(
     Ok(())
 }
 
-fn probes(probed: Probed) -> Router {
+fn probes(state: ProbeState) -> Router {
     Router::new()
         .route("/livez", get(live))
         .route("/readyz", get(ready))
-        .with_state(probed)
+        .with_state(state)
 }
 
 fn page(metrics: Metrics, authorizer: Option<MetricsAuthorizer>) -> Router {
@@ -93,8 +93,8 @@ fn page(metrics: Metrics, authorizer: Option<MetricsAuthorizer>) -> Router {
 
 /// Alive while every task of this process makes progress. External failures do not count: a new process would not help, and
 /// would lack the state of this one.
-async fn live(State(probed): State<Probed>) -> (StatusCode, String) {
-    let silent = probed.heartbeats.missing();
+async fn live(State(state): State<ProbeState>) -> (StatusCode, String) {
+    let silent = state.heartbeats.missing();
     if !silent.is_empty() {
         tracing::error!(?silent, "no sign of life");
     }
@@ -103,8 +103,8 @@ async fn live(State(probed): State<Probed>) -> (StatusCode, String) {
 
 /// Ready when every watch has its initial list, even while the process waits for its Lease: a rolling update waits for each Pod
 /// to become ready, and a new Pod may wait for the Leases of the old ones.
-async fn ready(State(probed): State<Probed>) -> (StatusCode, String) {
-    let watches = probed.watches.iter();
+async fn ready(State(state): State<ProbeState>) -> (StatusCode, String) {
+    let watches = state.watches.iter();
     let unlisted = watches.filter(|(_, synced)| !*synced.borrow());
     let missing: Vec<String> = unlisted.map(|(name, _)| name.clone()).collect();
     verdict("not listed yet", &missing)
@@ -168,7 +168,7 @@ mod tests {
     async fn a_task_that_shows_no_sign_of_life_turns_livez_red_and_is_named() {
         let heartbeats = Heartbeats::default();
         let heartbeat = heartbeats.expect("queue", Duration::from_secs(60));
-        let app = probes(Probed {
+        let app = probes(ProbeState {
             watches: Vec::new(),
             heartbeats,
         });

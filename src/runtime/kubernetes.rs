@@ -5,13 +5,16 @@ use super::times::{
     KUBE_CALL_DEADLINE, KUBE_CONNECT_DEADLINE, WATCH_FIRST_TIMEOUT_SECONDS, WATCH_REOPEN_MIN,
     WATCH_TIMEOUT_SECONDS,
 };
+use super::watch::ObjectKey;
 use super::{Heartbeat, Term, traces};
 use crate::api::names::MANAGER;
 use data_encoding::BASE64;
 use http::Uri;
 use http::uri::Builder;
-use kube::api::Patch;
-use kube::{Client, Config};
+use k8s_openapi::NamespaceResourceScope;
+use kube::api::{ObjectMeta, PartialObjectMeta, Patch};
+use kube::{Api, Client, Config, Resource};
+use serde_json::Value;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use thiserror::Error;
@@ -317,14 +320,33 @@ pub fn patch_params() -> kube::api::PatchParams {
 ///
 /// # Errors
 /// They are not a JSON patch, which is a defect of the caller.
-pub fn json_patch(
-    operation: &'static str,
-    operations: serde_json::Value,
-) -> Result<Patch<()>, KubeError> {
+pub fn json_patch(operation: &'static str, operations: Value) -> Result<Patch<()>, KubeError> {
     let operations = serde_json::from_value(operations);
     operations
         .map(Patch::Json)
         .map_err(|source| KubeError::Unwritable { operation, source })
+}
+
+/// Applies a JSON patch to the status of an object, one call. Returns the metadata of the patched object.
+///
+/// # Errors
+/// See [`KubeError`].
+pub async fn patch_status<K>(
+    client: &Client,
+    key: &ObjectKey,
+    operation: &'static str,
+    operations: Vec<Value>,
+) -> Result<ObjectMeta, KubeError>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+{
+    let api: Api<PartialObjectMeta<K>> = Api::namespaced(client.clone(), &key.namespace);
+    let (patch, params) = (
+        json_patch(operation, Value::Array(operations))?,
+        patch_params(),
+    );
+    let patched = call(operation, api.patch_status(&key.name, &params, &patch)).await?;
+    Ok(patched.metadata)
 }
 
 /// A JSON pointer to the value under these keys.

@@ -31,7 +31,7 @@ pub type Trigger = mpsc::UnboundedSender<(ObjectKey, Option<Priority>)>;
 pub type Requests = mpsc::UnboundedReceiver<(ObjectKey, Option<Priority>)>;
 
 /// The queue of one kind.
-pub struct Queue<K> {
+pub struct ObjectQueue<K> {
     pub store: Store<K>,
     pub requests: Requests,
     /// Maximum number of concurrent reconciles.
@@ -50,7 +50,7 @@ enum Defect {
     Overrun,
 }
 
-impl<K: Stored> Queue<K> {
+impl<K: Stored> ObjectQueue<K> {
     /// Runs reconciles until cancelled, then waits for the running ones.
     ///
     /// Every reconcile returns the time until the next one. A later event can only make it earlier.

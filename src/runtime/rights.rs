@@ -20,86 +20,70 @@ const SYSTEM: &str = "kube-system";
 /// Tested if all namespaces are watched, since every cluster has it.
 const ANY: &str = "default";
 
-/// The permissions that the operator must not have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ExcessivePermission {
-    /// Creating a token of a ServiceAccount, which would outlive the operator's own.
-    ServiceAccountToken,
-    /// Creating a Secret that belongs to no Instance.
-    ForeignSecret,
-    /// Creating a Secret in a namespace of the cluster itself, as if it belonged to an Instance there.
-    SystemSecret,
+/// A Secret that the apiserver must not let the operator create. It would be useless even if it were created.
+struct ForbiddenSecret {
+    /// The label in metrics.
+    label: &'static str,
+    /// The permission that the operator has if the apiserver accepts the Secret.
+    permission: &'static str,
+    type_: &'static str,
+    metadata: fn() -> Value,
 }
 
-impl ExcessivePermission {
-    const ALL: [Self; 3] = [
-        Self::ServiceAccountToken,
-        Self::ForeignSecret,
-        Self::SystemSecret,
-    ];
+/// The label of the Secret that is only tried in a namespace of the cluster itself.
+const SYSTEM_SECRET: &str = "system_secret";
 
-    /// The label in metrics.
-    pub fn label(self) -> &'static str {
-        match self {
-            Self::ServiceAccountToken => "service_account_token",
-            Self::ForeignSecret => "foreign_secret",
-            Self::SystemSecret => "system_secret",
-        }
-    }
-
-    fn words(self) -> &'static str {
-        match self {
-            Self::ServiceAccountToken => "create tokens of ServiceAccounts",
-            Self::ForeignSecret => "create Secrets that belong to no Instance",
-            Self::SystemSecret => "create Secrets in the namespaces of the cluster itself",
-        }
-    }
-
-    /// The Secret that must be refused. It would be useless even if it were created.
-    fn secret(self) -> Value {
-        let mut secret = json!({
-            "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
-            "metadata": {"generateName": "cloudserver-must-be-refused-"},
-        });
-        match self {
-            Self::ServiceAccountToken => {
-                secret["type"] = json!("kubernetes.io/service-account-token");
-                let account = json!({"kubernetes.io/service-account.name": "default"});
-                secret["metadata"]["annotations"] = account;
-            }
-            Self::ForeignSecret => secret["metadata"]["labels"] = json!({MANAGED_BY: MANAGER}),
-            Self::SystemSecret => {
-                let labels = json!({MANAGED_BY: MANAGER, SECRET_ROLE: "login"});
-                secret["metadata"]["labels"] = labels;
-                secret["metadata"]["ownerReferences"] = json!([{
+static FORBIDDEN: [ForbiddenSecret; 3] = [
+    // The token would outlive the operator's own.
+    ForbiddenSecret {
+        label: "service_account_token",
+        permission: "create tokens of ServiceAccounts",
+        type_: "kubernetes.io/service-account-token",
+        metadata: || json!({"annotations": {"kubernetes.io/service-account.name": "default"}}),
+    },
+    ForbiddenSecret {
+        label: "foreign_secret",
+        permission: "create Secrets that belong to no Instance",
+        type_: "Opaque",
+        metadata: || json!({"labels": {MANAGED_BY: MANAGER}}),
+    },
+    // As if it belonged to an Instance there.
+    ForbiddenSecret {
+        label: SYSTEM_SECRET,
+        permission: "create Secrets in the namespaces of the cluster itself",
+        type_: "Opaque",
+        metadata: || {
+            json!({
+                "labels": {MANAGED_BY: MANAGER, SECRET_ROLE: "login"},
+                "ownerReferences": [{
                     "apiVersion": format!("{GROUP}/v1alpha1"), "kind": "Instance", "name": "none",
                     "uid": "00000000-0000-4000-8000-000000000000", "controller": true,
-                }]);
-            }
-        }
-        secret
-    }
-}
+                }],
+            })
+        },
+    },
+];
 
-/// The excessive permissions, each with a namespace.
-type Found = BTreeSet<(ExcessivePermission, String)>;
+/// The labels of the accepted Secrets, each with a namespace.
+type Excess = BTreeSet<(&'static str, String)>;
 
 /// The test results; cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub struct Rights(Arc<Mutex<Found>>);
+pub struct Rights(Arc<Mutex<Excess>>);
 
 impl Rights {
     /// A text that lists the excessive permissions; none if there are no known ones.
     pub fn excess_words(&self) -> Option<String> {
-        let found: BTreeSet<ExcessivePermission> =
-            self.found().iter().map(|(excess, _)| *excess).collect();
-        let words: Vec<&str> = found.iter().map(|excess| excess.words()).collect();
-        (!words.is_empty()).then(|| {
+        let found = self.found();
+        let is_found = |secret: &&ForbiddenSecret| found.iter().any(|(it, _)| *it == secret.label);
+        let excess = FORBIDDEN.iter().filter(is_found);
+        let permissions: Vec<&str> = excess.map(|secret| secret.permission).collect();
+        (!permissions.is_empty()).then(|| {
             format!(
                 "the operator's ServiceAccount may {}, and so may everyone who obtains its token: a cluster administrator has \
                  to apply deploy/shared, whose policy forbids it, or to remove the roles that allow it (an operator that runs \
                  with the rights of a person needs that ServiceAccount first)",
-                words.join(", ")
+                permissions.join(", ")
             )
         })
     }
@@ -114,7 +98,7 @@ impl Rights {
         })
     }
 
-    fn found(&self) -> MutexGuard<'_, Found> {
+    fn found(&self) -> MutexGuard<'_, Excess> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -162,19 +146,17 @@ impl Trial {
 
     async fn once(&self) {
         let began = Instant::now();
-        let mut found = self.ask().await;
+        let mut found = self.test().await;
         // A policy that was just applied is not in force yet, so a new finding counts only if it persists.
         while !found.is_subset(&self.rights.found())
             && began.elapsed() < times::POLICY_IN_FORCE_AFTER
         {
             tokio::time::sleep(times::POLICY_RECHECK).await;
-            found = self.ask().await;
+            found = self.test().await;
         }
-        for excess in ExcessivePermission::ALL {
-            let is_found = found.iter().any(|(found, _)| *found == excess);
-            self.metrics
-                .excessive_permissions
-                .set([excess.label()], is_found);
+        for ForbiddenSecret { label, .. } in &FORBIDDEN {
+            let is_found = found.iter().any(|(it, _)| it == label);
+            self.metrics.excessive_permissions.set([label], is_found);
         }
         let former = std::mem::replace(&mut *self.rights.found(), found.clone());
         if former != found {
@@ -186,17 +168,18 @@ impl Trial {
     }
 
     /// Tests each permission in each namespace. Without an answer, the previous result counts.
-    async fn ask(&self) -> Found {
-        let mut found = Found::new();
+    async fn test(&self) -> Excess {
+        let mut found = Excess::new();
         for namespace in &self.namespaces {
-            for excess in ExcessivePermission::ALL {
-                if excess == ExcessivePermission::SystemSecret && namespace != SYSTEM {
+            for secret in &FORBIDDEN {
+                let label = secret.label;
+                if label == SYSTEM_SECRET && namespace != SYSTEM {
                     continue;
                 }
-                let key = (excess, namespace.clone());
-                let is_allowed = self.is_allowed(excess, namespace).await;
+                let is_allowed = self.is_allowed(secret, namespace).await;
+                let key = (label, namespace.clone());
                 let is_allowed = is_allowed.unwrap_or_else(|error| {
-                    tracing::debug!(excess = excess.label(), namespace, %error, "a right of the operator was not tested");
+                    tracing::debug!(label, namespace, %error, "a permission of the operator was not tested");
                     self.rights.found().contains(&key)
                 });
                 if is_allowed {
@@ -210,12 +193,15 @@ impl Trial {
     /// Whether the apiserver would create the Secret.
     async fn is_allowed(
         &self,
-        excess: ExcessivePermission,
+        forbidden: &ForbiddenSecret,
         namespace: &str,
     ) -> Result<bool, KubeError> {
         const OPERATION: &str = "test a permission";
+        let mut metadata = (forbidden.metadata)();
+        metadata["generateName"] = json!("cloudserver-must-be-refused-");
+        let secret = json!({"apiVersion": "v1", "kind": "Secret", "type": forbidden.type_, "metadata": metadata});
         let secret: Secret =
-            serde_json::from_value(excess.secret()).map_err(|source| KubeError::Unwritable {
+            serde_json::from_value(secret).map_err(|source| KubeError::Unwritable {
                 operation: OPERATION,
                 source,
             })?;
@@ -339,9 +325,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_finding_stands_until_the_permission_is_refused_everywhere() {
         let trial = trial(Duration::ZERO);
-        *trial.rights.found() = Found::from([
-            (ExcessivePermission::ServiceAccountToken, "a".to_owned()),
-            (ExcessivePermission::ServiceAccountToken, "b".to_owned()),
+        *trial.rights.found() = Excess::from([
+            ("service_account_token", "a".to_owned()),
+            ("service_account_token", "b".to_owned()),
         ]);
         let words = trial.rights.excess_words().unwrap();
         assert!(words.contains("tokens of ServiceAccounts") && words.contains("deploy/shared"));

@@ -5,8 +5,6 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 /// Longer strings are seldom equal, and are not interned.
 const LONGEST: usize = 64;
-/// At least this many new strings come between two sweeps.
-const FEWEST: usize = 64;
 
 /// The string, shared with all other users of equal strings in this process.
 pub fn shared(text: &str) -> Arc<str> {
@@ -24,35 +22,29 @@ fn all() -> MutexGuard<'static, Strings> {
 }
 
 #[derive(Debug, Default)]
-struct Strings {
-    all: HashSet<Arc<str>>,
-    /// How many new strings may come before the next sweep.
-    room: usize,
-}
+struct Strings(HashSet<Arc<str>>);
 
 impl Strings {
     fn share(&mut self, text: &str) -> Arc<str> {
-        if let Some(known) = self.all.get(text) {
+        if let Some(known) = self.0.get(text) {
             return known.clone();
         }
         let fresh: Arc<str> = text.into();
-        if text.len() > LONGEST {
-            return fresh;
+        if text.len() <= LONGEST {
+            if self.0.len() == self.0.capacity() {
+                // The table grows only if too few strings are unused.
+                self.sweep();
+                self.0.reserve(self.0.len() / 4);
+            }
+            self.0.insert(fresh.clone());
         }
-        if self.room == 0 {
-            self.sweep();
-        }
-        self.room -= 1;
-        self.all.insert(fresh.clone());
         fresh
     }
 
     fn sweep(&mut self) {
-        self.all.retain(|known| Arc::strong_count(known) > 1);
-        self.room = FEWEST.max(self.all.len() / 4);
-        let likely = self.all.len() + self.room;
-        if self.all.capacity() > 4 * likely {
-            self.all.shrink_to(likely);
+        self.0.retain(|known| Arc::strong_count(known) > 1);
+        if self.0.capacity() > 4 * self.0.len() {
+            self.0.shrink_to(2 * self.0.len());
         }
     }
 }
@@ -66,7 +58,7 @@ mod tests {
         let mut strings = Strings::default();
         let (one, other) = (strings.share("web-1"), strings.share("web-1"));
         assert!(Arc::ptr_eq(&one, &other));
-        assert_eq!(strings.all.len(), 1);
+        assert_eq!(strings.0.len(), 1);
     }
 
     #[test]
@@ -77,13 +69,13 @@ mod tests {
         for n in 100..100_000 {
             share(&mut strings, n);
         }
-        assert!(strings.all.len() <= kept.len() + FEWEST);
+        assert!(strings.0.len() <= 3 * kept.len());
         assert!(Arc::ptr_eq(&share(&mut strings, 7), &kept[7]));
         let many: Vec<_> = (0..100_000).map(|n| share(&mut strings, n)).collect();
         drop(many);
         strings.sweep();
-        assert_eq!(strings.all.len(), kept.len());
-        assert!(strings.all.capacity() < 1_000, "their places go as well");
+        assert_eq!(strings.0.len(), kept.len());
+        assert!(strings.0.capacity() < 1_000, "their places go as well");
         assert!(Arc::ptr_eq(&share(&mut strings, 7), &kept[7]));
     }
 
@@ -91,6 +83,6 @@ mod tests {
     fn a_long_one_is_not_kept() {
         let mut strings = Strings::default();
         assert_eq!(strings.share(&"x".repeat(65)).len(), 65);
-        assert!(strings.all.is_empty());
+        assert!(strings.0.is_empty());
     }
 }

@@ -287,11 +287,6 @@ impl Sessions {
         let _ = self.inner.copies.set(copies);
     }
 
-    /// Whether tokens are copied.
-    pub fn keeps_copies(&self) -> bool {
-        self.inner.copies.get().is_some()
-    }
-
     /// Copies an Account's token, where copies are kept. A failure is logged and blocks nothing.
     pub async fn copy(&self, account: &ObjectKey, account_session: &AccountSession) {
         let Some(copies) = self.inner.copies.get() else {

@@ -23,7 +23,7 @@ pub struct Feed(Arc<Inner>);
 
 struct Inner {
     instances: instance::context::Context,
-    accounts: account::Context,
+    accounts: account::AccountContext,
     objects: Arc<dyn Objects>,
     shard: Shard,
     references: References,
@@ -45,7 +45,7 @@ pub(super) struct References {
 impl Feed {
     pub(super) fn new(
         instances: instance::context::Context,
-        accounts: account::Context,
+        accounts: account::AccountContext,
         objects: Arc<dyn Objects>,
         shard: Shard,
         references: References,

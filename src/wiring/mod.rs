@@ -43,7 +43,7 @@ pub struct Process {
 #[derive(Clone)]
 pub struct Contexts {
     pub instances: instance::context::Context,
-    pub accounts: account::Context,
+    pub accounts: account::AccountContext,
     /// The handlers of watch events.
     pub feed: Feed,
 }
@@ -61,7 +61,7 @@ impl Contexts {
             pod,
         } = process;
         let memories = Memories::default();
-        let account_memories = account::Memories::default();
+        let account_memories = account::AccountMemories::default();
         let on_doubt = {
             let (objects, memories) = (objects.clone(), account_memories.clone());
             move |key: &ObjectKey, doubt| {
@@ -108,7 +108,7 @@ impl Contexts {
             latest: Arc::new(latest),
             doubt_account: Arc::new(doubt_account),
         };
-        let accounts = account::Context {
+        let accounts = account::AccountContext {
             client,
             sessions,
             secrets,

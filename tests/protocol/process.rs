@@ -247,7 +247,7 @@ struct Known {
 /// The inside of a process.
 struct Running {
     instances: instance::context::Context,
-    accounts: account::Context,
+    accounts: account::AccountContext,
     feed: Feed,
     link: Link,
     heard: Heard,

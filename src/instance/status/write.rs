@@ -10,10 +10,8 @@ use crate::instance::memory::{Memory, open};
 use crate::instance::plan::step::Step;
 use crate::instance::status::{change_of_ready, ready};
 use crate::runtime::KubeError;
-use crate::runtime::kubernetes::{call, json_patch, patch_params, pointer};
-use kube::Api;
-use kube::api::PartialObjectMeta;
-use serde_json::{Value, json};
+use crate::runtime::kubernetes::{patch_status, pointer};
+use serde_json::json;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::num::NonZeroU64;
 use std::sync::Mutex;
@@ -107,7 +105,6 @@ async fn write(
     step: &Step,
     status: &InstanceStatus,
 ) -> Result<Option<String>, KubeError> {
-    const WHAT: &str = "write the status";
     let mut operations = vec![
         json!({"op": "test", "path": "/metadata/uid", "value": facts.uid}),
         json!({"op": "test", "path": "/status/observedGeneration", "value": facts.status.observed_generation}),
@@ -131,15 +128,12 @@ async fn write(
         operations.push(json!({"op": "test", "path": path, "value": record}));
     }
     operations.extend(facts.listed_types.replace_status(json!(status)));
-    let patch = json_patch(WHAT, Value::Array(operations))?;
-    let api: Api<PartialObjectMeta<Instance>> =
-        Api::namespaced(context.client.clone(), &facts.key.namespace);
-    let params = patch_params();
-    let written = call(WHAT, api.patch_status(&facts.key.name, &params, &patch)).await;
+    let (client, key) = (&context.client, &facts.key);
+    let written = patch_status::<Instance>(client, key, "write the status", operations).await;
     let result = written.as_ref().map_or_else(KubeError::category, |_| "ok");
     context.metrics.kube_writes.count(["status", result]);
     match written {
-        Ok(object) => Ok(Some(object.metadata.resource_version.unwrap_or_default())),
+        Ok(metadata) => Ok(Some(metadata.resource_version.unwrap_or_default())),
         Err(error) if error.is_not_found() => Ok(None),
         Err(error) => Err(error),
     }

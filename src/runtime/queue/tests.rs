@@ -28,7 +28,7 @@ impl Stored for ConfigMap {
 }
 
 /// A queue of these objects without bounds for flows, and its trigger.
-fn queue(names: &[&str], places: usize, heartbeat: Heartbeat) -> (Queue<ConfigMap>, Trigger) {
+fn queue(names: &[&str], places: usize, heartbeat: Heartbeat) -> (ObjectQueue<ConfigMap>, Trigger) {
     let store = Store::default();
     let (trigger, requests) = mpsc::unbounded();
     for name in names {
@@ -37,7 +37,7 @@ fn queue(names: &[&str], places: usize, heartbeat: Heartbeat) -> (Queue<ConfigMa
         store.put(&key, &DeserializeGuard(Ok(object)));
         trigger.unbounded_send((key, None)).unwrap();
     }
-    let queue = Queue {
+    let queue = ObjectQueue {
         store,
         requests,
         places,

@@ -158,8 +158,7 @@ fn requests_that_the_program_never_makes_are_refused() {
         (Method::GET, "/api/v1/namespaces/a/secrets/x/status"),
         (Method::GET, "/api/v1/namespaces/a/secrets/x/status/y"),
         (Method::GET, "/api/v1/secrets/x"),
-        (Method::GET, "/api/v1/namespaces/a/secrets?pretty=1"),
-        (Method::GET, "/api/v1/namespaces/a/secrets?limit=1&limit=2"),
+        (Method::GET, "/api/v1/namespaces/a/secrets?limit=1?limit=2"),
         (
             Method::GET,
             "/api/v1/namespaces/a/secrets?labelSelector=a/b",
