@@ -57,10 +57,7 @@ fn orphan(owner: &Owner, memory: &Mutex<Memory>) -> Option<Orphan> {
     let memory = open(memory);
     let newest = memory.call.as_deref();
     let newest = newest.filter(|call| call.verb == Verb::Create);
-    let accepted = newest.and_then(|call| match &call.state {
-        CallState::Accepted { id, .. } => Some(id),
-        CallState::NotSent | CallState::Refused { .. } | CallState::Unknown => None,
-    });
+    let accepted = memory.accepted_server().map(|(_, id, _)| id);
     let recorded = owner.recorded.as_ref();
     let id = recorded.and_then(|recorded| recorded.id.as_ref());
     let id = id.or(accepted);

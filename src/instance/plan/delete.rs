@@ -235,22 +235,15 @@ fn clock(observed: &InSession<'_>) -> Instant {
     let memory = &observed.memory;
     let gone = || memory.calls.releases.values().filter_map(Release::gone);
     let last = gone().map(|(_, since)| since).max();
-    let is_shown = observed
-        .facts
-        .id()
-        .is_some_and(|id| observed.facts.status_names(&id));
-    let never_seen = !is_shown || observed.facts.status.detail.is_empty();
-    let unseen = never_seen && gone().any(|(how, _)| how == Gone::NotFound);
+    let id = observed.facts.id();
+    let was_seen = id.is_some_and(|id| evidence::was_seen(observed, &id));
+    let unseen = !was_seen && gone().any(|(how, _)| how == Gone::NotFound);
     if is_clean(observed) && !unseen {
         return last
             .or_else(|| memory.newest_attempt())
             .unwrap_or(memory.origin.first_seen);
     }
-    let doubt = memory
-        .newest_attempt()
-        .into_iter()
-        .chain(memory.origin.recordless_since)
-        .max();
+    let doubt = memory.newest_attempt().max(memory.origin.recordless_since);
     let doubt = doubt.unwrap_or(memory.origin.first_seen);
     (doubt + observed.session.settle).max(last.unwrap_or(doubt))
 }

@@ -97,7 +97,7 @@ pub(super) fn breaker_open(observed: &Observation) -> Option<Plan> {
 pub(super) fn is_missing(observed: &OnRecord<'_>) -> bool {
     let id = &observed.id;
     let bought = observed.memory.newest_attempt();
-    let was_seen = observed.facts.status_names(id) && !observed.facts.status.detail.is_empty();
+    let was_seen = was_seen(observed, id);
     let began = match observed.listed(id) {
         Some((began, RowDigest::Absent)) => began,
         Some((_, RowDigest::Row(_))) | None => return false,
@@ -109,6 +109,11 @@ pub(super) fn is_missing(observed: &OnRecord<'_>) -> bool {
     };
     let settle = observed.session.settle;
     is_denied && (was_seen || bought.is_none_or(|since| began >= since + settle))
+}
+
+/// Whether this server was observed before, according to status.
+pub(super) fn was_seen(observed: &Observation, id: &ServerId) -> bool {
+    observed.facts.status_names(id) && !observed.facts.status.detail.is_empty()
 }
 
 /// Whether status reports, for the current spec, that the server is missing, and this reconcile has not read it.

@@ -124,10 +124,7 @@ fn paused(observed: &Observation, plan: Plan, left: Option<Duration>) -> Plan {
         true => plan.because(Some(holds(observed).into())),
         false => instead(plan, holds(observed)),
     };
-    match left {
-        Some(left) => plan.within(left),
-        None => plan,
-    }
+    plan.within(left.unwrap_or(times::IDLE_REQUEUE))
 }
 
 /// Whether this record only adds the service's answer to a call of this process.
