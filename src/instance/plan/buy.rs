@@ -7,7 +7,7 @@ use crate::instance::memory::parts::Birth;
 use crate::instance::observation::{Observation, of_purchase};
 use crate::instance::plan::evidence::{Proof, breaker_open, look};
 use crate::instance::plan::observed::InSession;
-use crate::instance::plan::purchase::{Former, create, repeat};
+use crate::instance::plan::purchase::{FormerOutcome, create, repeat};
 use crate::instance::plan::step::{OrPlan, Plan};
 use crate::instance::plan::why::Why;
 use crate::instance::plan::{adopt, evidence, import, policy, recreate, words};
@@ -108,7 +108,7 @@ fn after_refusal(
         || spec.import.is_some()
         || recreate::called_off(observed, recreated).is_some();
     if is_void && buys_none {
-        return create(observed, Some((record, Former::Refused)));
+        return create(observed, Some((record, FormerOutcome::Refused)));
     }
     // If this process was refused as well, it keeps its own pause: two active processes must not alternate without a pause.
     pause(observed, record, refusal)?;
@@ -121,7 +121,9 @@ fn after_refusal(
             let readiness = Readiness::stalled(Reason::ServerMissing, message);
             Ok(Plan::rest(readiness, times::IDLE_REQUEUE))
         }
-        Proof::Absent | Proof::OtherAccount => create(observed, Some((record, Former::Refused))),
+        Proof::Absent | Proof::OtherAccount => {
+            create(observed, Some((record, FormerOutcome::Refused)))
+        }
         // The current spec was not refused.
         Proof::Open if record.generation != observed.facts.generation => {
             Ok(look(observed, since, 2))
@@ -169,7 +171,7 @@ fn settle(observed: &InSession<'_>, record: &PurchaseRecord, since: Instant) -> 
         Proof::Absent | Proof::OtherAccount if observed.facts.status.applied.is_some() => {
             Ok(missing(observed))
         }
-        Proof::Absent => create(observed, Some((record, Former::Lost))),
+        Proof::Absent => create(observed, Some((record, FormerOutcome::Lost))),
         Proof::OtherAccount => {
             let message = evidence::of_other_account(&doubt, "delete the Instance");
             let readiness = Readiness::reconciling(Reason::CreateUnconfirmed, message);

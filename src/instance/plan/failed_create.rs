@@ -7,7 +7,7 @@ use crate::instance::fact::Fact;
 use crate::instance::observation::of_purchase;
 use crate::instance::plan::evidence::{Proof, breaker_open};
 use crate::instance::plan::observed::OnRecord;
-use crate::instance::plan::purchase::Former;
+use crate::instance::plan::purchase::FormerOutcome;
 use crate::instance::plan::step::{Plan, ReleaseReason, Step, either};
 use crate::instance::plan::why::Why;
 use crate::instance::plan::{adopt, ended, evidence, policy, purchase, recreate, surplus};
@@ -91,9 +91,10 @@ fn once_more(observed: &OnRecord<'_>, since: Instant, why: Option<Why>) -> Plan 
     let pause = times::RETRY_FAILED[failures(record).min(times::RETRY_FAILED.len() - 1)];
     let left = (since + pause).saturating_duration_since(observed.now);
     let mut plan = match evidence::proof(observed, Some(&observed.id), settled) {
-        Proof::Absent if left.is_zero() => {
-            either(purchase::create(observed, Some((record, Former::Failed))))
-        }
+        Proof::Absent if left.is_zero() => either(purchase::create(
+            observed,
+            Some((record, FormerOutcome::Failed)),
+        )),
         Proof::Absent => Plan::wait(left.max(times::AFTER_OWN_WRITE)).because(why),
         Proof::OtherAccount => {
             let message = evidence::of_other_account("a create failed", "delete this Instance");

@@ -159,34 +159,27 @@ fn fits(observed: &Observation, wanted: &Import, id: &ServerId, detail: &Detail)
     if !is_it || detail.id != *id {
         return Err(not_found(observed, wanted, Some(id)));
     }
-    if !is_idle(detail.pending()) {
-        let word = detail.pending().unwrap_or_default();
-        return Err(looking(format!(
-            "the service is busy with server {id} ({word})"
-        )));
+    let busy = detail.pending().filter(|word| !is_idle(Some(word)));
+    let odd = detail
+        .status()
+        .filter(|state| !matches!(*state, "STARTED" | "STOPPED"));
+    if let Some(word) = busy.or(odd) {
+        let message = format!("the service is busy with server {id} ({word})");
+        return Err(looking(message));
     }
-    if !matches!(detail.status(), Some("STARTED" | "STOPPED") | None) {
-        let word = detail.status().unwrap_or_default();
-        return Err(looking(format!("server {id} is {word}")));
-    }
-    match difference(observed, id, detail)? {
-        None => Ok(name.to_owned()),
-        Some((field, has, wanted)) => {
-            let message = format!(
-                "server {id} has {has}, and the spec asks for {wanted}: set {field} to what the server has, to import it as it is"
-            );
-            Err(wrong(Reason::ImportDiffers, message))
-        }
-    }
+    is_as_specified(observed, id, detail)?;
+    Ok(name.to_owned())
 }
 
-/// The first difference between server and spec, as far as the detail shows: the field of the spec, its value at the server, and
-/// the requested value. The service does not report the package, so CPU and memory are compared.
-fn difference(
-    observed: &Observation,
-    id: &ServerId,
-    detail: &Detail,
-) -> OrPlan<Option<(&'static str, String, String)>> {
+/// Checks that the server has place, image and package of the spec, as far as its detail shows. The service does not report the
+/// package, so CPU and memory are compared.
+fn is_as_specified(observed: &Observation, id: &ServerId, detail: &Detail) -> OrPlan<()> {
+    let differs = |field: &str, has: &str, wanted: &str| {
+        let message = format!(
+            "server {id} has {has}, and the spec asks for {wanted}: set {field} to what the server has, to import it as it is"
+        );
+        Err(wrong(Reason::ImportDiffers, message))
+    };
     let place = observed.facts.place();
     let image = references::id(observed, Reference::Image).unwrap_or_default();
     let shown_image = detail.image().map(|image| image.to_string());
@@ -198,30 +191,25 @@ fn difference(
     ];
     for (field, has, wanted) in compared {
         if let Some(has) = has.filter(|has| *has != wanted) {
-            return Ok(Some((field, has.to_owned(), wanted.to_owned())));
+            return differs(field, has, wanted);
         }
     }
     let package = &observed.facts.spec.package;
-    Ok(match (&package.code, &observed.found.on_sale) {
-        (None, _) => catalog::smaller(package, detail).map(|unlike| {
-            (
-                "spec.package",
-                unlike.has(),
-                format!("at least {}", unlike.wanted()),
-            )
+    match (&package.code, &observed.found.on_sale) {
+        (None, _) => catalog::smaller(package, detail).map_or(Ok(()), |unlike| {
+            let wanted = format!("at least {}", unlike.wanted());
+            differs("spec.package", &unlike.has(), &wanted)
         }),
-        (Some(code), Fact::Known(row)) => catalog::unlike(row, detail).map(|unlike| {
+        (Some(code), Fact::Known(row)) => catalog::unlike(row, detail).map_or(Ok(()), |unlike| {
             let wanted = format!("{} (package {code})", unlike.wanted());
-            ("spec.package.code", unlike.has(), wanted)
+            differs("spec.package.code", &unlike.has(), &wanted)
         }),
-        (Some(code), Fact::Unknown(why)) => {
-            return Err(looking(format!(
-                "the packages could not be read, so server {id} cannot be compared with package {code}: {why}"
-            )));
-        }
+        (Some(code), Fact::Unknown(why)) => Err(looking(format!(
+            "the packages could not be read, so server {id} cannot be compared with package {code}: {why}"
+        ))),
         // A package that is no longer sold may be the one that an old server was bought with.
-        (Some(_), Fact::Absent | Fact::NotAsked) => None,
-    })
+        (Some(_), Fact::Absent | Fact::NotAsked) => Ok(()),
+    }
 }
 
 /// Records the imported server. The values in the spec count as applied, so that an import erases nothing.

@@ -16,7 +16,7 @@ use crate::session::{Limit, QuotaState};
 
 /// The outcome of the attempt before.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Former {
+pub(super) enum FormerOutcome {
     /// It bought nothing.
     Refused,
     /// It got no answer, and its server does not exist.
@@ -30,7 +30,7 @@ pub(super) enum Former {
 /// Announces an attempt and makes its call, or reports why the spec allows none. `former`: the attempt before.
 pub(super) fn create(
     observed: &InSession<'_>,
-    former: Option<(&PurchaseRecord, Former)>,
+    former: Option<(&PurchaseRecord, FormerOutcome)>,
 ) -> OrPlan<Plan> {
     let account = &observed.account_key.name;
     let wanted = &observed.facts.spec.account_ref.name;
@@ -42,7 +42,7 @@ pub(super) fn create(
     }
     let record = record(observed, former);
     // The login is not read for a purchase that the spec forbids. A replacement was checked before the proof.
-    let is_checked = former.is_some_and(|(_, former)| former == Former::Released);
+    let is_checked = former.is_some_and(|(_, former)| former == FormerOutcome::Released);
     let forbidden = match policy::restriction(observed) {
         Some(_) => Some(policy::not_bought()),
         None if is_checked => None,
@@ -68,13 +68,13 @@ pub(super) fn repeat(observed: &InSession<'_>, record: &PurchaseRecord) -> OrPla
     let wants_none =
         policy::restriction(observed).is_some() || observed.facts.spec.import.is_some();
     if changed || is_closed || wants_none {
-        return create(observed, Some((record, Former::Refused)));
+        return create(observed, Some((record, FormerOutcome::Refused)));
     }
     resolve::purchase(observed)?;
     login(observed)?;
     // Send only what the intent recorded; a selector may have another meaning by now.
     if resolve::is_other(&blank(observed), record) {
-        return create(observed, Some((record, Former::Refused)));
+        return create(observed, Some((record, FormerOutcome::Refused)));
     }
     send(observed, record.clone(), false)
 }
@@ -95,7 +95,10 @@ fn send(observed: &Observation, mut record: PurchaseRecord, announce: bool) -> O
 
 /// The record of a new attempt. It counts at least the replacements that this process remembers, even if the cluster's state went
 /// back since.
-fn record(observed: &InSession<'_>, former: Option<(&PurchaseRecord, Former)>) -> PurchaseRecord {
+fn record(
+    observed: &InSession<'_>,
+    former: Option<(&PurchaseRecord, FormerOutcome)>,
+) -> PurchaseRecord {
     let Some((before, former)) = former else {
         let mut record = blank(observed);
         record.recreated = record.recreated.max(recreate::reported(observed));
@@ -103,14 +106,14 @@ fn record(observed: &InSession<'_>, former: Option<(&PurchaseRecord, Former)>) -
         return record;
     };
     let mut record = attempt::following(observed, before);
-    let is_released = former == Former::Released;
+    let is_released = former == FormerOutcome::Released;
     record.cause = Some(cause::of_purchase(Some(before), is_released));
     match former {
-        Former::Refused => {}
-        Former::Lost => record.lost = record.lost.saturating_add(1),
-        Former::Failed => record.failed = record.failed.saturating_add(1),
+        FormerOutcome::Refused => {}
+        FormerOutcome::Lost => record.lost = record.lost.saturating_add(1),
+        FormerOutcome::Failed => record.failed = record.failed.saturating_add(1),
         // The replacement starts over, so failures before the lost server do not count.
-        Former::Released => {
+        FormerOutcome::Released => {
             record.failed = 0;
             record.recreated = record.recreated.saturating_add(1);
         }

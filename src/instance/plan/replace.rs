@@ -16,7 +16,7 @@ use crate::instance::fact::Fact;
 use crate::instance::observation::of_purchase;
 use crate::instance::plan::evidence::{breaker_open, is_our_account, of_other_account};
 use crate::instance::plan::observed::OnRecord;
-use crate::instance::plan::purchase::Former;
+use crate::instance::plan::purchase::FormerOutcome;
 use crate::instance::plan::step::{NeededRead, Plan, either};
 use crate::instance::plan::why::Why;
 use crate::instance::plan::{adopt, ended, evidence, policy, purchase, recreate, words};
@@ -104,7 +104,10 @@ fn plan(observed: &OnRecord<'_>) -> Option<Plan> {
     }
     let mut plan = match adopt::adopt(observed, None).filter(|_| has_sibling) {
         Some(adopted) => adopted,
-        None => either(purchase::create(observed, Some((record, Former::Released)))),
+        None => either(purchase::create(
+            observed,
+            Some((record, FormerOutcome::Released)),
+        )),
     };
     plan.changes.forget_server = true;
     Some(plan)
