@@ -8,7 +8,6 @@
 use crate::api::Instance;
 use crate::instance::context::Context;
 use crate::instance::facts::Facts;
-use crate::instance::memory::version::Lag;
 use crate::instance::memory::{Memory, open};
 use crate::instance::times;
 use crate::runtime::kubernetes::call;
@@ -20,21 +19,18 @@ use tokio::time::Instant;
 
 /// How long the reconcile must wait if the shown version is too old to act on.
 pub async fn wait(context: &Context, facts: &Facts, memory: &Mutex<Memory>) -> Option<Duration> {
-    let lag = {
-        let mut memory = open(memory);
-        memory.take_in(context.memories.epoch(), Instant::now());
-        memory.lag(&facts.resource_version, Instant::now())
-    };
-    match lag? {
-        Lag::Wait(time) => Some(time),
-        Lag::Ask => Some(ask(context, facts, memory).await),
+    // Take the known version before the read: the answer is not older than that, but the watch may show a newer one meanwhile.
+    let (known, since) = open(memory).newest()?;
+    let shown: u64 = facts.resource_version.parse().ok()?;
+    match Instant::now() < since + times::CACHE_CATCHES_UP_WITHIN {
+        _ if shown >= known => None,
+        true => Some(times::AFTER_OWN_WRITE),
+        false => Some(ask(context, facts, known).await),
     }
 }
 
-async fn ask(context: &Context, facts: &Facts, memory: &Mutex<Memory>) -> Duration {
+async fn ask(context: &Context, facts: &Facts, known: u64) -> Duration {
     let api: Api<Instance> = Api::namespaced(context.client.clone(), &facts.key.namespace);
-    // Take the known version before the read: the answer is not older than that, but the watch may show a newer one meanwhile.
-    let known = open(memory).newest();
     let answer = call("read the Instance", api.get_metadata(&facts.key.name)).await;
     let Ok(now) = answer else {
         return times::STALE_CACHE_RECHECK; // gone, or the read failed: the watch will show which
@@ -42,9 +38,7 @@ async fn ask(context: &Context, facts: &Facts, memory: &Mutex<Memory>) -> Durati
     let version = now.metadata.resource_version.unwrap_or_default();
     let version = version.parse::<u64>().ok();
     let is_it = now.metadata.uid.as_deref() == Some(facts.uid.as_str());
-    let Some(version) =
-        version.filter(|version| is_it && known.is_some_and(|known| *version < known))
-    else {
+    let Some(version) = version.filter(|version| is_it && *version < known) else {
         return times::STALE_CACHE_RECHECK;
     };
     let (namespace, name) = (&facts.key.namespace, &facts.key.name);

@@ -6,7 +6,6 @@ pub mod kinds;
 mod ledger;
 pub mod look;
 pub mod parts;
-pub mod version;
 
 use crate::api::{HistoryEntry, PurchaseRecord, Verb};
 use crate::instance::memory::call::NewestCall;
@@ -14,10 +13,8 @@ use crate::instance::memory::look::Look;
 use crate::instance::memory::parts::{
     Birth, Calls, Observations, Origin, Pacing, Secrets, StatusWrites,
 };
-use crate::instance::memory::version::Lag;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::time::Instant;
-use version::Newest;
 
 /// The memory of this process about one Instance.
 #[derive(Clone, Debug)]
@@ -34,34 +31,34 @@ pub struct Memory {
     pub secrets: Secrets,
     /// Writes to the object.
     pub status_writes: StatusWrites,
-    /// The epoch of [`Memories`](all::Memories) that this memory has applied.
-    epoch: u64,
 }
 
 impl Memory {
-    fn new(created_in_this_term: bool, now: Instant) -> Self {
-        Self {
-            origin: Origin::new(created_in_this_term, now),
+    fn new(created_in_this_term: bool, now: Instant) -> Arc<Mutex<Self>> {
+        let birth = match created_in_this_term {
+            true => Birth::InThisTerm,
+            false => Birth::Earlier,
+        };
+        Arc::new(Mutex::new(Self {
+            origin: Origin {
+                birth,
+                since: now,
+                other_cluster_reported_since: None,
+            },
             call: None,
             calls: Calls::default(),
             observations: Observations::default(),
             pace: Pacing::default(),
             secrets: Secrets::default(),
             status_writes: StatusWrites::default(),
-            epoch: 0,
-        }
+        }))
     }
 
     /// Copies the result of an observation back into this memory, except for [`StatusWrites`], which other tasks changed in the
     /// meantime.
     pub fn store(&mut self, copy: &Self) {
-        let mut status_writes = std::mem::take(&mut self.status_writes);
-        if self.epoch != copy.epoch {
-            // The known versions are those of another state of the cluster.
-            status_writes.newest = copy.status_writes.newest;
-        }
         *self = Self {
-            status_writes,
+            status_writes: std::mem::take(&mut self.status_writes),
             ..copy.clone()
         };
     }
@@ -75,61 +72,42 @@ impl Memory {
 
     /// A watch shows this version of the object.
     pub fn shown(&mut self, version: u64, now: Instant) {
-        self.status_writes.newest = Some(Newest::with(self.status_writes.newest, version, now));
+        if self.newest().is_none_or(|(newest, _)| newest < version) {
+            self.status_writes.newest = Some((version, now));
+        }
     }
 
-    /// How to proceed with this resourceVersion if a newer one is known.
-    pub fn lag(&mut self, version: &str, now: Instant) -> Option<Lag> {
-        let newest = self.status_writes.newest.as_mut();
-        newest?.lag(version.parse().ok()?, now)
-    }
-
-    pub fn newest(&self) -> Option<u64> {
-        self.status_writes.newest.map(Newest::version)
+    /// The newest known version, and since when it is known.
+    pub fn newest(&self) -> Option<(u64, Instant)> {
+        self.status_writes.newest
     }
 
     /// Whether a newer version than this is known.
     pub fn is_newer_than(&self, version: &str) -> bool {
         let newest = self.newest().zip(version.parse().ok());
-        newest.is_some_and(|(newest, version): (u64, u64)| newest > version)
+        newest.is_some_and(|((newest, _), version): (_, u64)| newest > version)
     }
 
-    /// Applies that the cluster's state went back in time since this memory was made: nothing that seems new or unbought is certain.
-    pub fn take_in(&mut self, epoch: u64, now: Instant) {
-        if self.is_of(epoch) {
-            return;
-        }
-        self.epoch = epoch;
+    /// The cluster's state went back in time: nothing that seems new or unbought is certain.
+    pub fn doubt(&mut self, now: Instant) {
         self.status_writes.newest = None;
         self.origin.birth = Birth::Intended;
-        self.origin.recordless_since = self.origin.recordless_since.map(|_| now);
+        self.origin.since = now;
         // The spec may be older than this operation. If the operation was followed to its end, it would count as applied, and the
         // old spec as a request to undo it.
         self.follow_no_more();
     }
 
-    /// Whether this memory has applied everything up to this epoch of [`Memories`](all::Memories).
-    pub fn is_of(&self, epoch: u64) -> bool {
-        self.epoch == epoch
-    }
-
-    /// Applies the record that is on the object now, and that the cluster's state went back.
-    pub fn meet(&mut self, record: Option<&PurchaseRecord>, epoch: u64, now: Instant) {
-        self.take_in(epoch, now);
-        let Some(record) = record else {
-            self.origin.recordless_since.get_or_insert(now);
-            return;
-        };
-        self.recorded(record);
-        self.forget_releases(record, now);
-        self.meet_record(record, now);
-    }
-
-    /// This record is on the object.
-    pub fn recorded(&mut self, record: &PurchaseRecord) {
-        self.origin.birth = Birth::Intended;
-        self.origin.recordless_since = None;
-        self.origin.recreated = self.origin.recreated.max(record.recreated);
+    /// Applies the record that is on the object now.
+    pub fn meet(&mut self, record: Option<&PurchaseRecord>, now: Instant) {
+        if let Some(record) = record {
+            self.origin.birth = Birth::Recorded;
+            self.forget_releases(record, now);
+            self.meet_record(record, now);
+        } else if self.origin.birth == Birth::Recorded {
+            self.origin.birth = Birth::Intended;
+            self.origin.since = now;
+        }
     }
 
     /// Our operation ended, and status shows it. From now on everything in the listing counts as new, even if the listing showed
@@ -138,10 +116,11 @@ impl Memory {
         self.observations.look.row = None;
         self.observations.poll = None;
         self.follow_no_more();
-        match (ended.verb, &mut self.call) {
-            (Verb::Create, Some(call)) => call.is_newest = false,
-            (Verb::Create, None) => {}
-            _ => self.calls.operated = Some(now),
+        if let Some(call) = &mut self.call {
+            match ended.verb {
+                Verb::Create => call.is_newest = false,
+                _ => call.since = now,
+            }
         }
         if ended.verb.bears_login() {
             let sent = self.calls.password.sent.take();

@@ -8,7 +8,7 @@ use crate::instance::fact::Fact;
 use crate::instance::memory::{Memory, open};
 use crate::instance::observation::{Observation, of_purchase};
 use crate::instance::observe::reads;
-use crate::instance::outcome::{Outcome, ReleaseFailure};
+use crate::instance::outcome::Outcome;
 use crate::instance::plan::step::{Plan, Step};
 use crate::instance::poll_schedule::PollSchedule;
 use crate::instance::report::NotWritten;
@@ -33,7 +33,7 @@ pub fn next(
     let uid = observed.facts.uid.as_str();
     if matches!(outcome, Outcome::Finished) || context.memories.get(uid).is_none() {
         // The object was deleted during the reconcile, so it needs no listings.
-        context.sessions.leave(&Subject::from(uid));
+        context.sessions.leave(&Subject::from(uid), None);
     }
     let ending = Ending {
         session: access.map(|access| &**access),
@@ -96,10 +96,7 @@ impl Ending<'_> {
                 }
                 self.first_query()
             }
-            Outcome::Release {
-                failure: Some(failure),
-                ..
-            } => self.troubled(failure, memory),
+            Outcome::Release { .. } => self.release_again(memory),
             Outcome::Refused { reason, after, .. } => {
                 // Log the reason only. The message quotes the service and may contain a refused password, and a log may reach more
                 // readers than status.
@@ -111,7 +108,7 @@ impl Ending<'_> {
                 wait
             }
             Outcome::Unknown(why) => {
-                self.warn(memory, why, UNKNOWN);
+                self.warn(memory, why, "the outcome of a call is unknown");
                 times::AFTER_OWN_WRITE
             }
             Outcome::Written => times::AFTER_OWN_WRITE,
@@ -141,7 +138,6 @@ impl Ending<'_> {
         // A status that cannot be written is a failure, so the backoff stays.
         if self.is_reported && plan.is_ready() {
             memory.pace.backoff.reset();
-            memory.pace.trouble = None;
         }
         // A read that is due may have to wait for the request limit.
         let read = reads::next_at(observed).map(|at| at.saturating_duration_since(now));
@@ -177,17 +173,12 @@ impl Ending<'_> {
         }
     }
 
-    fn troubled(&self, failure: &ReleaseFailure, memory: &mut Memory) -> Duration {
-        let what = match failure.is_unknown {
-            true => UNKNOWN,
-            false => "the service did not accept the call",
-        };
-        self.warn(memory, &failure.message, what);
+    /// When to release again, since the service did not accept the release.
+    fn release_again(&self, memory: &Memory) -> Duration {
         let Step::Release { id, .. } = &self.plan.step else {
-            return self.first_query();
+            return times::AFTER_OWN_WRITE;
         };
-        let call = memory.release_call(id);
-        let not_before = call.and_then(|call| call.not_before);
+        let not_before = memory.release_call(id).and_then(|call| call.not_before);
         not_before.map_or(times::AFTER_OWN_WRITE, |at| {
             at.saturating_duration_since(Instant::now())
         })
@@ -225,12 +216,10 @@ impl Ending<'_> {
             && observed.create_failed().is_none()
     }
 
-    /// Logs a failure once while no call succeeds in between.
-    fn warn(&self, memory: &mut Memory, why: &str, what: &'static str) {
-        if memory.pace.is_new_trouble(why) {
+    /// Logs a failure unless several have come in a row.
+    fn warn(&self, memory: &Memory, why: &str, what: &'static str) {
+        if memory.pace.backoff.is_fresh() {
             journal::not_done(&self.observed.facts, why, what);
         }
     }
 }
-
-const UNKNOWN: &str = "the outcome of a call is unknown";

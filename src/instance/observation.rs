@@ -98,6 +98,8 @@ pub struct Observation {
     pub recorded_by_other_cluster: Option<Box<PurchaseRecord>>,
     /// The memory of this process, including this observation.
     pub memory: Memory,
+    /// The epoch of the [`Memories`](crate::instance::memory::all::Memories) at that time.
+    pub epoch: u64,
     /// Monotonic time of the observation.
     pub now: Instant,
     /// Wall-clock time, for users.
@@ -165,7 +167,7 @@ impl Observation {
             LastAnswer::Absent { .. } => None,
             LastAnswer::None => {
                 let status = &self.facts.status;
-                Temporary::next(None, status, &status.detail, self.memory.origin.first_seen)
+                Temporary::next(None, status, &status.detail, self.memory.origin.since)
             }
         }
     }

@@ -41,12 +41,12 @@ pub async fn observe(
     facts: Facts,
     memory: &Mutex<Memory>,
 ) -> (Observation, Option<ReconcileSession>) {
-    let now = Instant::now();
-    let remembered = remembered(context, &facts, memory, now);
+    let (now, epoch) = (Instant::now(), context.memories.epoch());
+    let remembered = remembered(&facts, memory, now);
     let key = account_of(&facts, &remembered);
     let (account, session) = account(context, &facts, &key);
     let session = session.map(|session| ReconcileSession::new(session, facts.uid.as_str().into()));
-    let mut observed = without_reads(context, facts, remembered, account, key, now);
+    let mut observed = without_reads(context, facts, remembered, account, key, (epoch, now));
     if let Some(session) = &session {
         observed.conflicting_owner = conflicting_owner(context, &observed.facts, session);
         let (uid, quota) = (&observed.facts.uid, context.sessions.quota());
@@ -71,7 +71,7 @@ pub async fn observe(
     }
     let former = observed.memory.observations.confirmed;
     observed.memory.observations.confirmed = former.max(confirmed(&observed, context));
-    open(memory).store(&observed.memory);
+    store(context, &observed, memory);
     (observed, session)
 }
 
@@ -88,8 +88,16 @@ pub async fn learn(
     };
     let priority = observed.facts.call_priority();
     let is_new = perform::perform(context, observed, read, priority, session).await;
-    open(memory).store(&observed.memory);
+    store(context, observed, memory);
     is_new
+}
+
+fn store(context: &Context, observed: &Observation, memory: &Mutex<Memory>) {
+    let mut memory = open(memory);
+    // If the cluster's state went back meanwhile, the observation may be of the former state.
+    if observed.epoch == context.memories.epoch() {
+        memory.store(&observed.memory);
+    }
 }
 
 /// Adds what this process knows about the server without a call: the listings, and the answers to earlier reads.
@@ -140,9 +148,9 @@ fn follow(observed: &mut Observation, session: &AccountSession) {
 }
 
 /// The memory, updated for this object and this instant.
-fn remembered(context: &Context, facts: &Facts, memory: &Mutex<Memory>, now: Instant) -> Memory {
+fn remembered(facts: &Facts, memory: &Mutex<Memory>, now: Instant) -> Memory {
     let mut remembered = open(memory).clone();
-    remembered.meet(facts.purchase(), context.memories.epoch(), now);
+    remembered.meet(facts.purchase(), now);
     // Status reports a purchase whose record was lost with the process that wrote it. Remember that from the first observation
     // on, regardless of later statuses.
     if facts.purchase().is_none() && facts.tells_of_a_purchase() {
@@ -163,7 +171,7 @@ fn without_reads(
     memory: Memory,
     account: AccountFact,
     account_key: ObjectKey,
-    now: Instant,
+    (epoch, now): (u64, Instant),
 ) -> Observation {
     Observation {
         account,
@@ -190,6 +198,7 @@ fn without_reads(
         conflicting_owner: ConflictingOwner::None,
         recorded_by_other_cluster: recorded_by_other_cluster(context, &facts),
         memory,
+        epoch,
         now,
         // Whole seconds, as in status: a fraction would look like a change in every reconcile.
         wall_clock: chance::time_of_day(),
@@ -220,16 +229,12 @@ fn confirmed(observed: &Observation, context: &Context) -> Option<Instant> {
 
 /// Without an account session the object needs no listings beyond the regular ones.
 fn unsubscribe(context: &Context, observed: &mut Observation) {
-    if observed.memory.pace.subscribed.is_none() {
-        return;
-    }
     let subject: Subject = shared(&observed.facts.uid);
     let is_withdrawn = matches!(&observed.account, AccountFact::Unusable(problem)
         if matches!(problem.reason, Reason::SecretUseNotAllowed | Reason::SecretEndpointMismatch));
     if is_withdrawn {
         // The Secret no longer consents to the use of its token, so no listing may be requested with it.
-        context.sessions.leave(&subject);
-        observed.memory.pace.subscribed = None;
+        context.sessions.leave(&subject, None);
     } else {
         context.sessions.expect_no_change(&subject);
     }

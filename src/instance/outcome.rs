@@ -43,7 +43,7 @@ pub enum Outcome {
 }
 
 /// Why the service did not accept a release.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReleaseFailure {
     /// The error.
     pub message: String,

@@ -105,7 +105,7 @@ async fn write(
         Err(error) => error,
     };
     let mut memory = open(memory);
-    if memory.pace.is_new_trouble(&error.to_string()) {
+    if memory.pace.backoff.is_fresh() {
         journal::not_done(facts, &error.to_string(), "status not written");
     }
     let longest = times::write_retry_max(error.is_refusal());

@@ -26,14 +26,8 @@ pub fn subscribe(context: &Context, facts: &Facts, memory: &mut Memory, session:
         credential: facts.purchase().map(|record| shared(&record.credential)),
     };
     let subject: Subject = shared(&facts.uid);
-    if memory
-        .pace
-        .subscribed
-        .is_some_and(|number| number != session.shared.number)
-    {
-        context.sessions.leave(&subject);
-    }
-    memory.pace.subscribed = Some(session.shared.number);
+    let number = session.shared.number;
+    context.sessions.leave(&subject, Some(number));
     session.shared.inventory.subscribe(&subject, subscription);
 }
 
@@ -79,7 +73,7 @@ fn request(
     }
     let is_new = plan.wants != memory.pace.wants;
     memory.pace.wants = plan.wants;
-    if let (true, true, Some(session)) = (is_new, memory.pace.subscribed.is_some(), session) {
+    if let (true, Some(session)) = (is_new, session) {
         subscribe(context, &observed.facts, memory, session);
     }
 }

@@ -103,7 +103,7 @@ pub const UNREADABLE_RETRY: Duration = Duration::from_secs(20);
 /// Time that must be left in a reconcile for a mutating call and its receipt: 60 s and 15 s.
 pub const CALL_AND_RECEIPT: Duration = Duration::from_secs(75);
 
-/// Recheck of an object whose cache is older than our own write.
+/// How often the apiserver is read about an object whose cache stays behind.
 pub const STALE_CACHE_RECHECK: Duration = Duration::from_secs(5);
 
 /// How often another writer's status is overwritten, after the first time, unless it misleads users.
@@ -232,6 +232,3 @@ pub const GONE_IS_CERTAIN_AFTER: Duration = Duration::from_secs(60);
 /// How long the cache may lag behind our own write before the apiserver is read. Watches lag by seconds; a longer lag has another
 /// cause.
 pub const CACHE_CATCHES_UP_WITHIN: Duration = Duration::from_secs(10);
-
-/// How often the apiserver is read about an object whose cache stays behind.
-pub const STALE_CACHE_ASKED_AGAIN: Duration = Duration::from_secs(10);

@@ -26,6 +26,11 @@ impl Backoff {
         wait
     }
 
+    /// Whether at most one failure was recorded since the last success.
+    pub fn is_fresh(self) -> bool {
+        self.failures < 2
+    }
+
     /// Records a success.
     pub fn reset(&mut self) {
         self.failures = 0;

@@ -472,14 +472,17 @@ impl Sessions {
 
     /// An Instance is gone. Returns its last state.
     pub fn gone(&self, subject: &Subject) -> Option<Owner> {
-        self.leave(subject);
+        self.leave(subject, None);
         self.inner.quota.gone(subject)
     }
 
-    /// Listings stop looking for the server of an Instance.
-    pub fn leave(&self, subject: &Subject) {
+    /// The listings of all sessions, except the one with this number, stop looking for the server of an Instance.
+    pub fn leave(&self, subject: &Subject, except: Option<u64>) {
         let open: Vec<Arc<Session>> = self.open().values().filter_map(Weak::upgrade).collect();
         for session in open {
+            if Some(session.number) == except {
+                continue;
+            }
             session.slots.leave(subject);
             session.inventory.leave(subject);
         }

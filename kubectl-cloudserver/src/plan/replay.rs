@@ -72,7 +72,8 @@ pub(super) async fn replay(
     let facts = Facts::of(&context.cluster, &unrestricted(instance));
     let memory = context.memories.met(facts.uid.as_str(), &facts.key, is_new);
     // Nothing is bought here, so a purchase that may have been lost a moment ago needs no wait.
-    open(&memory).origin.recordless_since = Instant::now().checked_sub(times::LISTED_WITHIN);
+    let listed = Instant::now().checked_sub(times::LISTED_WITHIN);
+    open(&memory).origin.since = listed.unwrap_or_else(Instant::now);
     let (observed, session) = observe(context, facts, &memory).await;
     let mut replay = Replay::of(observed, instance);
     let facts = &replay.observed.facts;

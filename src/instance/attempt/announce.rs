@@ -13,6 +13,7 @@ use crate::cloud::ServerId;
 use crate::instance::facts::Facts;
 use crate::instance::memory::call::{CallState, NewestCall};
 use crate::instance::memory::open;
+use crate::instance::memory::parts::Birth;
 use crate::instance::outcome::Outcome;
 use crate::instance::plan::step::{Plan, StatusChanges};
 use crate::instance::status::{Shown, render, write};
@@ -137,7 +138,7 @@ impl Attempt<'_> {
         };
         let mut memory = open(self.memory);
         memory.wrote(Some(&swapped.version), Instant::now());
-        memory.recorded(record);
+        memory.origin.birth = Birth::Recorded;
         if record.id.as_deref() != facts.id().as_ref().map(ServerId::as_str) {
             memory.forget_server();
         }
@@ -292,7 +293,7 @@ impl Attempt<'_> {
     fn is_current(&self, version: Option<&str>, seen_before: u64) -> Result<(), NotSwapped> {
         let context = self.context;
         // The answer may be from the state before the restore that another reconcile found meanwhile.
-        if !open(self.memory).is_of(context.memories.epoch()) {
+        if self.observed.epoch != context.memories.epoch() {
             return Err(NotSwapped::MayStand(Outcome::Stale));
         }
         let Some(version) = version.and_then(|version| version.parse::<u64>().ok()) else {

@@ -151,7 +151,7 @@ impl Attempt<'_> {
     /// Whether this reconcile may still make a call: the term lasts, there is time for call and receipt, and the cluster's state is
     /// still the one that the plan was made from.
     fn may_call(&self) -> Result<(), Outcome> {
-        if !open(self.memory).is_of(self.context.memories.epoch()) {
+        if self.observed.epoch != self.context.memories.epoch() {
             return Err(Outcome::Stale);
         }
         let term = &self.context.term;

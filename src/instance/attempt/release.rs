@@ -6,7 +6,7 @@ use crate::instance::memory::call::{Release, ReleaseCall};
 use crate::instance::memory::open;
 use crate::instance::outcome::{Outcome, ReleaseFailure};
 use crate::instance::plan::step::ReleaseReason;
-use crate::instance::times;
+use crate::instance::{journal, times};
 use tokio::time::Instant;
 
 impl Attempt<'_> {
@@ -18,9 +18,9 @@ impl Attempt<'_> {
     ) -> Outcome {
         let mut memory = open(self.memory);
         let former = memory.release_call(&id).cloned();
+        let former_failure = former.as_ref().and_then(|call| call.failure.clone());
         let is_unknown =
-            |failure: Option<&ReleaseFailure>| failure.is_some_and(|failure| failure.is_unknown);
-        let was_unknown = is_unknown(former.as_ref().and_then(|call| call.failure.as_ref()));
+            |failure: &Option<ReleaseFailure>| failure.as_ref().is_some_and(|it| it.is_unknown);
         // An earlier call that was accepted remains valid, regardless of the result of its repetition.
         let accepted = former.filter(|call| call.accepted);
         let was_accepted = accepted.is_some();
@@ -55,7 +55,17 @@ impl Attempt<'_> {
             }
         }
         let failure = call.failure.clone();
-        let is_known = was_accepted || (was_unknown && is_unknown(failure.as_ref()));
+        if let Some(failure) = failure
+            .as_ref()
+            .filter(|new| former_failure.as_ref() != Some(*new))
+        {
+            let what = match failure.is_unknown {
+                true => "the outcome of a call is unknown",
+                false => "the service did not accept the call",
+            };
+            journal::not_done(&self.observed.facts, &failure.message, what);
+        }
+        let is_known = was_accepted || (is_unknown(&former_failure) && is_unknown(&failure));
         memory.calls.releases.insert(id, Release::Asked(call));
         memory.observations.look.at = None;
         Outcome::Release {

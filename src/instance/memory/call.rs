@@ -33,7 +33,8 @@ pub struct NewestCall {
     pub tries: u32,
     /// The service was busy with the server after the last call of this process.
     pub busy_seen: bool,
-    /// When this term first saw the attempt, or when our own call ended, whichever is later. The settling time counts from here.
+    /// When this term first saw the attempt, when our own call ended, or when its operation ended, whichever is latest. The
+    /// settling time counts from here.
     pub since: Instant,
     /// Why the outcome of the call is unknown, in the service's words, if this process made the call.
     pub doubt: Option<Box<str>>,

@@ -162,6 +162,13 @@ impl Memory {
         }
     }
 
+    /// When the newest operation on the recorded server ended; None while it is open.
+    pub fn operated(&self) -> Option<Instant> {
+        let call = self.call.as_deref()?;
+        let is_over = call.verb != Verb::Create && matches!(call.intent, Intent::Unneeded);
+        is_over.then_some(call.since)
+    }
+
     /// When the service accepted an operation, if this process made its call.
     pub fn began(&self, operation: &Operation) -> Option<Instant> {
         let call = self.call_of(operation).filter(|call| call.tries > 0)?;

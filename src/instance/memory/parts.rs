@@ -6,7 +6,6 @@ use crate::cloud::ServerId;
 use crate::instance::memory::call::Release;
 use crate::instance::memory::kinds::{Connected, LoginMetadata, Passwords, Wants};
 use crate::instance::memory::look::{Look, Poll};
-use crate::instance::memory::version::Newest;
 use crate::runtime::Backoff;
 use litemap::LiteMap;
 use std::num::NonZeroU64;
@@ -17,11 +16,9 @@ use tokio::time::Instant;
 #[derive(Clone, Debug)]
 pub struct Origin {
     pub birth: Birth,
-    pub first_seen: Instant,
-    /// Since when it has had no record of ours.
-    pub recordless_since: Option<Instant>,
-    /// How many servers replaced others, according to the records that this process read or wrote.
-    pub recreated: u32,
+    /// When this term first saw the object, when the object lost its record, or when the cluster's state went back, whichever is
+    /// latest.
+    pub since: Instant,
     /// Since when status has reported to this process that another cluster recorded the server (`RecordedByOtherCluster`).
     pub other_cluster_reported_since: Option<Box<Instant>>,
 }
@@ -34,7 +31,9 @@ pub enum Birth {
     InThisTerm,
     /// It was there before, and nothing shows that an intent was ever written.
     Earlier,
-    /// An intent was written, or may have been.
+    /// It has a record of ours.
+    Recorded,
+    /// It has no record, and an intent was written, or may have been.
     Intended,
 }
 
@@ -45,8 +44,6 @@ pub struct Calls {
     pub releases: LiteMap<ServerId, Release>,
     /// Digests of the password in the newest attempt and of the server's password.
     pub password: Passwords,
-    /// When the newest operation on an existing server ended.
-    pub operated: Option<Instant>,
 }
 
 /// The service's answers, and when they were requested. Owned by `observe`.
@@ -70,14 +67,10 @@ pub struct Pacing {
     pub backoff: Backoff,
     /// No mutating call before this instant.
     pub not_before: Option<Instant>,
-    /// The last failure's message, so that the same failure is logged once.
-    pub trouble: Option<Box<str>>,
     /// The listing passes that the last plan requested.
     pub wants: Wants,
     /// Since when the listing is read at the short interval for this object.
     pub busy_since: Option<Instant>,
-    /// The session whose listings this object subscribes to.
-    pub subscribed: Option<u64>,
 }
 
 /// The Secrets of the object, as last read or written. Owned by `managed_secrets`.
@@ -93,8 +86,9 @@ pub struct Secrets {
 /// another stage waits. An observation therefore never overwrites this part.
 #[derive(Clone, Debug, Default)]
 pub struct StatusWrites {
-    /// The newest known resourceVersion: an older object in the cache is not acted upon.
-    pub(super) newest: Option<Newest>,
+    /// The newest resourceVersion that the watch showed or that answered our own write, and since when it is known. An older
+    /// object in the cache is not acted upon. Versions are integers that only grow, except in a restore of etcd.
+    pub(super) newest: Option<(u64, Instant)>,
     pub written: WrittenStatus,
     /// The generation of the spec that was acknowledged before it was acted upon.
     pub acknowledged: Option<i64>,
@@ -118,28 +112,5 @@ impl Pacing {
     pub fn progressed(&mut self) {
         self.backoff.reset();
         self.not_before = None;
-        self.trouble = None;
-    }
-
-    /// Whether this failure differs from the last one.
-    pub fn is_new_trouble(&mut self, why: &str) -> bool {
-        let is_new = self.trouble.as_deref() != Some(why);
-        self.trouble = Some(why.into());
-        is_new
-    }
-}
-
-impl Origin {
-    pub(super) fn new(created_in_this_term: bool, now: Instant) -> Self {
-        Self {
-            birth: match created_in_this_term {
-                true => Birth::InThisTerm,
-                false => Birth::Earlier,
-            },
-            first_seen: now,
-            recordless_since: None,
-            recreated: 0,
-            other_cluster_reported_since: None,
-        }
     }
 }

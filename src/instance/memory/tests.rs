@@ -6,9 +6,10 @@ use crate::runtime::Backoff;
 #[test]
 fn what_the_watch_showed_during_a_look_is_kept_and_so_is_what_was_told() {
     let now = Instant::now();
-    let mut memory = Memory::new(false, now);
+    let memory = Memory::new(false, now);
+    let mut memory = open(&memory);
     memory.shown(5, now);
-    let mut copy = memory.clone();
+    let mut copy = Memory::clone(&memory);
     copy.observations.confirmed = Some(now);
     memory.shown(9, now);
     memory.status_writes.acknowledged = Some(2);
@@ -20,7 +21,8 @@ fn what_the_watch_showed_during_a_look_is_kept_and_so_is_what_was_told() {
 
 #[test]
 fn what_is_found_gone_again_begins_no_pace_anew() {
-    let mut memory = Memory::new(true, Instant::now());
+    let memory = Memory::new(true, Instant::now());
+    let mut memory = open(&memory);
     let id = ServerId::from("ecs-1");
     memory.pace.backoff.fail();
     memory.found_gone(id.clone(), Gone::NotFound);

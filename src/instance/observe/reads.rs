@@ -67,7 +67,7 @@ pub(super) fn server(observed: &Observation) -> Option<ServerId> {
 pub(super) fn leftover_shown_by(observed: &Observation) -> Instant {
     let record = observed.facts.purchase();
     let attempt = record.and_then(|record| observed.memory.attempt(record));
-    let since = attempt.map_or(observed.memory.origin.first_seen, |attempt| attempt.since);
+    let since = attempt.map_or(observed.memory.origin.since, |attempt| attempt.since);
     since + times::FAILED_CREATE_SHOWS_WITHIN
 }
 
@@ -185,7 +185,7 @@ fn steady_at(observed: &Observation, id: &ServerId) -> Option<Instant> {
     if let Some(at) = look.at.filter(|_| look.is_unreadable) {
         return Some(at + times::UNREADABLE_RETRY);
     }
-    let last = look.at.unwrap_or(memory.origin.first_seen);
+    let last = look.at.unwrap_or(memory.origin.since);
     let spec = &observed.facts.spec;
     let period = spec.resync_period.as_deref().and_then(resync_period);
     let detail = &observed.facts.status.detail;

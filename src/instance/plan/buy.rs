@@ -34,7 +34,7 @@ pub(super) fn begin(observed: &InSession<'_>) -> OrPlan<Plan> {
     }
     // A server with our marker may exist. If an attempt may be open, its settling time must pass first. If nothing shows an
     // attempt, its traces may have been lost, so a server must have had the time to be listed.
-    let since = memory.origin.recordless_since.unwrap_or(observed.now);
+    let since = memory.origin.since;
     let doubtful = memory.origin.birth == Birth::Intended || !untouched;
     let settled = match doubtful {
         true => since.max(memory.newest_attempt().unwrap_or(since)) + observed.session.settle,
@@ -103,10 +103,9 @@ fn after_refusal(
 ) -> OrPlan<Plan> {
     let spec = &observed.facts.spec;
     let is_void = recreate::needs_proof_again(observed, record);
-    let recreated = record.recreated.max(observed.memory.origin.recreated);
     let buys_none = policy::restriction(observed).is_some()
         || spec.import.is_some()
-        || recreate::called_off(observed, recreated).is_some();
+        || recreate::called_off(observed, record.recreated).is_some();
     if is_void && buys_none {
         return create(observed, Some((record, FormerOutcome::Refused)));
     }

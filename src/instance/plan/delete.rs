@@ -241,10 +241,10 @@ fn clock(observed: &InSession<'_>) -> Instant {
     if is_clean(observed) && !unseen {
         return last
             .or_else(|| memory.newest_attempt())
-            .unwrap_or(memory.origin.first_seen);
+            .unwrap_or(memory.origin.since);
     }
-    let doubt = memory.newest_attempt().max(memory.origin.recordless_since);
-    let doubt = doubt.unwrap_or(memory.origin.first_seen);
+    let since = memory.origin.since;
+    let doubt = memory.newest_attempt().map_or(since, |at| at.max(since));
     (doubt + observed.session.settle).max(last.unwrap_or(doubt))
 }
 

@@ -71,8 +71,7 @@ fn is_allowed(observed: &InSession<'_>, wanted: &Import, found: Option<&ServerId
 
 /// The one server that the spec names, in a current and complete listing.
 fn find(observed: &Observation, wanted: &Import) -> OrPlan<ServerId> {
-    let origin = &observed.memory.origin;
-    let since = origin.recordless_since.unwrap_or(origin.first_seen);
+    let since = observed.memory.origin.since;
     let here = observed.facts.place();
     let Some(listing) = observed.listing.as_ref().filter(|l| l.is_whole(since)) else {
         let trouble = observed.listing.as_ref().and_then(ZoneViews::trouble);

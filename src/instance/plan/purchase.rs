@@ -135,7 +135,7 @@ fn wait_for_other_cluster(observed: &Observation) -> OrPlan<()> {
     if left.is_some_and(|left| left.is_zero()) {
         return Ok(());
     }
-    let since = origin.first_seen;
+    let since = origin.since;
     let listing = observed.listing.as_ref();
     let Some(listing) = listing.filter(|listing| listing.is_whole(since)) else {
         return Err(Box::new(look(observed, since, 1)));

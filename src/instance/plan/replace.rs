@@ -67,8 +67,8 @@ fn plan(observed: &OnRecord<'_>) -> Option<Plan> {
         return Some(plan.with_id(facts.status_id()));
     }
     let has_sibling = adopt::bearing(observed).iter().any(|other| other != id);
-    let recreated = record.recreated.max(observed.memory.origin.recreated);
-    let over = recreate::called_off(observed, recreated.saturating_add(1));
+    let recreated = record.recreated.saturating_add(1);
+    let over = recreate::called_off(observed, recreated);
     if let Some(readiness) = over.filter(|_| !has_sibling) {
         let plan = Plan::rest(readiness, times::IDLE_REQUEUE);
         return Some(plan.with_id(facts.status_id()));
@@ -89,7 +89,7 @@ fn plan(observed: &OnRecord<'_>) -> Option<Plan> {
         plan.changes.forget_server = true;
         plan.changes.ended = unreported_end(observed);
         // With this end of the create, no process names the server again while another one is not available.
-        let (reason, times) = (EndReason::ServerGone, recreated.saturating_add(1));
+        let (reason, times) = (EndReason::ServerGone, recreated);
         let create = ended::with_end(observed, of_purchase(record), reason, None, times);
         return Some(plan.with_operation(Some(create)));
     }

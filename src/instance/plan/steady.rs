@@ -170,7 +170,7 @@ fn watch(observed: &OnRecord<'_>) -> Plan {
     // After an operation of ours the listing is read once, so that an external change after it shows as a change.
     let listing = observed.listing.as_ref();
     let is_old = |ended: &_| listing.is_some_and(|listing| !listing.began_after(*ended));
-    match observed.memory.calls.operated.filter(is_old) {
+    match observed.memory.operated().filter(is_old) {
         Some(ended) if matches!(plan.step, Step::Rest) => plan.wanting_sometime(ended),
         _ => plan,
     }

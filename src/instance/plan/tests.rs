@@ -65,7 +65,7 @@ impl Scene {
         memories.met(UID, &facts.key, created_in_this_term);
         let mut memory = open(&memories.get(UID).unwrap()).clone();
         let now = Instant::now();
-        memory.meet(facts.purchase(), 0, now);
+        memory.meet(facts.purchase(), now);
         Self(Observation {
             facts,
             account: AccountFact::AccountSession(SessionFacts {
@@ -97,6 +97,7 @@ impl Scene {
             conflicting_owner: ConflictingOwner::None,
             recorded_by_other_cluster: None,
             memory,
+            epoch: 0,
             now,
             wall_clock: Timestamp::UNIX_EPOCH,
             day: Day {
@@ -157,7 +158,7 @@ impl Scene {
     /// Changes the last read of the server; it is given when the object was first seen, and the time of the observation.
     fn look(self, change: impl FnOnce(&mut Look, Instant, Instant)) -> Self {
         self.with(|observed| {
-            let first_seen = observed.memory.origin.first_seen;
+            let first_seen = observed.memory.origin.since;
             let look = &mut observed.memory.observations.look;
             change(look, first_seen, observed.now);
         })
@@ -212,7 +213,7 @@ impl Scene {
     /// The server is known to be gone.
     fn known_gone(self, how: Gone) -> Self {
         self.memory(|memory| {
-            let gone = Release::Gone(how, memory.origin.first_seen);
+            let gone = Release::Gone(how, memory.origin.since);
             memory.calls.releases.insert(ServerId::from(ID), gone);
         })
     }
@@ -248,7 +249,7 @@ fn purchased(record: &PurchaseRecord, state: CallState, memory: &Memory) -> Box<
         tries: 1,
         busy_seen: false,
         is_own: true,
-        ..NewestCall::of_purchase(record, state, memory.origin.first_seen)
+        ..NewestCall::of_purchase(record, state, memory.origin.since)
     })
 }
 

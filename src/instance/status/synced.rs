@@ -19,7 +19,7 @@ pub(super) fn synced(observed: &Observation) -> Option<AdditionalCondition> {
 /// When the server counts as unconfirmed.
 fn late_at(observed: &Observation) -> Instant {
     let confirmed = observed.memory.observations.confirmed;
-    confirmed.unwrap_or(observed.memory.origin.first_seen) + times::CONFIRMED_WITHIN
+    confirmed.unwrap_or(observed.memory.origin.since) + times::CONFIRMED_WITHIN
 }
 
 /// The same for an Account of this name. Pure, with a message that stays the same while the cause does: the service's messages may

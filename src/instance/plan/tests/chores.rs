@@ -135,7 +135,7 @@ fn always_cuts_at_once() {
 #[test]
 fn a_token_for_a_look_is_told_once_detail_and_listing_are_newer() {
     let scene = Scene::converged().memory(|memory| {
-        memory.reconcile_requested(Some("a"), None, memory.origin.first_seen);
+        memory.reconcile_requested(Some("a"), None, memory.origin.since);
     });
     let plan = scene.plan();
     assert_eq!(plan.changes.reconciled, None);
@@ -145,7 +145,7 @@ fn a_token_for_a_look_is_told_once_detail_and_listing_are_newer() {
     let observed_at = listed.look(|look, first_seen, _| look.at = Some(first_seen));
     assert_eq!(observed_at.plan().changes.reconciled.as_deref(), Some("a"));
     let done = observed_at.memory(|memory| {
-        memory.reconcile_requested(Some("a"), Some("a"), memory.origin.first_seen);
+        memory.reconcile_requested(Some("a"), Some("a"), memory.origin.since);
     });
     assert_eq!(done.plan().changes.reconciled, None);
 }
@@ -155,7 +155,7 @@ fn a_token_for_a_look_is_told_though_nobody_knows_the_outcome_of_an_operation() 
     let scene = open_operation(Verb::Reinstall, as_bought(), CallState::Unknown);
     let scene = scene.listed(SETTLE, &[(ID, &ours())]).with(|observed| {
         observed.detail = Fact::Known(detail(&[]));
-        let began = observed.memory.origin.first_seen;
+        let began = observed.memory.origin.since;
         observed.memory.reconcile_requested(Some("a"), None, began);
         observed.memory.observations.look.at = Some(observed.now);
     });

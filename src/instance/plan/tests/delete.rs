@@ -22,7 +22,7 @@ fn deletion_releases_then_proves_then_lets_go() {
     );
 
     let called = scene().memory(|memory| {
-        let at = memory.origin.first_seen;
+        let at = memory.origin.since;
         let call = ReleaseCall {
             at,
             task: Some(TaskId::from("t-2")),

@@ -396,7 +396,7 @@ fn an_operation_is_followed_until_status_knows_better() {
     assert_eq!(followed(&wiped), announced, "that status was lost");
     // If the spec may be older than the operation, the operation is dropped.
     let now = wiped.0.now;
-    let doubtful = Scene(wiped.0.clone()).memory(|memory| memory.take_in(1, now));
+    let doubtful = Scene(wiped.0.clone()).memory(|memory| memory.doubt(now));
     assert_eq!(followed(&doubtful), None);
     // An older status without the operation does not end it.
     let older = meets(wiped.status(|status| status.attempt = 1));
@@ -438,7 +438,7 @@ fn rebuilt(open: Scene) -> Scene {
     };
     assert_eq!(record.id.as_deref(), Some(ID));
     dropped.with(|observed| {
-        observed.memory.meet(Some(record), 0, observed.now);
+        observed.memory.meet(Some(record), observed.now);
         observed.facts.record = Record::Speaks(record.clone());
         observed
             .memory

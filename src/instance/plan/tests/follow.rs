@@ -15,7 +15,7 @@ pub(super) fn open_operation(verb: Verb, target: Applied, state: CallState) -> S
     });
     let operation = scene.0.facts.status.operation.clone().unwrap();
     scene.memory(|memory| {
-        let since = memory.origin.first_seen;
+        let since = memory.origin.since;
         memory.call = Some(Box::new(NewestCall {
             intent: Intent::Unneeded,
             is_own: true,
@@ -51,7 +51,7 @@ pub(super) fn later(scene: Scene, time: Duration) -> Scene {
 
 fn at_rest(scene: Scene) -> Scene {
     let scene = scene.with(|observed| {
-        let since = observed.memory.origin.first_seen;
+        let since = observed.memory.origin.since;
         observed.memory.observations.look.answer = idle(since);
         let mut poll = Poll::of(None, TaskId::from("t-9"), Verb::Start, None, since);
         poll.answered(observed.task.clone(), since);

@@ -428,7 +428,6 @@ fn nothing_is_imported_where_the_account_does_not_let_it() {
             let mut status = (*observed.facts.status).clone();
             status.id = Some(id.to_owned());
             observed.facts.status = status.into();
-            observed.memory.origin.recordless_since = Some(observed.memory.origin.first_seen);
         })
     };
     assert_eq!(had(ID).plan().needs, Some(NeededRead::Candidate(ID.into())));
