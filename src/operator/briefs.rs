@@ -47,13 +47,11 @@ fn undecodable<K: Resource>(object: &DeserializeGuard<K>) -> Brief {
         account: shared(""),
     };
     Brief {
-        flow: (flow, Priority::Resync),
         state: ObjectState {
             state: "stalled",
             reason: Reason::Undecodable.as_str(),
         },
-        is_drifted: false,
-        operation: None,
+        ..brief((flow, Priority::Resync), &[])
     }
 }
 

@@ -9,10 +9,10 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// How often account sessions and copies that no Instance needs any more are dropped.
-const SWEEP: Duration = Duration::from_secs(60);
-/// Instances that disappear within this time cause one pass.
-const DELETIONS_GATHERED: Duration = Duration::from_secs(1);
+/// How often account sessions and copies that no Instance needs any more are dropped. Finding them costs no call.
+const SWEEP: Duration = Duration::from_secs(10);
+/// Longest pause before the key of earlier records is read again.
+const KEY_RETRY_MAX: Duration = Duration::from_secs(1);
 
 /// How long a refusal may pass: an apiserver that has just started refuses every request for a moment.
 const REFUSALS_IGNORED: Duration = Duration::from_secs(10);
@@ -58,7 +58,7 @@ pub(super) async fn find_former_key(parts: &Parts) {
             }
             Err(error) => {
                 tracing::warn!(namespace, %error, "the key of records of an earlier version was not read yet; trying again");
-                tokio::time::sleep(backoff.fail().min(DELETIONS_GATHERED)).await;
+                tokio::time::sleep(backoff.fail().min(KEY_RETRY_MAX)).await;
             }
         }
     }
@@ -96,21 +96,15 @@ pub(super) async fn keep(
     sessions.owners().set_listed_all();
     let mut ticks = tokio::time::interval(SWEEP);
     loop {
-        // First the stop, so that the end of this task waits for one deletion at most.
         tokio::select! {
+            // First, so that the end of this task waits for one deletion at most.
             biased;
             () = stop.cancelled() => return,
             _ = ticks.tick() => sweep(&parts),
-            () = sessions.owners().instance_gone() => {}
         }
-        let before = async {
-            tokio::time::sleep(DELETIONS_GATHERED).await;
-            is_restored || restore(&parts).await.is_ok()
-        };
-        tokio::select! {
-            biased;
-            () = stop.cancelled() => return,
-            restored = before => is_restored = restored,
+        if !is_restored {
+            let restored = stop.run_until_cancelled(restore(&parts)).await;
+            is_restored = restored.is_some_and(|restored| restored.is_ok());
         }
         sessions.drop_copies(&stop).await;
     }

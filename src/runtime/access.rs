@@ -89,9 +89,3 @@ impl MetricsAuthorizer {
         }
     }
 }
-
-impl std::fmt::Debug for MetricsAuthorizer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("MetricsAuthorizer")
-    }
-}

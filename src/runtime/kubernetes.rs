@@ -19,7 +19,6 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use thiserror::Error;
 use tokio::time::Instant;
-use tokio::time::error::Elapsed;
 use tracing::Instrument;
 
 /// The operator's name in the apiserver's audit log.
@@ -76,6 +75,21 @@ pub enum KubeError {
 }
 
 impl KubeError {
+    fn of(operation: &'static str, error: kube::Error) -> Self {
+        match error {
+            kube::Error::Api(status) => Self::Refused { operation, status },
+            kube::Error::Service(error) if error.is::<NotActive>() => Self::NotActive { operation },
+            kube::Error::Service(error) if error.is::<Malformed>() => Self::Malformed {
+                operation,
+                why: error.to_string(),
+            },
+            source => Self::Transport {
+                operation,
+                source: Box::new(source),
+            },
+        }
+    }
+
     /// The object does not exist (any more).
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::Refused { status, .. } if status.code == 404 && !self.is_denied())
@@ -91,14 +105,9 @@ impl KubeError {
         self.is_conflict() || self.is_not_found()
     }
 
-    /// A precondition of a JSON patch failed: the object changed (409), or a `test` failed (422).
-    pub fn is_stale(&self) -> bool {
-        matches!(self, Self::Refused { status, .. } if status.code == 409 || status.code == 422)
-    }
-
-    /// The object has changed, and the refusal did not come from a policy. A watch event will show the change.
+    /// A precondition of a JSON patch failed: the object changed (409), or a `test` failed (422). A watch event will show the change.
     pub fn is_overtaken(&self) -> bool {
-        self.is_stale() && !self.is_denied()
+        matches!(self, Self::Refused { status, .. } if matches!(status.code, 409 | 422) && !self.is_denied())
     }
 
     /// Whether the write may have been applied although its answer is missing or an error.
@@ -180,37 +189,15 @@ pub async fn call_within<T>(
 ) -> Result<T, KubeError> {
     let span = traces::kubernetes_call(operation);
     let answered = tokio::time::timeout(deadline, future.instrument(span.clone())).await;
-    let outcome = result_of(deadline, operation, answered);
-    traces::ended(&span, outcome.as_ref().err().map(KubeError::category));
-    outcome
-}
-
-fn result_of<T>(
-    deadline: Duration,
-    operation: &'static str,
-    answered: Result<kube::Result<T>, Elapsed>,
-) -> Result<T, KubeError> {
-    match answered {
-        Ok(Ok(value)) => Ok(value),
-        Ok(Err(kube::Error::Api(status))) => Err(KubeError::Refused { operation, status }),
-        Ok(Err(kube::Error::Service(error))) if error.is::<NotActive>() => {
-            Err(KubeError::NotActive { operation })
-        }
-        Ok(Err(kube::Error::Service(source))) if source.is::<Malformed>() => {
-            Err(KubeError::Malformed {
-                operation,
-                why: source.to_string(),
-            })
-        }
-        Ok(Err(source)) => Err(KubeError::Transport {
-            operation,
-            source: Box::new(source),
-        }),
+    let outcome = match answered {
+        Ok(answered) => answered.map_err(|error| KubeError::of(operation, error)),
         Err(_) => Err(KubeError::Timeout {
             operation,
             deadline,
         }),
-    }
+    };
+    traces::ended(&span, outcome.as_ref().err().map(KubeError::category));
+    outcome
 }
 
 /// The client of the kubeconfig that the environment names, or else of the Pod's ServiceAccount.

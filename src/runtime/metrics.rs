@@ -67,7 +67,7 @@ impl Default for Metrics {
     fn default() -> Self {
         let mut all = Register::default();
         let mut inner = Families {
-            operations: all.by(
+            operations: all.histogram(
                 "cloud_server_operator_operation_duration_seconds",
                 ["verb", "outcome"],
                 "Time from the intent of an operation to its end, in whole seconds",
@@ -85,57 +85,49 @@ impl Default for Metrics {
                 "cloud_server_operator_instances",
                 ["shard", "state", "reason"],
                 "Instances by the state and the reason of their condition Ready",
-                Gauge::default,
             ),
             accounts: all.by(
                 "cloud_server_operator_accounts",
                 ["shard", "state", "reason"],
                 "Accounts by the state and the reason of their condition Ready",
-                Gauge::default,
             ),
             drifted: all.by(
                 "cloud_server_operator_instances_drifted",
                 ["shard"],
                 "Instances whose server differs from the spec in a way that only a user may resolve",
-                Gauge::default,
             ),
             open: all.by(
                 "cloud_server_operator_operations_in_progress",
                 ["shard", "verb"],
                 "Operations in progress at the service",
-                Gauge::default,
             ),
             open_age: all.by(
                 "cloud_server_operator_operations_in_progress_oldest_age_seconds",
                 ["shard", "verb"],
                 "Age of the oldest operation in progress",
-                Gauge::default,
             ),
             unowned: all.by(
                 "cloud_server_operator_servers_unowned",
                 ["shard"],
                 "Servers in the newest listings of all watched zones that no Instance owns",
-                Gauge::default,
             ),
             inventory_age: all.by(
                 "cloud_server_operator_inventory_age_seconds",
                 ["shard"],
                 "Age of the last complete listing of a watched zone; the highest of all zones",
-                Gauge::default,
             ),
             calls: all.by(
                 "cloud_server_operator_cloud_calls",
                 ["operation", "result"],
                 "Calls to the service: ok, or the kind of failure",
-                Counter::default,
             ),
-            call_duration: all.by(
+            call_duration: all.histogram(
                 "cloud_server_operator_cloud_call_duration_seconds",
                 ["operation"],
                 "Duration of calls to the service",
                 call_buckets,
             ),
-            limiter_wait: all.by(
+            limiter_wait: all.histogram(
                 "cloud_server_operator_rate_limiter_wait_seconds",
                 ["priority"],
                 "Time that calls waited for the request limit",
@@ -145,9 +137,8 @@ impl Default for Metrics {
                 "controller_runtime_reconcile",
                 ["controller", "result"],
                 "Reconciles that ended: success, or error (a panic or a timeout)",
-                Counter::default,
             ),
-            reconcile_duration: all.by(
+            reconcile_duration: all.histogram(
                 "controller_runtime_reconcile_time_seconds",
                 ["controller"],
                 "Duration of reconciles, including their calls and writes",
@@ -157,15 +148,13 @@ impl Default for Metrics {
                 "controller_runtime_active_workers",
                 ["controller"],
                 "Reconciles in progress",
-                Gauge::default,
             ),
             waiting: all.by(
                 "workqueue_depth",
                 ["controller", "priority"],
                 "Objects waiting for a reconcile",
-                Gauge::default,
             ),
-            queue_wait: all.by(
+            queue_wait: all.histogram(
                 "workqueue_queue_duration_seconds",
                 ["controller", "priority"],
                 "Time that objects waited until their reconcile began",
@@ -175,25 +164,21 @@ impl Default for Metrics {
                 "cloud_server_operator_watch_errors",
                 ["kind"],
                 "Watches that failed and restarted",
-                Counter::default,
             ),
             kube_writes: all.by(
                 "cloud_server_operator_kubernetes_writes",
                 ["operation", "result"],
                 "Writes to the apiserver by purpose: ok, or the kind of failure",
-                Counter::default,
             ),
             active: all.by(
                 "cloud_server_operator_shard_active",
                 ["shard"],
                 "1 in the process that is active on the shard (0-of-1 without shards), 0 in the others",
-                Gauge::default,
             ),
             excessive_permissions: all.by(
                 "cloud_server_operator_excessive_permissions",
                 ["permission"],
                 "1 if the apiserver accepts a request of the operator that it should reject",
-                Gauge::default,
             ),
             log_dropped: all.plain(
                 "cloud_server_operator_log_lines_dropped",
@@ -224,7 +209,6 @@ impl Default for Metrics {
             "cloud_server_operator_build_info",
             ["version"],
             "Always 1; the label is the version of the program",
-            Gauge::default,
         );
         build.with([env!("CARGO_PKG_VERSION")]).set(1);
         inner.registry = Mutex::new(all.registry);
@@ -292,12 +276,6 @@ impl Deref for Metrics {
 
     fn deref(&self) -> &Families {
         &self.0
-    }
-}
-
-impl std::fmt::Debug for Metrics {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Metrics")
     }
 }
 

@@ -14,8 +14,7 @@ use kube::core::DeserializeGuard;
 use schedule::Schedule;
 use std::sync::Arc;
 use std::time::Duration;
-use thiserror::Error;
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -42,14 +41,6 @@ pub struct ObjectQueue<K> {
     pub heartbeat: Heartbeat,
 }
 
-#[derive(Debug, Error)]
-enum Defect {
-    #[error("the reconcile panicked")]
-    Panic,
-    #[error("the reconcile took longer than {} s", RECONCILE_LIMIT.as_secs())]
-    Overrun,
-}
-
 impl<K: Stored> ObjectQueue<K> {
     /// Runs reconciles until cancelled, then waits for the running ones.
     ///
@@ -61,8 +52,6 @@ impl<K: Stored> ObjectQueue<K> {
         let mut schedule = Schedule::new(self.places);
         let mut reconciles = FuturesUnordered::new();
         let controller = K::kind(&()).to_lowercase();
-        let mut rounds = interval(times::QUEUE_ROUND);
-        rounds.set_missed_tick_behavior(MissedTickBehavior::Delay);
         while !cancel.is_cancelled() {
             self.heartbeat.beat();
             let now = Instant::now();
@@ -85,7 +74,10 @@ impl<K: Stored> ObjectQueue<K> {
                 let labels = [&*controller, priority.as_str()];
                 self.metrics.waiting.set(labels, schedule.waiting(priority));
             }
-            let next_due = schedule.next_due();
+            let round_ends = now + times::QUEUE_ROUND;
+            let next = schedule
+                .next_due()
+                .map_or(round_ends, |due| due.min(round_ends));
             tokio::select! {
                 biased;
                 () = cancel.cancelled() => {}
@@ -96,8 +88,7 @@ impl<K: Stored> ObjectQueue<K> {
                 Some((key, priority)) = self.requests.next() => {
                     schedule.wake(&key, Instant::now(), priority);
                 }
-                () = until(next_due) => {}
-                _ = rounds.tick() => {}
+                () = sleep_until(next) => {}
             }
         }
         while let Some((_, result, took)) = reconciles.next().await {
@@ -107,18 +98,11 @@ impl<K: Stored> ObjectQueue<K> {
     }
 }
 
-async fn until(due: Option<Instant>) {
-    match due {
-        Some(due) => sleep_until(due).await,
-        None => std::future::pending().await,
-    }
-}
-
 /// Counts the result of a reconcile; returns the time until the next one.
 fn count(
     metrics: &Metrics,
     controller: &str,
-    result: Result<Duration, Defect>,
+    result: Result<Duration, &str>,
     took: Duration,
 ) -> Duration {
     metrics.reconcile_duration.observe([controller], took);
@@ -131,7 +115,7 @@ fn count(
         }
         Err(error) => {
             errors.inc();
-            tracing::error!(controller, %error, "reconcile failed");
+            tracing::error!(controller, error, "reconcile failed");
             times::RECHECK_AFTER_DEFECT
         }
     }
@@ -141,7 +125,7 @@ fn count(
 async fn guarded(
     key: ObjectKey,
     reconcile: BoxFuture<'static, Duration>,
-) -> (ObjectKey, Result<Duration, Defect>, Duration) {
+) -> (ObjectKey, Result<Duration, &'static str>, Duration) {
     let began = Instant::now();
     let task = AbortOnDropHandle::new(tokio::spawn(tokio::time::timeout(
         RECONCILE_LIMIT,
@@ -149,8 +133,8 @@ async fn guarded(
     )));
     let result = match task.await {
         Ok(Ok(after)) => Ok(after),
-        Ok(Err(_)) => Err(Defect::Overrun),
-        Err(_) => Err(Defect::Panic),
+        Ok(Err(_)) => Err("it took too long"),
+        Err(_) => Err("it panicked"),
     };
     (key, result, began.elapsed())
 }

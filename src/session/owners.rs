@@ -13,7 +13,6 @@ use kube::Resource;
 use kube::core::DeserializeGuard;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio::sync::Notify;
 
 /// The index of a process; cheap to clone.
 #[derive(Clone)]
@@ -21,7 +20,6 @@ pub struct Owners(Arc<Inner>);
 
 struct Inner {
     cluster: String,
-    instance_gone: Notify,
     state: Mutex<State>,
 }
 
@@ -78,7 +76,6 @@ impl Owners {
     pub fn new(cluster: String) -> Self {
         Self(Arc::new(Inner {
             cluster,
-            instance_gone: Notify::new(),
             state: Mutex::default(),
         }))
     }
@@ -162,9 +159,7 @@ impl Owners {
 
     /// An Instance is gone. Returns its last state.
     pub fn gone(&self, uid: &str) -> Option<Owner> {
-        let former = self.lock().remove(uid);
-        self.0.instance_gone.notify_one();
-        former
+        self.lock().remove(uid)
     }
 
     /// Whether this process removed the finalizer of an Instance, or is about to. It leaves no server behind without its user's will.
@@ -256,11 +251,6 @@ impl Owners {
     pub fn needs(&self, account: &ObjectKey) -> bool {
         let account = Property::Account(account.clone());
         self.lock().uids_with(account).next().is_some()
-    }
-
-    /// Resolves when an Instance is gone.
-    pub async fn instance_gone(&self) {
-        self.0.instance_gone.notified().await;
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -125,7 +125,7 @@ async fn a_collector_that_is_not_there_is_told_once_and_holds_up_nothing() {
         .await;
     world.apply(&instance("web-1")).await;
     world.ready("web-1").await;
-    let said = "the collector of traces takes none";
+    let said = "trace exporter failing";
     eventually("the log says so", async || {
         let log = world.operator().log_text();
         log.contains(said).then_some(()).ok_or(log)

@@ -136,7 +136,7 @@ impl Attempt<'_> {
     ) -> Result<(), KubeError> {
         for _ in 1..RECEIPTS {
             match self.patch("receipt", part, operations.clone()).await {
-                Err(error) if !error.is_not_found() && !error.is_stale() => {
+                Err(error) if !error.is_not_found() && !error.is_overtaken() => {
                     tracing::warn!(%error, "the receipt was not written, trying again");
                 }
                 written => return written,

@@ -49,7 +49,7 @@ impl Collector {
             .with_timeout(EXPORT_WITHIN)
             .build()
             .map_err(|error| format!("{}: {}", ENDPOINTS[1], chain(&error)))?;
-        let exporter = Telling {
+        let exporter = LoggedExporter {
             exporter,
             failed: AtomicBool::new(false),
         };
@@ -77,20 +77,22 @@ impl Drop for Collector {
     }
 }
 
-/// Logs that the collector takes no spans: once, until it takes them again.
+/// Logs that an export failed: once, until one succeeds.
 #[derive(Debug)]
-struct Telling {
+struct LoggedExporter {
     exporter: SpanExporter,
     failed: AtomicBool,
 }
 
-impl opentelemetry_sdk::trace::SpanExporter for Telling {
+impl opentelemetry_sdk::trace::SpanExporter for LoggedExporter {
     async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
         let exported = self.exporter.export(batch).await;
         let had_failed = self.failed.swap(exported.is_err(), Ordering::Relaxed);
         if exported.is_err() && !had_failed {
-            // Its words may quote what the collector answered.
-            tracing::warn!("the collector of traces takes none: they are lost until it does");
+            // The error may quote the answer of the collector.
+            tracing::warn!(
+                "trace exporter failing, dropping spans until the collector accepts them"
+            );
         }
         exported
     }

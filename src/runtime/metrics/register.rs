@@ -67,8 +67,21 @@ pub(super) struct Register {
 }
 
 impl Register {
-    /// Registers a metric with labels.
+    /// Registers counters or gauges with labels.
     pub(super) fn by<M, const N: usize>(
+        &mut self,
+        name: &str,
+        labels: [&'static str; N],
+        help: &'static str,
+    ) -> By<M, N>
+    where
+        M: Metric + TypedMetric + Clone + Default,
+    {
+        self.histogram(name, labels, help, M::default)
+    }
+
+    /// Registers metrics with labels that do not begin as the default, as histograms.
+    pub(super) fn histogram<M, const N: usize>(
         &mut self,
         name: &str,
         labels: [&'static str; N],
