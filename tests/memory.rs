@@ -8,7 +8,8 @@
 )]
 
 use cloud_server_operator::cloud::{
-    CallPriority, Carried, Client, Error, Http, Limits, Paths, Place, RateLimiter, ServerId, TaskId,
+    CallPriority, Carried, Client, Error, Http, Limits, List, Paths, Place, RateLimiter, ServerId,
+    TaskId,
 };
 use peak_alloc::PeakAlloc;
 use std::sync::{Arc, Mutex};
@@ -60,8 +61,12 @@ async fn call(client: &Client, kind: &str) -> Result<(), Error> {
             let page = client.instances_page(priority, &place, 1, |_| Ok(Some(())));
             page.await.map(drop)
         }
-        "packages" => client.packages(priority, "r", None).await.map(drop),
-        "regions" => client.regions(priority).await.map(drop),
+        "packages" => {
+            let region = "r".to_owned();
+            let packages = List::Packages { region, zone: None };
+            client.offers(priority, &packages, 1).await.map(drop)
+        }
+        "regions" => client.offers(priority, &List::Regions, 1).await.map(drop),
         "release" => {
             let permit = client.permit(priority).await;
             let id = ServerId::from("ecs-1");

@@ -2,7 +2,7 @@
 
 use super::completion::values;
 use super::ended;
-use super::offers::{self, Listed, choose};
+use super::offers::{self, choose};
 use super::output::{Column, Output, note, print, render};
 use super::progress::Progress;
 use super::servers::{Within, region_code};
@@ -10,7 +10,7 @@ use super::service::ServiceArgs;
 use clap::{Args, Subcommand};
 use cloud_server_operator::api::PackageRef;
 use cloud_server_operator::catalog::{self, Choice};
-use cloud_server_operator::cloud::{Client, Firewall, Image, Key, Offer, Region};
+use cloud_server_operator::cloud::{Client, List, Offer};
 use serde_json::Value;
 use std::process::ExitCode;
 
@@ -157,46 +157,37 @@ async fn show(args: &CatalogArgs) -> Result<String, String> {
     let client = &args.service.reach().await?.client;
     let (columns, rows): (&[Column], Vec<Value>) = match &args.what {
         What::Regions(named) => {
-            let listed = offers::regions(client).await?;
-            let fits =
-                |row: &Region| named.fits(row.name.as_deref()) || named.fits(Some(&row.code));
-            let rows = served(progress, "regions", &listed, None, fits);
+            let fits = |row: &Offer| named.fits(row.name.as_deref()) || named.fits(Some(&row.id));
+            let rows = served(client, progress, &List::Regions, fits).await?;
             let is_table = matches!(args.output, Output::Table | Output::Wide);
             (&REGIONS, if is_table { by_zone(&rows) } else { rows })
         }
         What::Packages(wanted) => (&PACKAGES, packages(client, wanted, progress).await?),
         What::Images(wanted) => {
-            let fits = |row: &Image| {
+            let fits = |row: &Offer| {
                 wanted.within.named.fits(row.name.as_deref())
                     && is_word(wanted.kind.as_deref(), row.kind.as_deref())
                     && contains(wanted.distribution.as_deref(), row.distribution.as_deref())
             };
             let mut rows = Vec::new();
-            for Region { code, .. } in regions(client, wanted.within.region.as_ref()).await? {
-                let listed = offers::images(client, &code).await?;
-                rows.extend(served(progress, "images", &listed, Some(&code), fits));
+            for Offer { id: region, .. } in regions(client, wanted.within.region.as_ref()).await? {
+                let list = List::Images { region };
+                rows.extend(served(client, progress, &list, fits).await?);
             }
             (&IMAGES, rows)
         }
         What::Firewalls(wanted) => {
-            let fits = |row: &Firewall| wanted.named.fits(row.name.as_deref());
+            let fits = |row: &Offer| wanted.named.fits(row.name.as_deref());
             let mut rows = Vec::new();
-            for Region { code, .. } in regions(client, wanted.region.as_ref()).await? {
-                let listed = offers::firewalls(client, &code).await?;
-                rows.extend(served(
-                    progress,
-                    "security groups",
-                    &listed,
-                    Some(&code),
-                    fits,
-                ));
+            for Offer { id: region, .. } in regions(client, wanted.region.as_ref()).await? {
+                let list = List::Firewalls { region };
+                rows.extend(served(client, progress, &list, fits).await?);
             }
             (&FIREWALLS, rows)
         }
         What::Keys(named) => {
-            let listed = offers::keys(client).await?;
-            let fits = |row: &Key| named.fits(row.name.as_deref());
-            (&KEYS, served(progress, "key pairs", &listed, None, fits))
+            let fits = |row: &Offer| named.fits(row.name.as_deref());
+            (&KEYS, served(client, progress, &List::Keys, fits).await?)
         }
     };
     progress.clear();
@@ -207,11 +198,11 @@ async fn show(args: &CatalogArgs) -> Result<String, String> {
 }
 
 /// The requested region, or all regions.
-async fn regions(client: &Client, wanted: Option<&String>) -> Result<Vec<Region>, String> {
-    let mut rows = offers::regions(client).await?.rows;
+async fn regions(client: &Client, wanted: Option<&String>) -> Result<Vec<Offer>, String> {
+    let mut rows = offers::read(client, &List::Regions).await?.rows;
     if let Some(text) = wanted {
         let code = region_code(&rows, text)?;
-        rows.retain(|row| row.code == code);
+        rows.retain(|row| row.id == code);
     }
     Ok(rows)
 }
@@ -230,10 +221,13 @@ async fn packages(
         ..PackageRef::default()
     };
     let mut found = Vec::new();
-    for Region { code, zones, .. } in regions(client, region.as_ref()).await? {
+    for Offer {
+        id: code, zones, ..
+    } in regions(client, region.as_ref()).await?
+    {
         let zone = match zone
             .as_ref()
-            .map(|text| (text, catalog::zone(&zones, text)))
+            .map(|text| (text, catalog::by_code_or_name(zones, text)))
         {
             None => None,
             Some((_, Choice::One(zone))) => Some(zone),
@@ -246,7 +240,8 @@ async fn packages(
                 ));
             }
         };
-        let listed = offers::packages(client, &code, zone.as_deref()).await?;
+        let region = code.clone();
+        let listed = offers::read(client, &List::Packages { region, zone }).await?;
         warn(progress, "packages", listed.doubt);
         found.extend(listed.rows.into_iter().map(|row| (code.clone(), row)));
     }
@@ -266,16 +261,20 @@ impl Named {
 }
 
 /// The rows of a list that fit, as the service serves them.
-fn served<T: Offer>(
+async fn served(
+    client: &Client,
     progress: &Progress,
-    what: &str,
-    listed: &Listed<T>,
-    region: Option<&String>,
-    fits: impl Fn(&T) -> bool,
-) -> Vec<Value> {
-    warn(progress, what, listed.doubt);
+    list: &List,
+    fits: impl Fn(&Offer) -> bool,
+) -> Result<Vec<Value>, String> {
+    let listed = offers::read(client, list).await?;
+    warn(progress, list.name(), listed.doubt);
+    let region = match list {
+        List::Images { region } | List::Firewalls { region } => Some(region),
+        _ => None,
+    };
     let rows = listed.rows.iter().filter(|row| fits(row));
-    rows.map(|row| fields(row, region)).collect()
+    Ok(rows.map(|row| fields(row, region)).collect())
 }
 
 /// Warns on standard error that rows may be missing, so that standard output stays valid for programs.
@@ -300,8 +299,8 @@ fn contains(part: Option<&str>, text: Option<&str>) -> bool {
 }
 
 /// A row under the service's own field names, with its region if the service omits it.
-fn fields(row: &impl Offer, region: Option<&String>) -> Value {
-    let mut fields = row.fields().clone();
+fn fields(row: &Offer, region: Option<&String>) -> Value {
+    let mut fields = row.fields.clone();
     if let Some(region) = region {
         let field = fields.entry("regionCode");
         field.or_insert_with(|| Value::from(region.as_str()));

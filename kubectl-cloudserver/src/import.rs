@@ -16,7 +16,7 @@ use cloud_server_operator::api::names::{DEFAULT_ACCOUNT, GROUP};
 use cloud_server_operator::api::valid::NoName;
 use cloud_server_operator::api::{Account, Imports, Instance, Marker, SecretKeyRef, printable};
 use cloud_server_operator::catalog::Candidates;
-use cloud_server_operator::cloud::{CallPriority, Detail, Place, Server, ServerId};
+use cloud_server_operator::cloud::{CallPriority, Detail, Offer, Place, ServerId};
 use cloud_server_operator::runtime::watch::ObjectKey;
 use kube::ResourceExt;
 use serde_json::{Value, json};
@@ -105,16 +105,20 @@ async fn manifests(args: &ImportArgs) -> Result<(String, bool), String> {
         Some(text) => vec![find(text, reached, &places, progress).await?],
         None => {
             let listed = servers::read(client, &places.all, progress).await?;
-            let is_free = |row: &Server| {
+            let is_free = |row: &Offer| {
                 !matches!(
-                    owner(owners, &row.id, row.name.as_deref()),
+                    owner(
+                        owners,
+                        &ServerId::from(row.id.as_str()),
+                        row.name.as_deref()
+                    ),
                     Ownership::Owned(_)
                 )
             };
             listed
                 .into_iter()
                 .filter(is_free)
-                .map(|row| row.id)
+                .map(|row| ServerId::from(row.id))
                 .collect()
         }
     };
@@ -326,16 +330,16 @@ async fn find(
         };
     }
     let mut found = servers::read(&reached.client, &places.all, progress).await?;
-    found.retain(|row| row.id.as_str() == text || row.name.as_deref() == Some(text));
+    found.retain(|row| row.id == text || row.name.as_deref() == Some(text));
     match found.as_slice() {
         [] => Err(format!(
             "the service lists no server {text}: `instances --unowned` shows those that can be imported"
         )),
-        [row] => Ok(row.id.clone()),
+        [row] => Ok(ServerId::from(row.id.as_str())),
         several => Err(format!(
             "{} servers are called {text}: {}: name one of them by its identifier, or search only one place with --region and --zone",
             several.len(),
-            Candidates::of(several.iter().map(|row| (row.id.to_string(), None)))
+            Candidates::of(several.iter().map(|row| (row.id.clone(), None)))
         )),
     }
 }

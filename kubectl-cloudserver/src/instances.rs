@@ -8,7 +8,7 @@ use super::servers::{self, Within};
 use super::service::{Reached, ServiceArgs};
 use clap::Args;
 use cloud_server_operator::api::{Account, Instance, counted};
-use cloud_server_operator::cloud::{Offer, Server};
+use cloud_server_operator::cloud::{Offer, ServerId};
 use cloud_server_operator::runtime::watch::ObjectKey;
 use futures::{StreamExt, TryStreamExt};
 use kube::ResourceExt;
@@ -84,7 +84,7 @@ async fn show(args: &InstancesArgs) -> Result<String, String> {
     let whole = futures::stream::iter(listed)
         .map(|row| servers::completed(client, row))
         .buffered(AT_ONCE);
-    let whole: Vec<Server> = whole.try_collect().await?;
+    let whole: Vec<Offer> = whole.try_collect().await?;
     let mut rows: Vec<Value> = whole
         .iter()
         .map(|server| row(server, owners.as_ref()))
@@ -118,11 +118,11 @@ async fn show(args: &InstancesArgs) -> Result<String, String> {
 }
 
 /// A server under the service's own field names, with its owner.
-fn row(server: &Server, owners: Option<&Owners>) -> Value {
+fn row(server: &Offer, owners: Option<&Owners>) -> Value {
     let ownership = owners.map_or(Ownership::Unknown, |owners| {
-        owners.of(&server.id, server.name.as_deref())
+        owners.of(&ServerId::from(server.id.as_str()), server.name.as_deref())
     });
-    let mut fields = server.fields().clone();
+    let mut fields = server.fields.clone();
     fields.insert("ownership".to_owned(), json!(ownership.word()));
     let owner = match &ownership {
         Ownership::Owned(key) => Some(key),

@@ -2,71 +2,29 @@
 
 use crate::unreadable;
 use cloud_server_operator::catalog::{self, Candidates};
-use cloud_server_operator::cloud::{
-    CallPriority, Client, Error, Firewall, Image, Key, Offer, Offers, Package, Region,
-};
+use cloud_server_operator::cloud::{CallPriority, Client, List, Offer};
 
 /// A list of the service.
-pub(super) struct Listed<T> {
-    pub(super) rows: Vec<T>,
+pub(super) struct Listed {
+    pub(super) rows: Vec<Offer>,
     /// Why rows may be missing.
     pub(super) doubt: Option<&'static str>,
 }
 
-const URGENT: CallPriority = CallPriority::Urgent;
-
-pub(super) async fn regions(client: &Client) -> Result<Listed<Region>, String> {
-    single(client, "regions", client.regions(URGENT).await)
-}
-
-/// The packages of a region, or of one of its zones.
-pub(super) async fn packages(
-    client: &Client,
-    region: &str,
-    zone: Option<&str>,
-) -> Result<Listed<Package>, String> {
-    let answer = client.packages(URGENT, region, zone).await;
-    single(client, "packages", answer)
-}
-
-pub(super) async fn images(client: &Client, region: &str) -> Result<Listed<Image>, String> {
-    let page = |page| client.images_page(URGENT, region, page);
-    paged(client, "images", page).await
-}
-
-pub(super) async fn firewalls(client: &Client, region: &str) -> Result<Listed<Firewall>, String> {
-    let page = |page| client.firewalls_page(URGENT, region, page);
-    paged(client, "security groups", page).await
-}
-
-pub(super) async fn keys(client: &Client) -> Result<Listed<Key>, String> {
-    paged(client, "key pairs", |page| client.keys_page(URGENT, page)).await
-}
-
-/// A list that arrives in one answer.
-fn single<T>(
-    client: &Client,
-    what: &str,
-    answer: Result<Offers<T>, Error>,
-) -> Result<Listed<T>, String> {
-    let offers = answer.map_err(|error| unreadable(client, what, error))?;
-    let doubt = catalog::doubt(true, offers.unreadable == 0);
-    let rows = offers.rows;
-    Ok(Listed { rows, doubt })
-}
-
-async fn paged<T: Offer, F>(
-    client: &Client,
-    what: &str,
-    page: impl Fn(u32) -> F,
-) -> Result<Listed<T>, String>
-where
-    F: Future<Output = Result<Offers<T>, Error>>,
-{
-    let listing = catalog::all(page).await;
-    let listing = listing.map_err(|unread| unreadable(client, what, unread))?;
-    let doubt = listing.doubt();
-    let rows = listing.rows;
+pub(super) async fn read(client: &Client, list: &List) -> Result<Listed, String> {
+    let page = |page| client.offers(CallPriority::Urgent, list, page);
+    if list.is_paged() {
+        let listed = catalog::read(list, page).await;
+        let listed = listed.map_err(|unread| unreadable(client, list.name(), unread))?;
+        let doubt = listed.doubt();
+        let rows = listed.rows;
+        return Ok(Listed { rows, doubt });
+    }
+    // The packages of a region have the same code in several zones, so that the rows stay as the service sends them.
+    let page = page(1).await;
+    let page = page.map_err(|error| unreadable(client, list.name(), error))?;
+    let doubt = catalog::doubt(true, page.unreadable == 0);
+    let rows = page.rows;
     Ok(Listed { rows, doubt })
 }
 

@@ -9,7 +9,7 @@ use clap::Args;
 use cloud_server_operator::api::Account;
 use cloud_server_operator::catalog::{self, Choice};
 use cloud_server_operator::cloud::{
-    CallPriority, Client, Detail, Offer, Place, Region, Server, ServerId,
+    CallPriority, Client, Detail, List, Named, Offer, Place, ServerId,
 };
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -30,7 +30,7 @@ pub(super) struct Within {
 pub(super) struct Places {
     pub(super) all: Vec<Place>,
     /// The regions that the service lists.
-    regions: Vec<Region>,
+    regions: Vec<Offer>,
     /// The requested codes.
     region: Option<String>,
     zone: Option<String>,
@@ -40,11 +40,11 @@ impl Places {
     /// Whether an Instance with this region and zone in its spec, by code or name, is in the requested region and zone. Without a
     /// request every Instance is, also if its zone is unknown.
     pub(super) fn fit(&self, region: &str, zone: &str) -> bool {
-        let region = match catalog::region(&self.regions, region) {
+        let region = match catalog::by_code_or_name(named(&self.regions), region) {
             Choice::One(code) => code,
             Choice::Many(_) | Choice::None(_) => region.to_owned(),
         };
-        let zones = self.regions.iter().filter(|row| row.code == region);
+        let zones = self.regions.iter().filter(|row| row.id == region);
         let zone = zone_code(zones, zone);
         let is = |wanted: &Option<String>, code: &String| wanted.as_ref().is_none_or(|w| w == code);
         is(&self.region, &region) && is(&self.zone, &zone)
@@ -56,10 +56,11 @@ pub(super) async fn read(
     client: &Client,
     places: &[Place],
     progress: &Progress,
-) -> Result<Vec<Server>, String> {
+) -> Result<Vec<Offer>, String> {
     let mut rows = Vec::new();
     for (number, place) in places.iter().enumerate() {
         let pages = Cell::new(0);
+        let list = List::Servers(place.clone());
         let read = |page| {
             pages.set(page);
             progress.show(|| {
@@ -69,9 +70,9 @@ pub(super) async fn read(
                     number + 1
                 )
             });
-            client.servers_page(CallPriority::Urgent, place, page)
+            client.offers(CallPriority::Urgent, &list, page)
         };
-        let listed = catalog::all(read)
+        let listed = catalog::read(&list, read)
             .await
             .map_err(|unread| unreadable(client, &format!("servers of {place}"), unread))?;
         if !listed.readable {
@@ -92,11 +93,11 @@ pub(super) async fn places(
     account: Option<&Account>,
     within: &Within,
 ) -> Result<Places, String> {
-    let regions = offers::regions(client).await?.rows;
-    let of_region = |region: &Region| {
-        let code = region.code.clone();
+    let regions = offers::read(client, &List::Regions).await?.rows;
+    let of_region = |region: &Offer| {
+        let code = region.id.clone();
         let zones = region.zones.clone().into_iter();
-        zones.map(move |zone| Place::new(code.clone(), zone.code))
+        zones.map(move |(zone, _)| Place::new(code.clone(), zone))
     };
     let mut all: BTreeSet<Place> = regions.iter().flat_map(of_region).collect();
     all.extend(owners.iter().flat_map(|owners| owners.places()));
@@ -125,23 +126,27 @@ pub(super) async fn places(
 }
 
 /// The code of a zone of these regions that is named by code or name.
-fn zone_code<'a>(regions: impl Iterator<Item = &'a Region>, text: &str) -> String {
-    let zones: Vec<_> = regions.flat_map(|region| &region.zones).cloned().collect();
-    match catalog::zone(&zones, text) {
+fn zone_code<'a>(regions: impl Iterator<Item = &'a Offer>, text: &str) -> String {
+    let zones: Vec<Named> = regions.flat_map(|region| &region.zones).cloned().collect();
+    match catalog::by_code_or_name(zones, text) {
         Choice::One(code) => code,
         Choice::Many(_) | Choice::None(_) => text.to_owned(),
     }
 }
 
 /// The code of a region that is named by code or name.
-pub(super) fn region_code(regions: &[Region], text: &str) -> Result<String, String> {
-    match catalog::region(regions, text) {
+pub(super) fn region_code(regions: &[Offer], text: &str) -> Result<String, String> {
+    match catalog::by_code_or_name(named(regions), text) {
         Choice::One(code) => Ok(code),
         Choice::Many(near) | Choice::None(near) => Err(format!(
             "the service lists no region {text} (one that is sold out may be missing), or several; {}",
             choose("--region", &near)
         )),
     }
+}
+
+fn named(rows: &[Offer]) -> Vec<Named> {
+    rows.iter().map(Offer::named).collect()
 }
 
 /// Everything that the service reports of a server.
@@ -151,16 +156,22 @@ pub(super) async fn detail(client: &Client, id: &ServerId) -> Result<Detail, Str
 }
 
 /// The row, completed from the server's detail if the listing lacks fields.
-pub(super) async fn completed(client: &Client, row: Server) -> Result<Server, String> {
-    let fields = row.fields();
+pub(super) async fn completed(client: &Client, mut row: Offer) -> Result<Offer, String> {
+    let fields = &row.fields;
     if ["publicIpAddress", "imageName", "cpu"]
         .iter()
         .all(|field| fields.contains_key(*field))
     {
         return Ok(row);
     }
-    match client.detail(CallPriority::Urgent, &row.id).await {
-        Ok(detail) => Ok(row.with_detail(detail)),
+    match client
+        .detail(CallPriority::Urgent, &ServerId::from(row.id.as_str()))
+        .await
+    {
+        Ok(detail) => {
+            row.fields.extend(detail.fields);
+            Ok(row)
+        }
         // The server was released meanwhile.
         Err(error) if error.is_no_such_instance() => Ok(row),
         Err(error) => {
@@ -182,7 +193,7 @@ mod tests {
             {"regionCode": "r-2", "regionName": "Two", "zones": [{"zoneCode": "r-2-a", "zoneName": "A"}]},
         ]);
         let rows = rows.as_array().unwrap().iter();
-        let rows = rows.map(|row| Region::read(row.as_object().unwrap()).unwrap());
+        let rows = rows.map(|row| Offer::read(&List::Regions, row.as_object().unwrap()).unwrap());
         Places {
             all: Vec::new(),
             regions: rows.collect(),

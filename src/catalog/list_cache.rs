@@ -1,9 +1,8 @@
 //! A cache of listings. Each listing is read by one reconcile at a time, and others that need it wait for that result.
 
-use super::pages::{Listing, Unread};
+use super::pages::{OfferList, Unread};
+use crate::cloud::List;
 use std::collections::HashMap;
-use std::fmt;
-use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::Mutex as AsyncMutex;
@@ -20,43 +19,30 @@ const REREAD_AFTER_MISS_PER_CALL: Duration = Duration::from_secs(15);
 const REREAD_AFTER_TROUBLE: Duration = Duration::from_secs(10);
 /// Longest wait for a reading, including the request limit, since the reconcile has other work to do.
 const LIST_DEADLINE: Duration = Duration::from_secs(60);
-/// More regions or zones than the Instances of one process use. Beyond, entries are dropped that no reconcile waits for.
-const MOST: usize = 256;
+/// More lists than the Instances of one process use. Beyond, entries are dropped that no reconcile waits for.
+const MOST: usize = 512;
 
-/// The listings of one kind.
-pub(super) struct ListCache<K, T> {
-    all: Mutex<HashMap<K, Arc<AsyncMutex<Kept<T>>>>>,
+#[derive(Debug, Default)]
+pub(super) struct ListCache {
+    all: Mutex<HashMap<List, Arc<AsyncMutex<CachedList>>>>,
 }
 
-struct Kept<T> {
-    listing: Option<(Arc<Listing<T>>, Instant)>,
+#[derive(Debug, Default)]
+struct CachedList {
+    listing: Option<(Arc<OfferList>, Instant)>,
     trouble: Option<(Unread, Instant)>,
 }
 
-impl<K, T> Default for ListCache<K, T> {
-    fn default() -> Self {
-        Self {
-            all: Mutex::default(),
-        }
-    }
-}
-
-impl<K, T> fmt::Debug for ListCache<K, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ListCache")
-    }
-}
-
-impl<K: Clone + Eq + Hash, T> ListCache<K, T> {
+impl ListCache {
     /// The cached listing, or a new one.
     pub(super) async fn get<F>(
         &self,
-        key: &K,
-        serves: impl Fn(&Listing<T>) -> bool,
+        key: &List,
+        serves: impl Fn(&OfferList) -> bool,
         read: impl FnOnce() -> F,
-    ) -> Result<Arc<Listing<T>>, Unread>
+    ) -> Result<Arc<OfferList>, Unread>
     where
-        F: Future<Output = Result<Listing<T>, Unread>>,
+        F: Future<Output = Result<OfferList, Unread>>,
     {
         let list_cache = self.of(key);
         let mut kept = list_cache.lock().await;
@@ -85,28 +71,22 @@ impl<K: Clone + Eq + Hash, T> ListCache<K, T> {
         }
     }
 
-    fn of(&self, key: &K) -> Arc<AsyncMutex<Kept<T>>> {
+    fn of(&self, key: &List) -> Arc<AsyncMutex<CachedList>> {
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         if all.len() >= MOST && !all.contains_key(key) {
             all.retain(|_, list_cache| Arc::strong_count(list_cache) > 1);
         }
-        let empty = || {
-            Arc::new(AsyncMutex::new(Kept {
-                listing: None,
-                trouble: None,
-            }))
-        };
-        all.entry(key.clone()).or_insert_with(empty).clone()
+        all.entry(key.clone()).or_default().clone()
     }
 }
 
-impl<T> Kept<T> {
+impl CachedList {
     /// The answer that needs no call.
     fn standing(
         &self,
-        serves: impl Fn(&Listing<T>) -> bool,
+        serves: impl Fn(&OfferList) -> bool,
         now: Instant,
-    ) -> Option<Result<Arc<Listing<T>>, Unread>> {
+    ) -> Option<Result<Arc<OfferList>, Unread>> {
         let known = self.listing.as_ref();
         let known = known.map(|(listing, at)| (listing, now.saturating_duration_since(*at)));
         let good = known.filter(|(listing, age)| *age < TTL && serves(listing));
@@ -123,7 +103,7 @@ impl<T> Kept<T> {
 }
 
 /// How long a listing is used in which a caller did not find its thing.
-fn again<T>(listing: &Listing<T>) -> Duration {
+fn again(listing: &OfferList) -> Duration {
     if listing.steady {
         REREAD_AFTER_MISS.max(REREAD_AFTER_MISS_PER_CALL * listing.pages)
     } else {
@@ -134,11 +114,16 @@ fn again<T>(listing: &Listing<T>) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cloud::Offer;
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    fn listing(rows: Vec<u32>) -> Listing<u32> {
-        Listing {
-            rows,
+    fn listing(numbers: Vec<u32>) -> OfferList {
+        let row = |number: u32| Offer {
+            id: number.to_string(),
+            ..Offer::default()
+        };
+        OfferList {
+            rows: numbers.into_iter().map(row).collect(),
             steady: true,
             readable: true,
             pages: 2,
@@ -148,7 +133,7 @@ mod tests {
     }
 
     struct Bench {
-        lists: ListCache<(), u32>,
+        lists: ListCache,
         reads: AtomicU32,
     }
 
@@ -173,8 +158,11 @@ mod tests {
                     unauthorized: false,
                 })
             };
-            let found = |listing: &Listing<u32>| listing.rows.contains(&wanted);
-            let looked = self.lists.get(&(), found, read).await;
+            let found = |listing: &OfferList| {
+                let mut rows = listing.rows.iter();
+                rows.any(|row| row.id == wanted.to_string())
+            };
+            let looked = self.lists.get(&List::Keys, found, read).await;
             looked
                 .map(|listing| found(&listing))
                 .map_err(|unread| unread.why)

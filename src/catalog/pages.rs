@@ -4,17 +4,18 @@
 //! ends a list. A list that may have changed while it was read, or that has a malformed row, does not prove that something is
 //! missing.
 
-use crate::cloud::{Charge, Error, Offer, Offers};
+use crate::cloud::{Charge, Error, List, ListPage, Offer};
 use std::collections::HashSet;
 use tokio::time::Instant;
 
 /// More pages than any list has; a longer one repeats itself.
 const MOST_PAGES: u32 = 400;
 
+/// A list of the service, read to its end.
 #[derive(Debug)]
-pub struct Listing<T> {
+pub struct OfferList {
     /// Its rows, each identifier once, in the service's order.
-    pub rows: Vec<T>,
+    pub rows: Vec<Offer>,
     /// Nothing suggests that the list changed while it was read.
     pub steady: bool,
     /// All rows could be parsed.
@@ -26,14 +27,14 @@ pub struct Listing<T> {
     pub charges: Vec<Charge>,
 }
 
-impl<T> Listing<T> {
-    /// Why the listing may lack something that exists, in words for users.
+impl OfferList {
+    /// Why the list may lack something that exists, in words for users.
     pub fn doubt(&self) -> Option<&'static str> {
         doubt(self.steady, self.readable)
     }
 }
 
-/// See [`Listing::doubt`].
+/// See [`OfferList::doubt`].
 pub fn doubt(steady: bool, readable: bool) -> Option<&'static str> {
     match (steady, readable) {
         (true, true) => None,
@@ -59,37 +60,34 @@ impl From<Error> for Unread {
     }
 }
 
-/// A list that arrives in one answer.
-pub(super) fn single<T: Offer>(answer: Result<Offers<T>, Error>) -> Result<Listing<T>, Unread> {
-    let mut assembly = Assembly::default();
-    assembly.add(answer?);
-    Ok(assembly.finish())
-}
-
-/// Reads a list of several pages to its end.
+/// Reads a list to its end.
 ///
 /// # Errors
 /// A page could not be read, or the list has no end.
-pub async fn all<T, F>(page: impl Fn(u32) -> F) -> Result<Listing<T>, Unread>
+pub async fn read<F>(list: &List, page: impl Fn(u32) -> F) -> Result<OfferList, Unread>
 where
-    T: Offer,
-    F: Future<Output = Result<Offers<T>, Error>>,
+    F: Future<Output = Result<ListPage<Offer>, Error>>,
 {
-    let mut assembly = Assembly::default();
+    let mut assembly = OfferAssembly::default();
     while assembly.pages < MOST_PAGES {
-        if assembly.add(page(assembly.pages + 1).await?) {
+        let is_end = assembly.add(page(assembly.pages + 1).await?);
+        if is_end || !list.is_paged() {
             return Ok(assembly.finish());
         }
     }
     Err(Unread {
-        why: format!("the list {} has more than {MOST_PAGES} pages", T::LIST),
+        why: format!(
+            "the list of {} has more than {MOST_PAGES} pages",
+            list.name()
+        ),
         unauthorized: false,
     })
 }
 
 /// A list under construction. It has no client, so its rules can be tested alone.
-struct Assembly<T> {
-    rows: Vec<T>,
+#[derive(Default)]
+struct OfferAssembly {
+    rows: Vec<Offer>,
     charges: Vec<Charge>,
     known: HashSet<String>,
     last: Vec<String>,
@@ -100,27 +98,12 @@ struct Assembly<T> {
     pages: u32,
 }
 
-impl<T> Default for Assembly<T> {
-    fn default() -> Self {
-        Self {
-            rows: Vec::new(),
-            charges: Vec::new(),
-            known: HashSet::new(),
-            last: Vec::new(),
-            counts: Vec::new(),
-            unreadable: 0,
-            doubled: false,
-            pages: 0,
-        }
-    }
-}
-
-impl<T: Offer> Assembly<T> {
+impl OfferAssembly {
     /// Adds a page. Returns whether it was the end.
-    fn add(&mut self, page: Offers<T>) -> bool {
+    fn add(&mut self, page: ListPage<Offer>) -> bool {
         self.pages += 1;
         let served = page.rows.len() + page.unreadable;
-        let ids: Vec<String> = page.rows.iter().map(|row| row.id().to_owned()).collect();
+        let ids: Vec<String> = page.rows.iter().map(|row| row.id.clone()).collect();
         // Some services repeat their last page for every number beyond.
         if served == 0 || (!ids.is_empty() && ids == self.last) {
             return true;
@@ -130,7 +113,7 @@ impl<T: Offer> Assembly<T> {
         self.charges.extend(page.charge);
         let before = self.rows.len();
         for row in page.rows {
-            if self.known.insert(row.id().to_owned()) {
+            if self.known.insert(row.id.clone()) {
                 self.rows.push(row);
             } else {
                 self.doubled = true;
@@ -141,14 +124,14 @@ impl<T: Offer> Assembly<T> {
         self.rows.len() == before && self.pages > 1
     }
 
-    fn finish(self) -> Listing<T> {
+    fn finish(self) -> OfferList {
         let listed = u64::try_from(self.rows.len() + self.unreadable).unwrap_or(u64::MAX);
         let is_total = self.counts.iter().all(|(_, count)| *count == Some(listed));
-        let says_nothing = self.counts.iter().all(|(served, count)| {
+        let counts_pages = self.counts.iter().all(|(served, count)| {
             count.is_none_or(|count| count == 0 || usize::try_from(count) == Ok(*served))
         });
-        Listing {
-            steady: !self.doubled && (is_total || says_nothing),
+        OfferList {
+            steady: !self.doubled && (is_total || counts_pages),
             readable: self.unreadable == 0,
             rows: self.rows,
             pages: self.pages,
@@ -161,15 +144,13 @@ impl<T: Offer> Assembly<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cloud::Key;
-    use serde_json::json;
 
-    fn page(ids: &[&str], row_count: Option<u64>) -> Offers<Key> {
-        let row = |id: &&str| {
-            let row = json!({"sshKeyUUID": id, "sshKeyName": "k"});
-            Key::read(row.as_object().unwrap()).unwrap()
+    fn page(ids: &[&str], row_count: Option<u64>) -> ListPage<Offer> {
+        let row = |id: &&str| Offer {
+            id: (*id).to_owned(),
+            ..Offer::default()
         };
-        Offers {
+        ListPage {
             rows: ids.iter().map(row).collect(),
             unreadable: 0,
             row_count,
@@ -177,8 +158,8 @@ mod tests {
         }
     }
 
-    fn listed(pages: &[(&[&str], Option<u64>)]) -> (Listing<Key>, bool) {
-        let mut assembly = Assembly::default();
+    fn listed(pages: &[(&[&str], Option<u64>)]) -> (OfferList, bool) {
+        let mut assembly = OfferAssembly::default();
         let mut ended = false;
         for (ids, count) in pages {
             assert!(!ended, "a page after the end");
@@ -215,7 +196,7 @@ mod tests {
 
     #[test]
     fn a_row_that_cannot_be_read_is_told() {
-        let mut assembly = Assembly::<Key>::default();
+        let mut assembly = OfferAssembly::default();
         let mut odd = page(&["a"], Some(2));
         odd.unreadable = 1;
         assembly.add(odd);

@@ -1,17 +1,17 @@
 //! The meaning of the references in a spec: what is written, and the one offer of the service that it stands for.
 
-use super::pages::{Listing, Unread};
+use super::Catalog;
+use super::pages::OfferList;
 use super::select::{self, Choice};
-use super::{Catalog, Looked};
 use crate::api::conditions::{Readiness, Reason};
 use crate::api::references::is_code;
 use crate::api::{InstanceSpec, Reference};
-use crate::cloud::{Firewall, Image, Key, Package, Place, Region};
+use crate::cloud::{List, Named, Offer, Place};
 use tokio::time::Instant;
 
 /// A reference as the spec has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Written<'a> {
+pub enum SpecReference<'a> {
     /// An identifier or code, which stands for itself.
     Id(&'a str),
     /// A selector as text, with the place in which it is resolved.
@@ -19,11 +19,11 @@ pub enum Written<'a> {
 }
 
 /// Finds a reference in the spec. None if the spec leaves it out.
-pub fn written<'a>(
+pub fn in_spec<'a>(
     spec: &'a InstanceSpec,
     reference: Reference,
     place: &Place,
-) -> Option<Written<'a>> {
+) -> Option<SpecReference<'a>> {
     let (id, selector) = match reference {
         Reference::Region => code_or_name(&spec.region),
         Reference::Zone => code_or_name(&spec.zone),
@@ -38,8 +38,12 @@ pub fn written<'a>(
             (key.id.as_deref(), key.selector())
         }
     };
-    let selector = || Some(Written::Selector(selector? + &within(reference, place)));
-    id.map(Written::Id).or_else(selector)
+    let selector = || {
+        Some(SpecReference::Selector(
+            selector? + &within(reference, place),
+        ))
+    };
+    id.map(SpecReference::Id).or_else(selector)
 }
 
 fn code_or_name(text: &str) -> (Option<&str>, Option<String>) {
@@ -78,110 +82,89 @@ pub struct Unresolved {
     pub unauthorized: bool,
 }
 
-/// The choice from a list, and how reliable the list is.
-struct Chosen {
-    choice: Choice,
-    is_steady: bool,
-    is_readable: bool,
-}
-
 impl Query<'_> {
-    /// Whether a cached list answers the query.
-    fn serves<T>(&self, pick: impl Fn(&[T]) -> Choice) -> impl Fn(&Listing<T>) -> bool {
-        let newer_than = self.newer_than;
-        move |list| {
-            let is_new = newer_than.is_none_or(|instant| list.read > instant);
-            is_new && list.steady && pick(&list.rows).is_one()
-        }
-    }
-
     /// Looks up the reference, and returns the service's identifier or code. An identifier in the spec is only checked.
     ///
     /// # Errors
     /// The list could not be read, or does not have exactly one match.
     pub async fn resolve(&self, catalog: &Catalog) -> Result<String, Unresolved> {
-        let Self { spec, place, .. } = self;
-        let Some(written) = written(spec, self.reference, place) else {
+        let Some(written) = in_spec(self.spec, self.reference, self.place) else {
             let field = self.reference.field();
             return Err(self.unread(field, "the spec leaves it out", false));
         };
-        let current: Vec<&str> = self.current.iter().map(String::as_str).collect();
-        let name = |name: Option<&String>| name.cloned().unwrap_or_default();
-        let region = place.region.as_str();
-        let chosen = match self.reference {
-            Reference::Region => {
-                let pick = |rows: &[Region]| match &written {
-                    Written::Id(id) => exact(rows, id, |row| (&row.code, &row.name)),
-                    Written::Selector(_) => select::region(rows, &spec.region),
-                };
-                chosen(catalog.regions(self.serves(pick)).await, pick)
-            }
-            Reference::Zone => {
-                let pick = |rows: &[Region]| {
-                    let here = rows.iter().find(|row| row.code == region);
-                    match (&written, here) {
-                        // A region that is sold out may be missing, and its zones with it.
-                        (Written::Id(id), None) => Choice::One((*id).to_owned()),
-                        (Written::Id(id), Some(here)) => {
-                            exact(&here.zones, id, |row| (&row.code, &row.name))
-                        }
-                        (Written::Selector(_), here) => {
-                            select::zone(here.map_or(&[], |row| &row.zones), &spec.zone)
-                        }
-                    }
-                };
-                chosen(catalog.regions(self.serves(pick)).await, pick)
-            }
-            Reference::Package => {
-                let pick = |rows: &[Package]| match &written {
-                    Written::Id(id) => exact(rows, id, |row| (&row.code, &None)),
-                    Written::Selector(_) => select::package(rows, &spec.package),
-                };
-                chosen(catalog.packages(place, self.serves(pick)).await, pick)
-            }
-            Reference::Firewall => {
-                let firewall = spec.firewall.as_ref();
-                let wanted = name(firewall.and_then(|firewall| firewall.name.as_ref()));
-                let pick = |rows: &[Firewall]| match &written {
-                    Written::Id(id) => exact(rows, id, |row| (&row.id, &row.name)),
-                    Written::Selector(_) => select::firewall(rows, &wanted),
-                };
-                chosen(catalog.firewalls(region, self.serves(pick)).await, pick)
-            }
-            Reference::Image => {
-                let pick = |rows: &[Image]| match &written {
-                    Written::Id(id) => exact(rows, id, |row| (&row.id, &row.name)),
-                    Written::Selector(_) => select::image(rows, &spec.image, &current),
-                };
-                chosen(catalog.images(region, self.serves(pick)).await, pick)
-            }
-            Reference::SshKey => {
-                let key = spec.login.ssh_key.as_ref();
-                let wanted = name(key.and_then(|key| key.name.as_ref()));
-                let pick = |rows: &[Key]| match &written {
-                    Written::Id(id) => exact(rows, id, |row| (&row.id, &row.name)),
-                    Written::Selector(_) => select::key(rows, &wanted, &current),
-                };
-                chosen(catalog.keys(self.serves(pick)).await, pick)
-            }
+        let serves = |list: &OfferList| {
+            let is_new = self.newer_than.is_none_or(|instant| list.read > instant);
+            is_new && list.steady && self.pick(&written, &list.rows).is_one()
         };
-        let unread =
-            |unread: Unread| self.unread(&self.shown(&written), &unread.why, unread.unauthorized);
-        let chosen = chosen.map_err(unread)?;
-        self.judge(&written, chosen)
+        match catalog.list(&self.list(), serves).await {
+            Ok(list) => self.judge(&written, &list),
+            Err(unread) => {
+                Err(self.unread(&self.shown(&written), &unread.why, unread.unauthorized))
+            }
+        }
     }
 
-    fn judge(&self, written: &Written<'_>, chosen: Chosen) -> Result<String, Unresolved> {
+    /// The list in which the reference is looked up.
+    fn list(&self) -> List {
+        let Place { region, zone } = self.place.clone();
+        match self.reference {
+            Reference::Region | Reference::Zone => List::Regions,
+            Reference::Package => List::Packages {
+                region,
+                zone: Some(zone),
+            },
+            Reference::Firewall => List::Firewalls { region },
+            Reference::Image => List::Images { region },
+            Reference::SshKey => List::Keys,
+        }
+    }
+
+    fn pick(&self, written: &SpecReference<'_>, rows: &[Offer]) -> Choice {
+        let (spec, region) = (self.spec, &self.place.region);
+        let all: Vec<Named> = match self.reference {
+            Reference::Zone => match rows.iter().find(|row| row.id == *region) {
+                Some(region) => region.zones.clone(),
+                None => Vec::new(),
+            },
+            _ => rows.iter().map(Offer::named).collect(),
+        };
+        let name = |name: Option<&String>| name.cloned().unwrap_or_default();
+        match (written, self.reference) {
+            // A region that is sold out may be missing, and its zones with it.
+            (SpecReference::Id(id), Reference::Zone)
+                if !rows.iter().any(|row| row.id == *region) =>
+            {
+                Choice::One((*id).to_owned())
+            }
+            (SpecReference::Id(id), _) => select::exact(all, id),
+            (_, Reference::Region) => select::by_code_or_name(all, &spec.region),
+            (_, Reference::Zone) => select::by_code_or_name(all, &spec.zone),
+            (_, Reference::Package) => select::package(rows, &spec.package),
+            (_, Reference::Image) => select::image(rows, &spec.image, self.current),
+            (_, Reference::Firewall) => {
+                let firewall = spec.firewall.as_ref();
+                let wanted = name(firewall.and_then(|firewall| firewall.name.as_ref()));
+                select::by_name(all, &wanted, &[])
+            }
+            (_, Reference::SshKey) => {
+                let key = spec.login.ssh_key.as_ref();
+                let wanted = name(key.and_then(|key| key.name.as_ref()));
+                select::by_name(all, &wanted, self.current)
+            }
+        }
+    }
+
+    fn judge(&self, written: &SpecReference<'_>, list: &OfferList) -> Result<String, Unresolved> {
         let (shown, what) = (self.shown(written), self.what());
         let (field, exact) = (self.reference.field(), self.reference.exact_field());
-        let is_exact = matches!(written, Written::Id(_));
-        let (reason, message) = match chosen.choice {
-            Choice::One(id) if is_exact || chosen.is_steady => return Ok(id),
-            _ if !chosen.is_steady => {
+        let is_exact = matches!(written, SpecReference::Id(_));
+        let (reason, message) = match self.pick(written, &list.rows) {
+            Choice::One(id) if is_exact || list.steady => return Ok(id),
+            _ if !list.steady => {
                 return Err(self.unread(&shown, "it changed while it was read", false));
             }
             // The missing thing may be in a row that could not be parsed.
-            Choice::None(_) if !chosen.is_readable => {
+            Choice::None(_) if !list.readable => {
                 return Err(self.unread(&shown, "it has rows that make no sense", false));
             }
             Choice::Many(several) => {
@@ -192,13 +175,13 @@ impl Query<'_> {
                 let message = format!("{shown}: several match: {several}: {remedy}");
                 (Reason::ReferenceAmbiguous, message)
             }
-            Choice::One(_) | Choice::None(_) => {
+            choice @ (Choice::One(_) | Choice::None(_)) => {
                 let remedy = match field == exact {
                     _ if is_exact => format!("fix {exact}"),
                     true => format!("fix {field}, or set it to a code"),
                     false => format!("fix {field}, or set {exact}"),
                 };
-                let there = match chosen.choice {
+                let there = match choice {
                     Choice::None(near) if !near.is_empty() => near.to_string(),
                     _ => "none".to_owned(),
                 };
@@ -219,11 +202,11 @@ impl Query<'_> {
     }
 
     /// Field and value of the reference.
-    fn shown(&self, written: &Written<'_>) -> String {
+    fn shown(&self, written: &SpecReference<'_>) -> String {
         let reference = self.reference;
         match written {
-            Written::Selector(selector) => format!("{} ({selector})", reference.field()),
-            Written::Id(id) => {
+            SpecReference::Selector(selector) => format!("{} ({selector})", reference.field()),
+            SpecReference::Id(id) => {
                 let within = within(reference, self.place);
                 format!("{} ({id}{within})", reference.exact_field())
             }
@@ -250,88 +233,6 @@ impl Query<'_> {
         Unresolved {
             readiness: Readiness::reconciling(Reason::ReferenceLookupFailed, message),
             unauthorized,
-        }
-    }
-}
-
-fn exact<T>(rows: &[T], id: &str, named: impl Fn(&T) -> (&String, &Option<String>)) -> Choice {
-    let named = |row| {
-        let (id, name) = named(row);
-        (id.clone(), name.clone())
-    };
-    select::exact(rows.iter().map(named), id)
-}
-
-fn chosen<T>(listed: Looked<T>, pick: impl Fn(&[T]) -> Choice) -> Result<Chosen, Unread> {
-    let list = listed?;
-    Ok(Chosen {
-        choice: pick(&list.rows),
-        is_steady: list.steady,
-        is_readable: list.readable,
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::Candidates;
-    use super::*;
-
-    #[test]
-    fn each_message_names_the_field_to_fix() {
-        let spec = serde_json::json!({
-            "region": "r", "zone": "A", "package": {"code": "p"}, "image": {"name": "A"}, "login": {},
-        });
-        let spec: InstanceSpec = serde_json::from_value(spec).unwrap();
-        let place = &Place::new("r", "z");
-        let query = |reference| Query {
-            spec: &spec,
-            reference,
-            place,
-            current: &[],
-            newer_than: None,
-        };
-        let two = || Candidates::of([("a-1".to_owned(), None), ("a-2".to_owned(), None)]);
-        let none = Candidates::default;
-        for (reference, choice, message) in [
-            (
-                Reference::Zone,
-                Choice::Many(two()),
-                "spec.zone (name \"A\" in r): several match: a-1, a-2: set spec.zone to the code of one of them",
-            ),
-            (
-                Reference::Zone,
-                Choice::None(two()),
-                "spec.zone (name \"A\" in r): the service lists no such zone; it lists a-1, a-2: fix spec.zone, or set it to a \
-                 code",
-            ),
-            (
-                Reference::Image,
-                Choice::Many(two()),
-                "spec.image (name \"A\" in r): several match: a-1, a-2: narrow spec.image, or set spec.image.id to one of them",
-            ),
-            (
-                Reference::Image,
-                Choice::None(none()),
-                "spec.image (name \"A\" in r): the service lists no such image; it lists none: fix spec.image, or set \
-                 spec.image.id",
-            ),
-            (
-                Reference::Package,
-                Choice::None(two()),
-                "spec.package.code (p in r/z): the service lists no such package; it lists a-1, a-2: fix spec.package.code",
-            ),
-        ] {
-            let query = query(reference);
-            let written = written(&spec, reference, place).unwrap();
-            let chosen = |is_steady, is_readable| Chosen {
-                choice: choice.clone(),
-                is_steady,
-                is_readable,
-            };
-            let unresolved = query.judge(&written, chosen(true, true)).unwrap_err();
-            assert_eq!(unresolved.readiness.message, message);
-            let doubtful = query.judge(&written, chosen(false, true)).unwrap_err();
-            assert_eq!(doubtful.readiness.reason, Reason::ReferenceLookupFailed);
         }
     }
 }

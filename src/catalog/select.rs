@@ -1,7 +1,7 @@
 //! Finds the row of a list that a selector matches. Pure: rows in, a choice out.
 
 use crate::api::{ImageRef, PackageRef};
-use crate::cloud::{Firewall, Image, Key, Package, Region, Zone};
+use crate::cloud::{Named, Offer};
 use std::cmp::{Ordering, Reverse};
 use std::fmt;
 
@@ -34,13 +34,13 @@ pub struct Candidates {
 }
 
 impl Candidates {
-    pub fn of(all: impl IntoIterator<Item = (String, Option<String>)>) -> Self {
+    pub fn of(all: impl IntoIterator<Item = Named>) -> Self {
         let mut all = all.into_iter();
-        let say = |(id, name): (String, Option<String>)| match name {
+        let show = |(id, name): Named| match name {
             Some(name) => format!("{id} ({})", cut(&name)),
             None => id,
         };
-        let shown = all.by_ref().take(SHOWN).map(say).collect();
+        let shown = all.by_ref().take(SHOWN).map(show).collect();
         Self {
             shown,
             more: all.next().is_some(),
@@ -67,31 +67,31 @@ fn cut(name: &str) -> String {
 }
 
 /// The smallest package, by [`order`], that is at least as large as the filter demands.
-pub fn package(rows: &[Package], wanted: &PackageRef) -> Choice {
+pub fn package(rows: &[Offer], wanted: &PackageRef) -> Choice {
     let large = rows.iter().filter(|row| is_large_enough(row, wanted));
     if let Some(smallest) = large.min_by(order) {
-        return Choice::One(smallest.code.clone());
+        return Choice::One(smallest.id.clone());
     }
     // The request exceeds every package, so the largest are the closest.
-    let mode = |row: &Package| {
+    let mode = |row: &Offer| {
         wanted
             .charge_mode
             .is_none_or(|mode| pays(row, mode.as_str()))
     };
-    let mut near: Vec<&Package> = rows.iter().collect();
+    let mut near: Vec<&Offer> = rows.iter().collect();
     near.sort_by(|a, b| mode(b).cmp(&mode(a)).then(order(b, a)));
     Choice::None(Candidates::of(
-        near.into_iter().map(|row| (row.code.clone(), None)),
+        near.into_iter().map(|row| (row.id.clone(), None)),
     ))
 }
 
-fn pays(row: &Package, mode: &str) -> bool {
+fn pays(row: &Offer, mode: &str) -> bool {
     row.charge_mode.as_deref() == Some(mode)
 }
 
 /// Whether a package is at least as large as the filter demands. A figure that the service does not give fails the filter, except
 /// for a data disk, which some packages do not have.
-pub fn is_large_enough(row: &Package, wanted: &PackageRef) -> bool {
+pub fn is_large_enough(row: &Offer, wanted: &PackageRef) -> bool {
     let enough = |found: Option<u64>, least: Option<i32>| {
         let least = least.map(|least| u64::try_from(least).unwrap_or(0));
         least.is_none_or(|least| found.is_some_and(|found| found >= least))
@@ -107,25 +107,25 @@ pub fn is_large_enough(row: &Package, wanted: &PackageRef) -> bool {
 
 /// The order of packages, from the smallest: cpu, memory, system disk, data disk, name of the charge mode, included bandwidth or
 /// traffic, code. A missing figure counts as the largest, so that the operator does not buy a package as small that may be large.
-pub fn order(a: &&Package, b: &&Package) -> Ordering {
-    let told = |figure: Option<u64>| figure.unwrap_or(u64::MAX);
-    let key = |row: &Package| {
+pub fn order(a: &&Offer, b: &&Offer) -> Ordering {
+    let known = |figure: Option<u64>| figure.unwrap_or(u64::MAX);
+    let key = |row: &Offer| {
         (
-            told(row.cpu),
-            told(row.memory),
-            told(row.system_disk),
+            known(row.cpu),
+            known(row.memory),
+            known(row.system_disk),
             row.data_disk.unwrap_or(0),
             row.charge_mode.clone(),
-            told(row.bandwidth.or(row.free_flow)),
-            row.code.clone(),
+            known(row.bandwidth.or(row.free_flow)),
+            row.id.clone(),
         )
     };
     key(a).cmp(&key(b))
 }
 
-/// The one matching image. If several match, one that is in `standing`: a server keeps its image even if the service adds another
+/// The one matching image. If several match, one that is in `current`: a server keeps its image even if the service adds another
 /// of the same name.
-pub fn image(rows: &[Image], wanted: &ImageRef, standing: &[&str]) -> Choice {
+pub fn image(rows: &[Offer], wanted: &ImageRef, current: &[String]) -> Choice {
     let fitting = rows.iter().filter(|row| {
         wanted.fits(
             row.name.as_deref(),
@@ -134,7 +134,7 @@ pub fn image(rows: &[Image], wanted: &ImageRef, standing: &[&str]) -> Choice {
         )
     });
     let words = [wanted.name.as_deref(), wanted.distribution.as_deref()];
-    let near = |row: &Image| {
+    let near = |row: &Offer| {
         let of =
             |word: Option<&str>, text: Option<&str>| word.map_or(FAR, |word| distance(word, text));
         of(words[0], row.name.as_deref()).min(of(words[1], row.distribution.as_deref()))
@@ -146,12 +146,12 @@ pub fn image(rows: &[Image], wanted: &ImageRef, standing: &[&str]) -> Choice {
         rows.iter()
             .map(|row| (near(row), row.id.clone(), image_name(row)))
             .collect(),
-        standing,
+        current,
     )
 }
 
 /// An image in a message: its name, or its distribution if it has none.
-fn image_name(row: &Image) -> Option<String> {
+fn image_name(row: &Offer) -> Option<String> {
     let kind = row.kind.as_deref().filter(|kind| *kind != "System");
     let name = row.name.as_ref().or(row.distribution.as_ref())?;
     Some(match kind {
@@ -160,37 +160,27 @@ fn image_name(row: &Image) -> Option<String> {
     })
 }
 
-/// The one security group with that name.
-pub fn firewall(rows: &[Firewall], name: &str) -> Choice {
-    by_name(rows, name, &[], |row| (row.id.clone(), row.name.clone()))
-}
-
-/// The one key pair with that name; see [`image`] for `standing`.
-pub fn key(rows: &[Key], name: &str, standing: &[&str]) -> Choice {
-    by_name(rows, name, standing, |row| {
-        (row.id.clone(), row.name.clone())
-    })
-}
-
-/// The region with that code, or else the one with that name.
-pub fn region(rows: &[Region], text: &str) -> Choice {
-    if rows.iter().any(|row| row.code == text) {
+/// The one with that code, or else the one with that name.
+pub fn by_code_or_name(all: Vec<Named>, text: &str) -> Choice {
+    if all.iter().any(|(code, _)| code == text) {
         return Choice::One(text.to_owned());
     }
-    by_name(rows, text, &[], |row| (row.code.clone(), row.name.clone()))
+    by_name(all, text, &[])
 }
 
-/// The zone with that code, or else the one with that name.
-pub fn zone(rows: &[Zone], text: &str) -> Choice {
-    if rows.iter().any(|row| row.code == text) {
-        return Choice::One(text.to_owned());
-    }
-    by_name(rows, text, &[], |row| (row.code.clone(), row.name.clone()))
+/// The one with that name; see [`image`] for `current`.
+pub(super) fn by_name(all: Vec<Named>, name: &str, current: &[String]) -> Choice {
+    let fitting = all.iter().filter(|(_, its)| its.as_deref() == Some(name));
+    let fitting = fitting.cloned().collect();
+    let near = |(id, its): Named| {
+        let far = distance(name, its.as_deref()).min(distance(name, Some(&id)));
+        (far, id, its)
+    };
+    choose(fitting, all.into_iter().map(near).collect(), current)
 }
 
 /// The row with exactly this identifier or code; otherwise the rows with the closest spelling.
-pub fn exact(all: impl IntoIterator<Item = (String, Option<String>)>, wanted: &str) -> Choice {
-    let mut all: Vec<_> = all.into_iter().collect();
+pub fn exact(mut all: Vec<Named>, wanted: &str) -> Choice {
     if all.iter().any(|(id, _)| id == wanted) {
         return Choice::One(wanted.to_owned());
     }
@@ -211,28 +201,12 @@ fn shared(a: &str, b: &str) -> usize {
     (first + last).min(shorter)
 }
 
-fn by_name<T>(
-    rows: &[T],
-    name: &str,
-    standing: &[&str],
-    named: impl Fn(&T) -> (String, Option<String>),
-) -> Choice {
-    let all: Vec<(String, Option<String>)> = rows.iter().map(named).collect();
-    let fitting = all.iter().filter(|(_, its)| its.as_deref() == Some(name));
-    let fitting = fitting.cloned().collect();
-    let near = |(id, its): (String, Option<String>)| {
-        let far = distance(name, its.as_deref()).min(distance(name, Some(&id)));
-        (far, id, its)
-    };
-    choose(fitting, all.into_iter().map(near).collect(), standing)
-}
-
 fn choose(
-    mut fitting: Vec<(String, Option<String>)>,
+    mut fitting: Vec<Named>,
     mut near: Vec<(u8, String, Option<String>)>,
-    standing: &[&str],
+    current: &[String],
 ) -> Choice {
-    if let Some(id) = standing
+    if let Some(id) = current
         .iter()
         .find(|id| fitting.iter().any(|(fits, _)| fits == *id))
     {

@@ -3,7 +3,7 @@
 //! Only CPU and memory count: they never change after the purchase, while a disk or the traffic may have grown.
 
 use crate::api::PackageRef;
-use crate::cloud::{Detail, Package};
+use crate::cloud::{Detail, Offer};
 use serde_json::Value;
 use std::fmt;
 
@@ -56,7 +56,7 @@ fn first(
 }
 
 /// A figure that contradicts the purchase of this package. A figure that either side lacks contradicts nothing.
-pub fn unlike(row: &Package, detail: &Detail) -> Option<Unlike> {
+pub fn unlike(row: &Offer, detail: &Detail) -> Option<Unlike> {
     first(detail, [row.cpu, row.memory], |has, wanted| has == wanted)
 }
 
@@ -70,7 +70,7 @@ pub fn smaller(wanted: &PackageRef, detail: &Detail) -> Option<Unlike> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cloud::{Offer, ServerId};
+    use crate::cloud::{List, ServerId};
     use serde_json::json;
 
     fn detail(fields: &Value) -> Detail {
@@ -80,8 +80,12 @@ mod tests {
         }
     }
 
-    fn package(fields: &Value) -> Package {
-        Package::read(fields.as_object().unwrap()).unwrap()
+    fn package(fields: &Value) -> Offer {
+        let packages = List::Packages {
+            region: "r".to_owned(),
+            zone: None,
+        };
+        Offer::read(&packages, fields.as_object().unwrap()).unwrap()
     }
 
     #[test]

@@ -5,23 +5,23 @@ use std::sync::Arc;
 
 use reqwest::header::HeaderValue;
 use secrecy::{ExposeSecret, SecretString};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::answer::{Answer, Reading, bears_bad_code, row_count};
+use super::answer::{Answer, Reading, bears_bad_code};
 use super::bounds::Bounds;
 use super::budget::{Charge, NoMemory};
 use super::call::{Call, Caller, Observer, Permit};
 use super::cloud_call::CloudCall;
-use super::decode::{Unfit, fields, skip};
+use super::decode::{Unfit, skip};
 use super::error::{BuildError, Error, Fault};
 use super::health::Health;
 use super::http::Http;
-use super::ids::{Place, ServerId, TaskId};
+use super::ids::{ServerId, TaskId};
 use super::paths::Paths;
 use super::rate_limiter::{CallPriority, Passage, RateLimiter};
 use super::wire::{
-    CreateAccepted, CreateRequest, Detail, ListPage, PasswordRequest, ReinstallRequest, TaskReport,
-    receipt, task_id,
+    CreateAccepted, CreateRequest, Detail, PasswordRequest, ReinstallRequest, TaskReport, receipt,
+    task_id,
 };
 use crate::api::default_missing_codes;
 
@@ -176,50 +176,6 @@ impl Client {
             answer.result(report, "it carries no task", reading)
         })
         .await
-    }
-
-    /// Field note 7: one page of the instances of a place, from page 1. `read` converts each row as it arrives to the value
-    /// that is kept; it returns none for a row that is not a server.
-    ///
-    /// # Errors
-    /// See [`Error`].
-    pub async fn instances_page<R: Send>(
-        &self,
-        priority: CallPriority,
-        place: &Place,
-        page: u32,
-        mut read: impl FnMut(&Map<String, Value>) -> Result<Option<R>, NoMemory> + Send,
-    ) -> Result<ListPage<R>, Error> {
-        let (page, size) = (page.to_string(), PAGE_SIZE.to_string());
-        let query = [
-            ("regionCode", place.region.as_str()),
-            ("zoneCode", place.zone.as_str()),
-            ("page", page.as_str()),
-            ("pageSize", size.as_str()),
-        ];
-        let call = self.read(priority, CloudCall::Instances, &query).await;
-        let (mut rows, mut unreadable) = (Vec::new(), 0);
-        let mut take = |text: &[u8]| {
-            match fields(text)?
-                .map(|fields| read(&fields))
-                .transpose()?
-                .flatten()
-            {
-                Some(row) => rows.push(row),
-                None => unreadable += 1,
-            }
-            Ok(())
-        };
-        let read = |answer: Answer, reading: &Reading<'_>| {
-            let page = answer.listed.then(|| row_count(&answer.body));
-            answer.result(page, "it carries no instances", reading)
-        };
-        let row_count = self.caller.run(call, &mut take, read).await?;
-        Ok(ListPage {
-            rows,
-            unreadable,
-            row_count,
-        })
     }
 
     /// Section 4.7, for one row: the cheapest call that every account may make. It shows only whether the service answers and

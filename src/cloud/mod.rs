@@ -38,7 +38,7 @@ pub use error::{BuildError, Error};
 pub use health::{Abnormal, AccountHealth, Doubt, Health, Trouble};
 pub use http::{Http, Route, check_proxy, goes_in_the_clear};
 pub use ids::{FirewallId, ImageId, KeyId, PackageCode, Place, ServerId, TaskId};
-pub use offers::{Firewall, Image, Key, Offer, Offers, Package, Region, Server, Zone};
+pub use offers::{List, Named, Offer};
 pub use paths::Paths;
 pub use rate_limiter::{CallPriority, Limits, RateLimiter, WaitObserver};
 pub use server_fields::ServerFields;

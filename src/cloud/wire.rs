@@ -6,6 +6,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Map, Value, json};
 
 use super::answer::{clean, word};
+use super::budget::Charge;
 use super::ids::{FirewallId, ImageId, KeyId, PackageCode, Place, ServerId, TaskId};
 use super::password;
 
@@ -342,15 +343,17 @@ impl TaskReport {
     }
 }
 
-/// One page of the instance list.
-#[derive(Clone, Debug, PartialEq)]
+/// One page of a list.
+#[derive(Debug)]
 pub struct ListPage<R> {
-    /// The values that were made of its rows.
+    /// The values that were made of its rows, in the service's order.
     pub rows: Vec<R>,
-    /// How many rows are not servers. Any of them might be the one that matters.
+    /// How many rows cannot be read. Any of them might be the one that matters.
     pub unreadable: usize,
-    /// `rowCount`. The specification does not define whether it counts the page or the whole listing.
+    /// `rowCount`. The specification does not define whether it counts the page or the whole list.
     pub row_count: Option<u64>,
+    /// Memory for all rows, unless it is counted with each row.
+    pub charge: Option<Charge>,
 }
 
 #[cfg(test)]

@@ -7,8 +7,8 @@ use crate::api::conditions::Readiness;
 use crate::api::{
     EndReason, InstanceSpec, InstanceStatus, PurchaseRecord, Reference, ResolvedReference,
 };
-use crate::catalog::{Written, written};
-use crate::cloud::{Package, Place};
+use crate::catalog::{SpecReference, in_spec};
+use crate::cloud::{Offer, Place};
 use crate::instance::fact::Fact;
 use std::collections::BTreeMap;
 
@@ -49,12 +49,12 @@ pub fn known(
     reference: Reference,
     place: &Place,
 ) -> Option<Meaning> {
-    let from = match written(spec, reference, place)? {
-        Written::Id(id) => {
+    let from = match in_spec(spec, reference, place)? {
+        SpecReference::Id(id) => {
             let id = id.to_owned();
             return Some(Meaning { id, pin: None });
         }
-        Written::Selector(from) => from,
+        SpecReference::Selector(from) => from,
     };
     let bought = bought(status, record);
     let recorded = bought.and_then(|record| record.resolved.as_ref());
@@ -105,7 +105,7 @@ pub struct LookUps {
     pub scope: LookUpScope,
     pub answers: BTreeMap<Reference, LookUpResult>,
     /// The package that the spec names by code, as the service sells it: looked up before an import.
-    pub on_sale: Fact<Package>,
+    pub on_sale: Fact<Offer>,
 }
 
 impl LookUps {

@@ -5,7 +5,7 @@
 //! reinstall.
 
 use crate::api::{Reference, Resolved, ResolvedReference};
-use crate::catalog::{Written, written};
+use crate::catalog::{SpecReference, in_spec};
 use crate::cloud::Place;
 use crate::instance::fact::Fact;
 use crate::instance::facts::Facts;
@@ -24,7 +24,7 @@ pub fn meaning_at(observed: &Observation, reference: Reference, place: &Place) -
     if known.is_some() {
         return known;
     }
-    let Written::Selector(from) = written(spec, reference, place)? else {
+    let SpecReference::Selector(from) = in_spec(spec, reference, place)? else {
         return None;
     };
     if let (Reference::Image, Some(id)) = (reference, shown_image(observed)) {
@@ -43,7 +43,7 @@ pub fn id(observed: &Observation, reference: Reference) -> Option<String> {
 pub fn is_open(observed: &Observation, references: &[Reference]) -> bool {
     let (spec, place) = (&observed.facts.spec, &observed.facts.place());
     let is_open = |reference: &Reference| {
-        written(spec, *reference, place).is_some() && meaning(observed, *reference).is_none()
+        in_spec(spec, *reference, place).is_some() && meaning(observed, *reference).is_none()
     };
     references.iter().any(is_open)
 }
@@ -73,8 +73,8 @@ pub fn pins(observed: &Observation) -> Option<Resolved> {
     let former = facts.status.resolved.as_ref();
     let mut pins = Resolved::default();
     for reference in Reference::ALL {
-        let written = written(&facts.spec, reference, &facts.place());
-        if matches!(written, Some(Written::Selector(_))) {
+        let written = in_spec(&facts.spec, reference, &facts.place());
+        if matches!(written, Some(SpecReference::Selector(_))) {
             let pin = meaning(observed, reference).and_then(|meaning| meaning.pin);
             let former = || former?.get(reference).cloned();
             pins.set(reference, pin.or_else(former));

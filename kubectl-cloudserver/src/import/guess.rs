@@ -3,7 +3,7 @@
 
 use crate::offers::{self, Listed, choose};
 use cloud_server_operator::catalog::{self, Candidates, Choice};
-use cloud_server_operator::cloud::{Client, Detail, Package, Place};
+use cloud_server_operator::cloud::{Client, Detail, List, Named, Offer, Place};
 use serde_json::Value;
 
 /// Unverified facts, for the reader of the manifest.
@@ -18,13 +18,17 @@ pub(super) async fn package(
     place: &Place,
     doubts: &mut Doubts,
 ) -> Result<String, String> {
-    let listed = offers::packages(client, &place.region, Some(&place.zone)).await?;
+    let packages = List::Packages {
+        region: place.region.clone(),
+        zone: Some(place.zone.clone()),
+    };
+    let listed = offers::read(client, &packages).await?;
     package_among(&listed, named, detail, place, doubts)
 }
 
 /// See [`package`].
 fn package_among(
-    listed: &Listed<Package>,
+    listed: &Listed,
     named: Option<&str>,
     detail: &Detail,
     place: &Place,
@@ -32,9 +36,9 @@ fn package_among(
 ) -> Result<String, String> {
     let (id, region) = (&detail.id, &place.region);
     let alike = listed.rows.iter().filter(|row| is_like(row, detail));
-    let mut alike: Vec<&Package> = alike.collect();
+    let mut alike: Vec<&Offer> = alike.collect();
     alike.sort_by(catalog::order);
-    let near = Candidates::of(alike.iter().map(|row| (row.code.clone(), None)));
+    let near = Candidates::of(alike.iter().map(|row| (row.id.clone(), None)));
     let remedy = match alike.is_empty() {
         true => format!(
             "no package on sale in {place} is like the server: name the one that it was bought with, with --package CODE (`catalog \
@@ -45,10 +49,10 @@ fn package_among(
         }
     };
     let Some(code) = named else {
-        let smallest = alike.first().map(|row| row.code.clone());
+        let smallest = alike.first().map(|row| row.id.clone());
         return smallest.ok_or_else(|| format!("the package of server {id} is unknown: {remedy}"));
     };
-    match listed.rows.iter().find(|row| row.code == code) {
+    match listed.rows.iter().find(|row| row.id == code) {
         Some(row) if is_like(row, detail) => {}
         Some(row) => match catalog::unlike(row, detail) {
             Some(unlike) => {
@@ -74,7 +78,7 @@ fn package_among(
 }
 
 /// Whether a server of this package would match this one, in the properties that both report.
-fn is_like(row: &Package, detail: &Detail) -> bool {
+fn is_like(row: &Offer, detail: &Detail) -> bool {
     let has = |field: &str| detail.fields.get(field).and_then(Value::as_u64);
     let same = |a: Option<u64>, b: Option<u64>| a.is_none() || b.is_none() || a == b;
     let letters = |text: &str| {
@@ -100,8 +104,11 @@ pub(super) async fn firewall(
     region: &str,
     doubts: &mut Doubts,
 ) -> Result<Option<String>, String> {
-    let Listed { rows, doubt } = offers::firewalls(client, region).await?;
-    let rows = rows.into_iter().map(|row| (row.id, row.name)).collect();
+    let firewalls = List::Firewalls {
+        region: region.to_owned(),
+    };
+    let Listed { rows, doubt } = offers::read(client, &firewalls).await?;
+    let rows = rows.iter().map(Offer::named).collect();
     let Some(id) = named else {
         return only(region, rows, doubt, doubts);
     };
@@ -112,7 +119,7 @@ pub(super) async fn firewall(
 /// The region's only security group; none if the list was read completely and is empty.
 fn only(
     region: &str,
-    all: Rows,
+    all: Vec<Named>,
     doubt: Option<&str>,
     doubts: &mut Doubts,
 ) -> Result<Option<String>, String> {
@@ -137,20 +144,17 @@ fn only(
 
 /// Checks the key pair that a flag names.
 pub(super) async fn key(id: &str, client: &Client, doubts: &mut Doubts) -> Result<(), String> {
-    let Listed { rows, doubt } = offers::keys(client).await?;
-    let rows = rows.into_iter().map(|row| (row.id, row.name)).collect();
+    let Listed { rows, doubt } = offers::read(client, &List::Keys).await?;
+    let rows = rows.iter().map(Offer::named).collect();
     check("--ssh-key", "key pair", id, rows, doubt, doubts)
 }
-
-/// Identifiers and names.
-type Rows = Vec<(String, Option<String>)>;
 
 /// Checks that the service lists the identifier that a flag names.
 fn check(
     flag: &str,
     what: &str,
     id: &str,
-    all: Rows,
+    all: Vec<Named>,
     doubt: Option<&str>,
     doubts: &mut Doubts,
 ) -> Result<(), String> {
@@ -172,8 +176,16 @@ fn check(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cloud_server_operator::cloud::{Offer, ServerId};
+    use cloud_server_operator::cloud::ServerId;
     use serde_json::json;
+
+    fn read(row: &Value) -> Offer {
+        let packages = List::Packages {
+            region: "r".to_owned(),
+            zone: None,
+        };
+        Offer::read(&packages, row.as_object().unwrap()).unwrap()
+    }
 
     #[test]
     fn a_package_is_recognized_by_the_properties_of_the_server() {
@@ -183,7 +195,7 @@ mod tests {
             for (field, value) in changes.as_object().unwrap() {
                 row[field] = value.clone();
             }
-            Package::read(row.as_object().unwrap()).unwrap()
+            read(&row)
         };
         let fields = json!({"cpu": 2, "memory": 4, "systemDiskSize": 50, "dataDiskSize": 0, "freeFlow": 1000,
             "bandwidth": 30, "internetChargeType": "PAY_BY_TRAFFIC"});
@@ -206,16 +218,16 @@ mod tests {
     fn a_named_package_is_accepted_unless_the_server_contradicts_it() {
         let package = |code: &str, cpu: u64| {
             let row = json!({"packageCode": code, "cpu": cpu, "memory": 2});
-            Package::read(row.as_object().unwrap()).unwrap()
+            read(&row)
         };
-        let listed = |rows: Vec<Package>| Listed { rows, doubt: None };
+        let listed = |rows: Vec<Offer>| Listed { rows, doubt: None };
         let fields = json!({"cpu": 1, "memory": 2});
         let detail = Detail {
             id: ServerId::from("ecs-1"),
             fields: fields.as_object().cloned().unwrap(),
         };
         let place = Place::new("r", "z");
-        let choose = |named: Option<&str>, rows: Vec<Package>| {
+        let choose = |named: Option<&str>, rows: Vec<Offer>| {
             let mut doubts = Vec::new();
             let chosen = package_among(&listed(rows), named, &detail, &place, &mut doubts);
             (chosen, doubts.len())
@@ -237,7 +249,7 @@ mod tests {
                 fields: fields.as_object().cloned().unwrap(),
             };
             let row = json!({"packageCode": "small", "cpu": 1, "memory": 2, "systemDiskSize": 50, "freeFlow": 1000});
-            let listed = listed(vec![Package::read(row.as_object().unwrap()).unwrap()]);
+            let listed = listed(vec![read(&row)]);
             let mut doubts = Vec::new();
             assert!(package_among(&listed, None, &detail, &place, &mut doubts).is_err());
             let chosen = package_among(&listed, Some("small"), &detail, &place, &mut doubts);

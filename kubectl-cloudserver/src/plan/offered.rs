@@ -5,7 +5,7 @@
 use super::verdict::{Effect, Finding};
 use cloud_server_operator::api::conditions::Reason;
 use cloud_server_operator::api::{InstanceSpec, Reference};
-use cloud_server_operator::catalog::{Catalog, Query, Written, written};
+use cloud_server_operator::catalog::{Catalog, Query, SpecReference, in_spec};
 use cloud_server_operator::cloud::Place;
 
 /// Replaces an effect that the service would refuse by a refusal. Returns the lookups that failed.
@@ -28,7 +28,7 @@ pub(super) async fn refuse(
     let (mut refusals, mut doubts) = (Vec::new(), Vec::new());
     for reference in references.iter().copied() {
         let Some(place) = place else { break };
-        if !matches!(written(spec, reference, place), Some(Written::Id(_))) {
+        if !matches!(in_spec(spec, reference, place), Some(SpecReference::Id(_))) {
             continue;
         }
         let query = Query {

@@ -1,13 +1,26 @@
 use super::*;
 use crate::api::{ChargeMode, ImageKind};
-use crate::cloud::Offer;
+use crate::cloud::List;
 use serde_json::{Value, json};
 
-fn read<T: Offer>(row: &Value) -> T {
-    T::read(row.as_object().unwrap()).unwrap()
+fn read(list: &List, row: &Value) -> Offer {
+    Offer::read(list, row.as_object().unwrap()).unwrap()
 }
 
-fn size(code: &str, cpu: u32, memory: u32, data: Option<u32>, mode: &str, flow: u32) -> Package {
+fn packages() -> List {
+    List::Packages {
+        region: "r".to_owned(),
+        zone: None,
+    }
+}
+
+fn images_of_region() -> List {
+    List::Images {
+        region: "r".to_owned(),
+    }
+}
+
+fn size(code: &str, cpu: u32, memory: u32, data: Option<u32>, mode: &str, flow: u32) -> Offer {
     let field = if mode == "PayByTraffic" {
         "freeFlow"
     } else {
@@ -18,10 +31,10 @@ fn size(code: &str, cpu: u32, memory: u32, data: Option<u32>, mode: &str, flow: 
     if let Some(data) = data {
         row["dataDiskSize"] = json!(data);
     }
-    read(&row)
+    read(&packages(), &row)
 }
 
-fn sizes() -> Vec<Package> {
+fn sizes() -> Vec<Offer> {
     vec![
         size("big", 8, 16, None, "PayByTraffic", 1000),
         size("b20", 2, 4, None, "PayByBandwidth", 20),
@@ -78,7 +91,7 @@ fn the_smallest_package_that_fits_is_chosen_in_a_total_order() {
 
 #[test]
 fn a_package_that_does_not_tell_its_size_is_not_chosen_for_it() {
-    let dumb: Package = read(&json!({"packageCode": "dumb", "memory": 4}));
+    let dumb = read(&packages(), &json!({"packageCode": "dumb", "memory": 4}));
     let filter = PackageRef {
         cpu: Some(1),
         ..PackageRef::default()
@@ -98,7 +111,7 @@ fn where_nothing_is_large_enough_the_largest_are_named() {
     assert!(near.to_string().starts_with("big, memory"), "{near}");
 }
 
-fn images() -> Vec<Image> {
+fn images() -> Vec<Offer> {
     [
         ("img-1", "Ubuntu 24.04 LTS", "Ubuntu", "System"),
         ("img-2", "Ubuntu 22.04 LTS", "Ubuntu", "System"),
@@ -108,6 +121,7 @@ fn images() -> Vec<Image> {
     .iter()
     .map(|(id, name, distribution, kind)| {
         read(
+            &images_of_region(),
             &json!({"imageResourceUUID": id, "imageName": name, "osDistroVersion": distribution,
             "imageType": kind}),
         )
@@ -155,12 +169,12 @@ fn an_image_is_chosen_where_exactly_one_fits() {
 fn what_a_server_has_already_stays_among_several() {
     let rows = images();
     assert_eq!(
-        image(&rows, &named("Debian 12"), &["img-4"]),
+        image(&rows, &named("Debian 12"), &["img-4".to_owned()]),
         Choice::One("img-4".into())
     );
     assert!(
         matches!(
-            image(&rows, &named("Debian 12"), &["img-1"]),
+            image(&rows, &named("Debian 12"), &["img-1".to_owned()]),
             Choice::Many(_)
         ),
         "but not where it is something else"
@@ -169,12 +183,8 @@ fn what_a_server_has_already_stays_among_several() {
 
 #[test]
 fn at_most_four_candidates_are_named_and_long_names_are_cut() {
-    let rows: Vec<Firewall> = (0..30)
-        .map(|n| {
-            read(&json!({"firewallUUID": format!("fw-{n:02}"), "firewallName": "w".repeat(200)}))
-        })
-        .collect();
-    let Choice::None(near) = firewall(&rows, "web") else {
+    let all = (0..30).map(|n| (format!("fw-{n:02}"), Some("w".repeat(200))));
+    let Choice::None(near) = by_name(all.collect(), "web", &[]) else {
         panic!("one fits")
     };
     let text = near.to_string();
@@ -184,29 +194,24 @@ fn at_most_four_candidates_are_named_and_long_names_are_cut() {
 
 #[test]
 fn an_exact_code_wins_over_a_name() {
-    let rows: Vec<Region> = [
+    let all = [
         ("R1", "Moscow"),
         ("Moscow", "Other"),
         ("R3", "Tokyo"),
         ("R4", "Tokyo"),
-    ]
-    .iter()
-    .map(|(code, name)| {
-        read(&json!({"regionCode": code, "regionName": name,
-            "zones": [{"zoneCode": "a", "zoneName": "Zone A"}]}))
-    })
-    .collect();
-    assert_eq!(region(&rows, "Moscow"), Choice::One("Moscow".into()));
-    assert_eq!(region(&rows, "Other"), Choice::One("Moscow".into()));
-    assert!(matches!(region(&rows, "Tokyo"), Choice::Many(_)));
-    assert!(matches!(region(&rows, "Berlin"), Choice::None(_)));
-    assert_eq!(zone(&rows[0].zones, "Zone A"), Choice::One("a".into()));
+    ];
+    let all = all.map(|(code, name)| (code.to_owned(), Some(name.to_owned())));
+    let region = |text| by_code_or_name(all.to_vec(), text);
+    assert_eq!(region("Moscow"), Choice::One("Moscow".into()));
+    assert_eq!(region("Other"), Choice::One("Moscow".into()));
+    assert!(matches!(region("Tokyo"), Choice::Many(_)));
+    assert!(matches!(region("Berlin"), Choice::None(_)));
 }
 
 #[test]
 fn a_mistyped_code_is_told_by_those_that_are_spelt_like_it() {
-    let all =
-        || ["p-c1m2-s40", "p-c8m16-s40", "p-c1m2-s80", "zz"].map(|code| (code.to_owned(), None));
+    let all = ["p-c1m2-s40", "p-c8m16-s40", "p-c1m2-s80", "zz"];
+    let all = || all.map(|code| (code.to_owned(), None)).to_vec();
     assert_eq!(exact(all(), "zz"), Choice::One("zz".to_owned()));
     let Choice::None(near) = exact(all(), "p-c8m1b-s40") else {
         panic!("it is none of them");
@@ -218,7 +223,7 @@ fn a_mistyped_code_is_told_by_those_that_are_spelt_like_it() {
     // A user who gives a name where an identifier is required sees the matching row first.
     let named = [("img-a", "Debian 12"), ("img-z", "Ubuntu 24.04")];
     let named = named.map(|(id, name)| (id.to_owned(), Some(name.to_owned())));
-    let Choice::None(near) = exact(named, "ubuntu") else {
+    let Choice::None(near) = exact(named.to_vec(), "ubuntu") else {
         panic!("a name is no identifier");
     };
     assert!(

@@ -1,129 +1,134 @@
-//! The lists of the service other than instances: an operation for each list, and one common way to read them.
+//! The lists of the service, page by page.
 
 use secrecy::ExposeSecret;
+use serde_json::{Map, Value};
 
 use super::super::answer::{Answer, Reading, row_count};
-use super::super::cloud_call::CloudCall;
+use super::super::budget::{Charge, NoMemory};
+use super::super::decode::fields;
 use super::super::error::Error;
 use super::super::ids::Place;
-use super::super::offers::{
-    Collected, Firewall, Image, Key, Offer, Offers, Package, Region, Server,
-};
+use super::super::offers::{List, Offer};
 use super::super::rate_limiter::CallPriority;
+use super::super::wire::{ListPage, hide};
 use super::{Client, PAGE_SIZE};
 
+/// Memory of a whole row, as a multiple of its text: each short field costs a map entry.
+const WHOLE: usize = 8;
+
 impl Client {
-    /// Field note 7: one page of the instances of a place, with whole rows, to be shown. [`Client::instances_page`] reads pages
-    /// as evidence about servers.
+    /// Field note 7: one page of the instances of a place, from page 1, as evidence about servers. `read` converts each row as
+    /// it arrives to the value that is kept; it returns none for a row that is not a server.
     ///
     /// # Errors
     /// See [`Error`].
-    pub async fn servers_page(
+    pub async fn instances_page<R: Send>(
         &self,
         priority: CallPriority,
         place: &Place,
         page: u32,
-    ) -> Result<Offers<Server>, Error> {
-        let query = [
-            ("regionCode", place.region.as_str()),
-            ("zoneCode", place.zone.as_str()),
-        ];
-        self.offers_page(priority, CloudCall::Instances, &query, page)
-            .await
+        mut read: impl FnMut(&Map<String, Value>) -> Result<Option<R>, NoMemory> + Send,
+    ) -> Result<ListPage<R>, Error> {
+        let list = List::Servers(place.clone());
+        self.rows(priority, &list, page, |row, _| read(&row)).await
     }
 
-    /// Field note 8: the regions, in one answer. A region that is sold out may be missing.
+    /// One page of a list, from page 1, or the whole list if it arrives in one answer. Takes memory for its rows. Packages of
+    /// other places are dropped, even if the service sends them.
     ///
     /// # Errors
     /// See [`Error`].
-    pub async fn regions(&self, priority: CallPriority) -> Result<Offers<Region>, Error> {
-        self.offers(priority, CloudCall::Regions, &[]).await
-    }
-
-    /// Section 4.8: the packages of a region, or of one of its zones, in one answer. Packages of other places are dropped, even
-    /// if the service sends them.
-    ///
-    /// # Errors
-    /// See [`Error`].
-    pub async fn packages(
+    pub async fn offers(
         &self,
         priority: CallPriority,
-        region: &str,
-        zone: Option<&str>,
-    ) -> Result<Offers<Package>, Error> {
-        let mut query = vec![("regionCode", region)];
-        query.extend(zone.map(|zone| ("zoneCode", zone)));
-        let served = self.offers(priority, CloudCall::Packages, &query).await?;
-        Ok(served.within(region, zone))
-    }
-
-    /// Section 4.6: one page of the images of a region, from page 1.
-    ///
-    /// # Errors
-    /// See [`Error`].
-    pub async fn images_page(
-        &self,
-        priority: CallPriority,
-        region: &str,
+        list: &List,
         page: u32,
-    ) -> Result<Offers<Image>, Error> {
-        let query = [("regionCode", region)];
-        self.offers_page(priority, CloudCall::Images, &query, page)
-            .await
-    }
-
-    /// Section 4.5: one page of the security groups of a region, from page 1.
-    ///
-    /// # Errors
-    /// See [`Error`].
-    pub async fn firewalls_page(
-        &self,
-        priority: CallPriority,
-        region: &str,
-        page: u32,
-    ) -> Result<Offers<Firewall>, Error> {
-        let query = [("regionCode", region)];
-        self.offers_page(priority, CloudCall::Firewalls, &query, page)
-            .await
-    }
-
-    /// Section 4.7: one page of the key pairs of the account, from page 1.
-    ///
-    /// # Errors
-    /// See [`Error`].
-    pub async fn keys_page(&self, priority: CallPriority, page: u32) -> Result<Offers<Key>, Error> {
-        self.offers_page(priority, CloudCall::Keys, &[], page).await
-    }
-
-    async fn offers_page<T: Offer>(
-        &self,
-        priority: CallPriority,
-        operation: CloudCall,
-        query: &[(&str, &str)],
-        page: u32,
-    ) -> Result<Offers<T>, Error> {
-        let (page, size) = (page.to_string(), PAGE_SIZE.to_string());
-        let paging = [("page", page.as_str()), ("pageSize", size.as_str())];
-        let query = [query, &paging].concat();
-        self.offers(priority, operation, &query).await
-    }
-
-    async fn offers<T: Offer>(
-        &self,
-        priority: CallPriority,
-        operation: CloudCall,
-        query: &[(&str, &str)],
-    ) -> Result<Offers<T>, Error> {
-        let call = self.read(priority, operation, query).await;
+    ) -> Result<ListPage<Offer>, Error> {
+        let (share, is_whole) = (&self.caller.share, self.caller.whole_rows);
         let token = self.caller.token.expose_secret();
-        let mut collected =
-            Collected::new(self.caller.share.clone(), token, self.caller.whole_rows);
+        let copies = if is_whole { WHOLE } else { list.memory() };
+        let mut charge: Option<Charge> = None;
+        let read = |mut row: Map<String, Value>, size: usize| {
+            hide(&mut row, &[token]);
+            let Some(mut offer) = Offer::read(list, &row) else {
+                return Ok(None);
+            };
+            // No text that is kept of a row is longer than the row. Twice the type itself, since the list grows by doubling.
+            let taken = share.charge(copies * size + 2 * size_of::<Offer>())?;
+            match &mut charge {
+                Some(all) => all.join(taken),
+                none => *none = Some(taken),
+            }
+            if is_whole {
+                offer.fields = row;
+            }
+            Ok(Some(offer))
+        };
+        let listed = self.rows(priority, list, page, read).await?;
+        Ok(within(list, ListPage { charge, ..listed }))
+    }
+
+    /// One page of a list. `read` gets each row that is an object, with the length of its text, as it arrives.
+    async fn rows<R: Send>(
+        &self,
+        priority: CallPriority,
+        list: &List,
+        page: u32,
+        mut read: impl FnMut(Map<String, Value>, usize) -> Result<Option<R>, NoMemory> + Send,
+    ) -> Result<ListPage<R>, Error> {
+        let ((region, zone), page) = (list.place(), page.to_string());
+        let paging = list.is_paged().then(|| page.as_str());
+        let size = PAGE_SIZE.to_string();
+        let query = [
+            ("regionCode", region),
+            ("zoneCode", zone),
+            ("page", paging),
+            ("pageSize", paging.map(|_| size.as_str())),
+        ];
+        let query = query
+            .into_iter()
+            .filter_map(|(name, value)| Some((name, value?)));
+        let query: Vec<_> = query.collect();
+        let call = self.read(priority, list.call(), &query).await;
+        let (mut rows, mut unreadable) = (Vec::new(), 0);
+        let mut take = |text: &[u8]| {
+            let row = match fields(text)? {
+                Some(row) => read(row, text.len())?,
+                None => None,
+            };
+            unreadable += usize::from(row.is_none());
+            rows.extend(row);
+            Ok(())
+        };
         let counted = |answer: Answer, reading: &Reading<'_>| {
             let count = answer.listed.then(|| row_count(&answer.body));
             answer.result(count, "it carries no such list", reading)
         };
-        let mut take = |text: &[u8]| collected.take(text);
         let row_count = self.caller.run(call, &mut take, counted).await?;
-        Ok(collected.offers(row_count))
+        Ok(ListPage {
+            rows,
+            unreadable,
+            row_count,
+            charge: None,
+        })
     }
+}
+
+/// Drops the packages of other places than the requested one. A service that ignores the query's parameters returns those of all
+/// zones, and the same code may denote another package elsewhere. A row without a place counts as belonging to the requested place.
+fn within(list: &List, mut page: ListPage<Offer>) -> ListPage<Offer> {
+    if let List::Packages { region, zone } = list {
+        let all = page.rows.len();
+        let is = |shown: &Option<String>, requested: &String| {
+            shown.as_ref().is_none_or(|shown| shown == requested)
+        };
+        page.rows.retain(|row| {
+            is(&row.region, region) && zone.as_ref().is_none_or(|zone| is(&row.zone, zone))
+        });
+        if page.rows.len() < all {
+            // The count included the dropped rows.
+            page.row_count = None;
+        }
+    }
+    page
 }

@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::*;
-use crate::cloud::{AllowedEndpoints, CloudCall, Limits, ServerLogin};
+use crate::cloud::{AllowedEndpoints, CloudCall, Limits, List, Place, ServerLogin};
 
 mod answers;
 mod hostile;

@@ -1,8 +1,8 @@
 //! Looks up selectors in the service's lists. Reads only; an obstacle becomes a readiness.
 
 use crate::api::{Reference, ResolvedReference};
-use crate::catalog::{Listing, Query, Written, written};
-use crate::cloud::{Package, Place};
+use crate::catalog::{OfferList, Query, SpecReference, in_spec};
+use crate::cloud::{List, Offer, Place};
 use crate::instance::context::Context;
 use crate::instance::fact::Fact;
 use crate::instance::memory::call::CallState;
@@ -50,8 +50,8 @@ async fn look_up(
             place.region = region.id;
         }
         let spec = observed.facts.spec.clone();
-        let written = written(&spec, reference, &place);
-        if let (Some(Written::Selector(from)), None) =
+        let written = in_spec(&spec, reference, &place);
+        if let (Some(SpecReference::Selector(from)), None) =
             (written, meaning_at(observed, reference, &place))
         {
             let query = Query {
@@ -123,9 +123,15 @@ pub(super) async fn package_on_sale(
     if !matches!(observed.candidate, Fact::Known(_)) {
         return;
     }
-    let row = |list: &Listing<Package>| list.rows.iter().find(|row| row.code == code).cloned();
+    let row = |list: &OfferList| -> Option<Offer> {
+        list.rows.iter().find(|row| row.id == code).cloned()
+    };
     let (catalog, place) = (&session.shared.catalog, observed.facts.place());
-    let listed = catalog.packages(&place, |list| row(list).is_some()).await;
+    let packages = List::Packages {
+        region: place.region,
+        zone: Some(place.zone),
+    };
+    let listed = catalog.list(&packages, |list| row(list).is_some()).await;
     observed.found.on_sale = match listed {
         Ok(list) => row(&list).map_or(Fact::Absent, Fact::Known),
         Err(unread) => {

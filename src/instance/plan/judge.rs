@@ -2,7 +2,7 @@
 
 use crate::api::conditions::{Readiness, Reason};
 use crate::api::{Applied, PowerState, Reference};
-use crate::catalog::{Written, written};
+use crate::catalog::{SpecReference, in_spec};
 use crate::instance::observation::{Observation, is_idle, pending, text};
 use crate::instance::plan::erase::ReinstallDecision;
 use crate::instance::plan::{due, erase, policy, resolve, secret, verbs};
@@ -147,18 +147,18 @@ pub(super) fn bought_otherwise(observed: &Observation) -> Option<Readiness> {
     let differs = |(what, reference, was): (&'static str, _, Option<&str>)| {
         let pins = record.resolved.as_ref();
         let pin = pins.and_then(|pins| pins.get(reference));
-        let wanted = match (written(spec, reference, &here), pin) {
+        let wanted = match (in_spec(spec, reference, &here), pin) {
             (None, _) => was.map(|_| "(none)".to_owned()),
-            (Some(Written::Id(id)), _) => (was != Some(id)).then(|| id.to_owned()),
+            (Some(SpecReference::Id(id)), _) => (was != Some(id)).then(|| id.to_owned()),
             // The server was bought without one, or with what another selector meant.
-            (Some(Written::Selector(selector)), _) if was.is_none() => Some(selector),
-            (Some(Written::Selector(selector)), Some(pin)) if pin.from != selector => {
+            (Some(SpecReference::Selector(selector)), _) if was.is_none() => Some(selector),
+            (Some(SpecReference::Selector(selector)), Some(pin)) if pin.from != selector => {
                 Some(selector)
             }
-            (Some(Written::Selector(_)), Some(pin)) => {
+            (Some(SpecReference::Selector(_)), Some(pin)) => {
                 (was != Some(pin.id.as_str())).then(|| pin.id.clone())
             }
-            (Some(Written::Selector(_)), None) => None,
+            (Some(SpecReference::Selector(_)), None) => None,
         };
         Some((what, was.unwrap_or("(none)").to_owned(), wanted?))
     };

@@ -64,10 +64,12 @@ async fn a_package_of_another_zone_is_not_on_the_list_of_this_one() {
     ]}"#;
     let server = Scripted::answering("200 OK", body).await;
     let client = client(&server.endpoint);
-    let here = client
-        .packages(CallPriority::Urgent, "r", Some("z"))
-        .await
-        .unwrap();
+    let packages = List::Packages {
+        region: "r".to_owned(),
+        zone: Some("z".to_owned()),
+    };
+    let here = client.offers(CallPriority::Urgent, &packages, 1);
+    let here = here.await.unwrap();
     assert_eq!(here.rows.len(), 1);
     assert_eq!((here.rows[0].cpu, here.unreadable), (Some(2), 0));
 }

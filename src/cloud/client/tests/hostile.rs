@@ -3,6 +3,7 @@
 
 use super::*;
 use futures::FutureExt;
+use serde_json::Map;
 use tokio::task::JoinHandle;
 
 const HEAD: &str = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
@@ -94,7 +95,7 @@ async fn a_body_that_never_ends_is_given_up_at_its_bound_which_the_message_names
         let error = create(&service).await.unwrap_err();
         says(&error, "oversized", "check that the endpoint");
         let error = service
-            .packages(CallPriority::Urgent, "r", None)
+            .offers(CallPriority::Urgent, &List::Regions, 1)
             .await
             .unwrap_err();
         assert_eq!(error.category(), "oversized", "{error}");

@@ -32,9 +32,18 @@ fn sent(text: &str) -> Vec<(Url, String)> {
         let _ = client
             .instances_page(priority, &Place::new(text, text), 1, |_| Ok(Some(())))
             .await;
-        let _ = client.packages(priority, text, Some(text)).await;
-        let _ = client.images_page(priority, text, 1).await;
-        let _ = client.firewalls_page(priority, text, 1).await;
+        let (region, zone) = (text.to_owned(), Some(text.to_owned()));
+        let packages = List::Packages { region, zone };
+        let region = text.to_owned();
+        let (images, firewalls) = (
+            List::Images {
+                region: region.clone(),
+            },
+            List::Firewalls { region },
+        );
+        for list in [packages, images, firewalls] {
+            let _ = client.offers(priority, &list, 1).await;
+        }
         let _ = client.release(client.permit(priority).await, &server).await;
         let _ = client.start(client.permit(priority).await, &server).await;
     });

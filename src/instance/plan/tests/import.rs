@@ -1,6 +1,6 @@
 use super::*;
 use crate::api::{Import, PackageRef, ResolvedReference};
-use crate::cloud::{Offer, Package};
+use crate::cloud::{List, Offer};
 use crate::instance::pins::LookUpScope;
 
 /// An Instance with this import, and a listing that shows these servers.
@@ -146,13 +146,17 @@ fn what_does_not_fit_or_cannot_be_seen_is_not_taken_over() {
 }
 
 /// The package as the service sells it.
-fn sells(cpu: u64) -> Fact<Package> {
+fn sells(cpu: u64) -> Fact<Offer> {
     let row = json!({"packageCode": "p", "cpu": cpu, "memory": 2});
-    Fact::Known(Package::read(row.as_object().unwrap()).unwrap())
+    let packages = List::Packages {
+        region: "r".to_owned(),
+        zone: None,
+    };
+    Fact::Known(Offer::read(&packages, row.as_object().unwrap()).unwrap())
 }
 
 /// A server with one CPU, whose package is sold like this.
-fn small(on_sale: Fact<Package>) -> Scene {
+fn small(on_sale: Fact<Offer>) -> Scene {
     scene(by_id(ID), BY_HAND).with(|observed| {
         let mut shown = detail(&[("instanceName", "by-hand")]);
         shown.fields.insert("cpu".to_owned(), json!(1));
