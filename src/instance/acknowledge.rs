@@ -13,7 +13,7 @@ use crate::instance::observation::Observation;
 use crate::instance::plan::delete;
 use crate::instance::plan::step::{Plan, StatusChanges, Step};
 use crate::instance::plan::why::Why;
-use crate::instance::status::{self, Shown, ready, write};
+use crate::instance::status::{self, ready, write};
 use crate::instance::times;
 use crate::runtime::chance;
 use std::convert::Infallible;
@@ -45,12 +45,15 @@ pub(super) fn first(observed: &Observation, plan: &mut Plan, memory: &Mutex<Memo
         return;
     }
     // An intent in status acknowledges the edit itself, and steps that change nothing at the service are quick.
-    let calls_unannounced = match plan.step {
-        Step::Buy { .. } | Step::Operate { .. } | Step::Release { .. } => !plan.announces(),
-        Step::Rest | Step::Record { .. } | Step::Secret(_) | Step::Finish | Step::Retain { .. } => {
-            false
-        }
-    };
+    let calls_unannounced = matches!(
+        plan.step,
+        Step::Buy { .. }
+            | Step::Operate {
+                announce: false,
+                ..
+            }
+            | Step::Release { .. }
+    );
     let is_idle = matches!(plan.step, Step::Rest) && !plan.is_ready();
     if *acknowledged == Some(facts.generation) || !(calls_unannounced || is_idle) {
         return;
@@ -98,9 +101,9 @@ pub(super) async fn while_waiting(
             operation: facts.status.operation.clone(),
             ..StatusChanges::default()
         };
-        let (shown, now) = (Shown::unchanged(&facts), chance::time_of_day());
-        let status = status::render(&facts, now, &changes, Some(&why), &shown);
-        let written = write::write_status(context, &facts, &Step::Rest, &status, memory).await;
+        let now = chance::time_of_day();
+        let status = status::render(&facts, None, now, &changes, Some(&why));
+        let written = write::write_status(context, &facts, &status, memory).await;
         wait = match written {
             Ok(_) => times::ACKNOWLEDGE_AFTER,
             Err(_) => (wait * 2).min(times::ACKNOWLEDGE_RETRY_MAX),

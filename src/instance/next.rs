@@ -2,16 +2,14 @@
 
 use crate::api::Verb;
 use crate::api::conditions::Reason;
-use crate::cloud::ServerId;
 use crate::instance::context::Context;
 use crate::instance::fact::Fact;
 use crate::instance::memory::{Memory, open};
-use crate::instance::observation::{Observation, of_purchase};
+use crate::instance::observation::Observation;
 use crate::instance::observe::reads;
 use crate::instance::outcome::Outcome;
 use crate::instance::plan::step::{Plan, Step};
 use crate::instance::poll_schedule::PollSchedule;
-use crate::instance::report::NotWritten;
 use crate::instance::status::synced;
 use crate::instance::{journal, times};
 use crate::inventory::{Attention, Subject};
@@ -27,7 +25,7 @@ pub fn next(
     plan: &Plan,
     outcome: &Outcome,
     observed: &Observation,
-    reported: &Result<Option<Duration>, NotWritten>,
+    reported: &Result<Option<Duration>, Duration>,
     memory: &Mutex<Memory>,
 ) -> Duration {
     let uid = observed.facts.uid.as_str();
@@ -59,7 +57,7 @@ pub fn next(
     journal::reconciled(&observed.facts, plan, again);
     match reported {
         Ok(wait) => wait.map_or(again, |wait| again.min(wait)),
-        Err(NotWritten(wait)) => *wait,
+        Err(wait) => *wait,
     }
 }
 
@@ -84,15 +82,17 @@ impl Ending<'_> {
                     Some(_) => Attention::Followed,
                     None => Attention::InFlight,
                 };
-                self.log_call(id);
+                if let Some(operation) = self.plan.step.operation() {
+                    journal::called(&self.observed.facts, id, &operation);
+                }
                 match *recorded {
                     true => self.first_query(),
                     false => times::AFTER_OWN_WRITE,
                 }
             }
             Outcome::Release { failure: None, .. } => {
-                if let Some(id) = self.observed.facts.status_id() {
-                    self.log_call(&id);
+                if let Step::Release { id, why } = &self.plan.step {
+                    journal::releases(&self.observed.facts, id, *why);
                 }
                 self.first_query()
             }
@@ -146,31 +146,12 @@ impl Ending<'_> {
         waits.into_iter().flatten().min().unwrap_or(plan.again)
     }
 
-    fn schedule(&self, verb: Verb) -> PollSchedule {
-        self.session.map_or_else(PollSchedule::default, |session| {
-            PollSchedule::of(session, verb)
-        })
-    }
-
     /// When to ask for the task of the call that was just accepted.
     fn first_query(&self) -> Duration {
-        let verb = match &self.plan.step {
-            Step::Buy { .. } => Verb::Create,
-            Step::Operate { operation, .. } => operation.call(),
-            Step::Release { .. } => Verb::Release,
-            _ => Verb::Stop,
-        };
-        self.schedule(verb).next(None)
-    }
-
-    fn log_call(&self, id: &ServerId) {
-        let facts = &self.observed.facts;
-        match &self.plan.step {
-            Step::Buy { record, .. } => journal::called(facts, id, &of_purchase(record)),
-            Step::Operate { operation, .. } => journal::called(facts, id, operation),
-            Step::Release { id, why } => journal::releases(facts, id, *why),
-            _ => {}
-        }
+        let operation = self.plan.step.operation();
+        let verb = operation.map_or(Verb::Release, |operation| operation.call());
+        let schedule = self.session.map(|session| PollSchedule::of(session, verb));
+        schedule.unwrap_or_default().next(None)
     }
 
     /// When to release again, since the service did not accept the release.

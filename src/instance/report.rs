@@ -13,27 +13,23 @@ use crate::instance::outcome::Outcome;
 use crate::instance::plan::step::{Plan, StatusChanges, Step};
 use crate::instance::plan::why::Why;
 use crate::instance::status::write::{was_overwritten, write_status};
-use crate::instance::status::{Shown, change_of_ready, differs, ready, render};
+use crate::instance::status::{change_of_ready, differs, ready, render};
 use crate::instance::{journal, times};
 use std::sync::Mutex;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The status is not written: the time until the next try. A later reconcile writes it, so nothing is lost.
-#[derive(Debug)]
-pub struct NotWritten(pub Duration);
-
 /// Writes status if it changed, and publishes Events. Returns how long a status that differs must wait before it is written.
 ///
 /// # Errors
-/// The status is not written.
+/// The status is not written: returns the time until the next try. A later reconcile writes it, so nothing is lost.
 pub async fn report(
     context: &Context,
     observed: &Observation,
     plan: &Plan,
     outcome: &Outcome,
     memory: &Mutex<Memory>,
-) -> Result<Option<Duration>, NotWritten> {
+) -> Result<Option<Duration>, Duration> {
     let written = report_status(context, observed, plan, outcome, memory).await;
     // Publish the Event of an accepted call regardless of the status write.
     if let Some(event) = audit::of(observed, plan, outcome) {
@@ -51,7 +47,7 @@ async fn report_status(
     plan: &Plan,
     outcome: &Outcome,
     memory: &Mutex<Memory>,
-) -> Result<Option<Duration>, NotWritten> {
+) -> Result<Option<Duration>, Duration> {
     if matches!(outcome, Outcome::Stale | Outcome::Finished) {
         // The object is not the one that the plan is based on, so there is nothing to report.
         return Ok(None);
@@ -59,12 +55,12 @@ async fn report_status(
     let facts = &observed.facts;
     let why = why(plan, outcome);
     let changes = changes(observed, plan, outcome);
-    let shown = Shown::of(observed);
-    let status = render(facts, observed.wall_clock, &changes, why.as_ref(), &shown);
+    let now = observed.wall_clock;
+    let status = render(facts, Some(observed), now, &changes, why.as_ref());
     let wait = wait(facts, &changes, why.as_ref(), &status, &mut open(memory));
     let differs = differs(&facts.status, &status);
     let is_written = differs && wait.is_none();
-    if is_written && !write(context, observed, &plan.step, &status, memory).await? {
+    if is_written && !write(context, observed, &status, memory).await? {
         return Ok(None); // the object is gone, so there are no Events about it either
     }
     let server = changes.id.as_ref().map(ServerId::as_str);
@@ -91,16 +87,15 @@ async fn report_status(
 async fn write(
     context: &Context,
     observed: &Observation,
-    step: &Step,
     status: &InstanceStatus,
     memory: &Mutex<Memory>,
-) -> Result<bool, NotWritten> {
+) -> Result<bool, Duration> {
     let facts = &observed.facts;
     let not_before = open(memory).status_writes.written.not_before;
     if let Some(left) = not_before.and_then(|at| rest(at, observed.now)) {
-        return Err(NotWritten(left)); // a write failed a moment ago, and events in between do not trigger another one
+        return Err(left); // a write failed a moment ago, and events in between do not trigger another one
     }
-    let error = match write_status(context, facts, step, status, memory).await {
+    let error = match write_status(context, facts, status, memory).await {
         Ok(is_there) => return Ok(is_there),
         Err(error) => error,
     };
@@ -117,7 +112,7 @@ async fn write(
         // A release needs no write before it, so a deletion continues even if status cannot be written.
         memory.status_writes.acknowledged = Some(facts.generation);
     }
-    Err(NotWritten(wait))
+    Err(wait)
 }
 
 /// The plan's changes, extended by the result of the call: the operation in progress, or one that the service refused, which ends

@@ -3,13 +3,11 @@
 pub mod synced;
 pub mod write;
 
-use crate::api::conditions::{
-    AdditionalCondition, EXPIRING, READY, Readiness, Reason, STALLED, SYNCED, State,
-};
+use crate::api::conditions::{EXPIRING, READY, Readiness, Reason, STALLED, SYNCED, State};
 use crate::api::detail;
 use crate::api::{
-    Addresses, EndReason, HistoryEntry, InstanceStatus, Operation, Reference, Resolved, Stage,
-    Verb, printable,
+    Addresses, EndReason, HistoryEntry, InstanceStatus, Operation, Reference, Stage, Verb,
+    printable,
 };
 use crate::cloud::{ServerFields, ServerId};
 use crate::instance::expiry;
@@ -20,7 +18,6 @@ use crate::instance::plan::why::Why;
 use crate::instance::references;
 use crate::runtime::events::EventNote;
 use jiff::Timestamp;
-use jiff::tz::Offset;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use serde_json::{Map, Value};
 
@@ -29,54 +26,14 @@ const HISTORY: usize = 8;
 /// The service's fields with the server's state.
 const STATES: [&str; 2] = ["ecsStatus", "ecsPendingStatus"];
 
-/// The values that every status shows, with any plan.
-pub struct Shown {
-    /// Whether the server was confirmed recently, if known.
-    synced: Option<AdditionalCondition>,
-    /// The service's time zone, if the Account is usable.
-    utc_offset: Option<Offset>,
-    /// The results of resolving the spec's selectors.
-    resolved: Option<Resolved>,
-    /// The server's package, as far as known.
-    package: Option<String>,
-}
-
-impl Shown {
-    pub fn of(observed: &Observation) -> Self {
-        Self {
-            synced: synced::synced(observed),
-            utc_offset: utc_offset(observed),
-            resolved: references::pins(observed),
-            package: references::id(observed, Reference::Package),
-        }
-    }
-
-    /// The values of the current status.
-    pub fn unchanged(facts: &Facts) -> Self {
-        Self {
-            synced: None,
-            utc_offset: None,
-            resolved: facts.status.resolved.clone(),
-            package: None,
-        }
-    }
-}
-
-fn utc_offset(observed: &Observation) -> Option<Offset> {
-    match &observed.account {
-        AccountFact::AccountSession(session) => Some(session.utc_offset),
-        AccountFact::NotFound | AccountFact::Unusable(_) | AccountFact::Pending => None,
-    }
-}
-
-/// Renders the next status: its conditions from `why`, the other fields from `changes` and `shown`. Pure. Every status that is
-/// written comes from here.
+/// Renders the next status: its conditions from `why`, the other fields from `changes` and the observation, if there is one. Pure.
+/// Every status that is written comes from here.
 pub fn render(
     facts: &Facts,
+    observed: Option<&Observation>,
     wall_clock: Timestamp,
     changes: &StatusChanges,
     why: Option<&Why>,
-    shown: &Shown,
 ) -> InstanceStatus {
     let readiness = why.map(|why| &why.readiness);
     let former = &facts.status;
@@ -124,19 +81,21 @@ pub fn render(
     }
     // Nothing is pinned before the purchase.
     if readiness.is_some() {
-        next.resolved = shown.resolved.clone().filter(|_| next.id.is_some());
+        let resolved = observed.map_or_else(|| former.resolved.clone(), references::pins);
+        next.resolved = resolved.filter(|_| next.id.is_some());
         // Until then a filter may match another package each time.
         let is_settled = next.id.is_some() || facts.spec.package.code.is_some();
         let known = || next.package.clone().filter(|_| next.id.is_some());
-        next.package = shown.package.clone().filter(|_| is_settled).or_else(known);
+        let package = observed.and_then(|it| references::id(it, Reference::Package));
+        next.package = package.filter(|_| is_settled).or_else(known);
     }
-    if let Some(offset) = shown.utc_offset {
-        next.expire_time = expiry::read(&next.detail, offset).map(Time);
+    if let Some(AccountFact::AccountSession(session)) = observed.map(|it| &it.account) {
+        next.expire_time = expiry::read(&next.detail, session.utc_offset).map(Time);
     }
     let warned = expiry::warning(&next, wall_clock)
         .map(|warning| warning.to_condition(&former.conditions, facts.generation, wall_clock));
-    let former_synced = condition(former, SYNCED);
-    let synced = match &shown.synced {
+    let former_synced = condition(&former.conditions, SYNCED);
+    let synced = match observed.and_then(synced::synced) {
         // The first confirmation is written with the next change.
         Some(synced) if synced.is_true && former_synced.is_none() && !differs(former, &next) => {
             None
@@ -281,16 +240,12 @@ pub(super) fn differs(former: &InstanceStatus, next: &InstanceStatus) -> bool {
     core(former) != core(next)
 }
 
-fn condition<'a>(status: &'a InstanceStatus, type_: &str) -> Option<&'a Condition> {
-    status.conditions.iter().find(|it| it.type_ == type_)
+fn condition<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
+    conditions.iter().find(|it| it.type_ == type_)
 }
 
 pub(super) fn ready(conditions: &[Condition]) -> Option<&Condition> {
-    conditions.iter().find(|condition| condition.type_ == READY)
-}
-
-pub(super) fn is_stalled(conditions: &[Condition]) -> bool {
-    conditions.iter().any(|c| c.type_ == STALLED)
+    condition(conditions, READY)
 }
 
 /// The Event for a change of the Ready reason.
@@ -301,11 +256,9 @@ pub(super) fn change_of_ready(former: &[Condition], next: &[Condition]) -> Optio
     {
         return None;
     }
-    let reason = Reason::ALL
-        .iter()
-        .find(|reason| reason.as_str() == now.reason)?;
+    let reason = Reason::of(&now.reason)?;
     Some(EventNote {
-        warning: is_stalled(next),
+        warning: condition(next, STALLED).is_some(),
         reason: reason.as_str(),
         note: now.message.clone(),
     })

@@ -16,7 +16,7 @@ use crate::instance::memory::open;
 use crate::instance::memory::parts::Birth;
 use crate::instance::outcome::Outcome;
 use crate::instance::plan::step::{Plan, StatusChanges};
-use crate::instance::status::{Shown, render, write};
+use crate::instance::status::{render, write};
 use crate::runtime::{KubeError, chance};
 use crate::session::ConflictingOwner;
 use kube::ResourceExt;
@@ -167,8 +167,8 @@ impl Attempt<'_> {
             operation: Some(operation.clone()),
             ..plan.changes.clone()
         };
-        let (why, shown) = (plan.why.as_ref(), Shown::of(self.observed));
-        let status = render(facts, self.observed.wall_clock, &changes, why, &shown);
+        let (observed, why) = (&*self.observed, plan.why.as_ref());
+        let status = render(facts, Some(observed), observed.wall_clock, &changes, why);
         let swapped = self.swap(&Swap::Operation(&status, &operation.nonce)).await;
         let mut memory = open(self.memory);
         if !matches!(swapped, Err(NotSwapped::Absent(_))) {

@@ -18,12 +18,13 @@ use crate::instance::login::LoginFact;
 use crate::instance::memory::{Memory, open};
 use crate::instance::observation::Observation;
 use crate::instance::outcome::Outcome;
-use crate::instance::plan::step::{NeededRead, NoRoom, Plan, ReleaseReason, Step};
+use crate::instance::plan::step::{NeededRead, Plan, ReleaseReason, Step};
 use crate::instance::{managed_secrets, plan, times};
 use crate::runtime::queue::ADMISSION;
 use crate::session::{AccountSession, ReconcileSession};
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 use tokio::time::Instant;
 
 /// The step of one reconcile, and the values that it needs.
@@ -57,18 +58,19 @@ pub async fn admit(
 ) -> Option<Permit> {
     match permit_for(observed, plan, access).await {
         Ok(permit) => permit,
-        Err(no_room) => {
-            *plan = plan::in_line(observed, plan, no_room); // other objects use up the request limit
+        Err(again) => {
+            *plan = plan::in_line(observed, plan, again); // other objects use up the request limit
             None
         }
     }
 }
 
+/// The permit for a plan that needs one. If other objects use up the request limit, the time until the next try.
 async fn permit_for(
     observed: &Observation,
     plan: &Plan,
     session: Option<&ReconcileSession>,
-) -> Result<Option<Permit>, NoRoom> {
+) -> Result<Option<Permit>, Duration> {
     let Some(session) = session else {
         return Ok(None);
     };
@@ -81,18 +83,20 @@ async fn permit_for(
         _ => return Ok(None),
     };
     if !session.may_call(priority) {
-        return Err(NoRoom::InLine);
+        return Err(times::QUEUED_RECHECK); // it is woken when it gets a slot
     }
     match &plan.step {
-        Step::Buy { .. } | Step::Operate { .. } => permit(session, priority).await.map(Some),
+        Step::Buy { .. } | Step::Operate { .. } => match permit(session, priority).await {
+            Some(permit) => Ok(Some(permit)),
+            None => Err(times::AFTER_OWN_WRITE), // nothing will wake it
+        },
         _ => Ok(None),
     }
 }
 
-async fn permit(session: &AccountSession, priority: CallPriority) -> Result<Permit, NoRoom> {
+async fn permit(session: &AccountSession, priority: CallPriority) -> Option<Permit> {
     let permit = session.shared.client.permit(priority);
-    let permit = tokio::time::timeout(ADMISSION, permit).await;
-    permit.map_err(|_| NoRoom::Late)
+    tokio::time::timeout(ADMISSION, permit).await.ok()
 }
 
 impl Attempt<'_> {
@@ -139,7 +143,7 @@ impl Attempt<'_> {
             Some(permit) => permit,
             None => {
                 let permit = self::permit(session, CallPriority::Urgent).await;
-                permit.map_err(|_| no_permit())?
+                permit.ok_or_else(no_permit)?
             }
         };
         self.may_call()?; // right before the bytes

@@ -95,13 +95,14 @@ impl Attempt<'_> {
     /// If the object is gone, no Instance owns the new server, so it is released here. A tombstone of its marker remains: if the
     /// release fails, the Account controller releases the server once a listing shows it.
     async fn give_receipt(
-        &self,
+        &mut self,
         receipt: &PurchaseRecord,
         session: &AccountSession,
         id: &ServerId,
     ) -> bool {
         let operations = self.replacing_record(receipt);
         let Err(error) = self.write_receipt(PatchedPart::Object, operations).await else {
+            self.observed.facts.annotation = Some(receipt.to_text()); // the status that follows tests it
             return true;
         };
         if !error.is_not_found() && !matches!(self.fresh().await, Err(Outcome::Stale)) {
@@ -147,7 +148,7 @@ impl Attempt<'_> {
 
     /// Records that the service refused the create, conditional on the exact intent. A later process then does not mistake it for
     /// a lost answer. If the write fails, this process still knows about the refusal.
-    async fn close(&self, record: &PurchaseRecord, reason: Reason, message: &str) {
+    async fn close(&mut self, record: &PurchaseRecord, reason: Reason, message: &str) {
         let refused = Some(Refusal {
             reason: reason.as_str().to_owned(),
             message: message.to_owned(),
@@ -157,9 +158,12 @@ impl Attempt<'_> {
             ..record.clone()
         };
         let operations = self.replacing_record(&closed);
-        if let Err(error) = self.patch("refusal", PatchedPart::Object, operations).await {
-            let Facts { key, .. } = &self.observed.facts;
-            tracing::warn!(namespace = key.namespace, name = key.name, %error, "a refused create was not recorded");
+        match self.patch("refusal", PatchedPart::Object, operations).await {
+            Ok(()) => self.observed.facts.annotation = Some(closed.to_text()),
+            Err(error) => {
+                let Facts { key, .. } = &self.observed.facts;
+                tracing::warn!(namespace = key.namespace, name = key.name, %error, "a refused create was not recorded");
+            }
         }
     }
 
@@ -186,11 +190,11 @@ impl Attempt<'_> {
         // With a tombstone the server is not left behind: it is released once a listing shows it.
         open(self.memory).found_gone(id.clone(), Gone::Released);
         let why = match permit(session, CallPriority::Urgent).await {
-            Err(_) => "the request limit left no room".to_owned(),
+            None => "the request limit left no room".to_owned(),
             // If this process was suspended after its call, another process may have become the leader and adopted the server for
             // an object that was restored with the same marker.
-            Ok(_) if self.may_call().is_err() => "no time, or no Lease, is left".to_owned(),
-            Ok(permit) => match session.shared.client.release(permit, id).await {
+            Some(_) if self.may_call().is_err() => "no time, or no Lease, is left".to_owned(),
+            Some(permit) => match session.shared.client.release(permit, id).await {
                 Ok(_) => return,
                 Err(error) => error.to_string(),
             },

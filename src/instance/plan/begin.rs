@@ -4,7 +4,7 @@
 //! change of the spec or of a Secret erases or changes anything (rules 10 and 11). Operations run one at a time: an open one is
 //! resolved in [`follow`](super::follow) before the spec is compared again.
 
-use crate::api::{Applied, Before, ForceStop, Operation, PurchaseRecord, Verb};
+use crate::api::{Applied, Before, ForceStop, Operation, Verb};
 use crate::cloud::ServerId;
 use crate::instance::fact::Fact;
 use crate::instance::login::{Credentials, LoginFact};
@@ -14,6 +14,7 @@ use crate::instance::plan::diff::{applied, as_read, as_specified, target};
 use crate::instance::plan::due;
 use crate::instance::plan::evidence::breaker_open;
 use crate::instance::plan::login::credentials;
+use crate::instance::plan::observed::OnRecord;
 use crate::instance::plan::step::{NeededRead, Plan, Step};
 use crate::instance::plan::verbs::row;
 use crate::instance::plan::why::Why;
@@ -36,13 +37,8 @@ pub(super) fn may_cut_power(observed: &Observation, detail: &Map<String, Value>)
 }
 
 /// The next operation, if one is due and nothing prevents it.
-pub(super) fn begin(
-    observed: &Observation,
-    record: &PurchaseRecord,
-    id: &ServerId,
-    detail: &Map<String, Value>,
-) -> Option<Plan> {
-    let applied = applied(observed, record);
+pub(super) fn begin(observed: &OnRecord<'_>, detail: &Map<String, Value>) -> Option<Plan> {
+    let (id, applied) = (&observed.id, applied(observed, observed.record));
     let due = due::operations(observed, &applied, detail);
     let is_touched = due.contains(&Verb::ModifyPassword) && observed.secret_version.is_some();
     if policy::is_observed(observed) && is_touched && matches!(observed.login, LoginFact::NotAsked)

@@ -11,10 +11,10 @@ mod end;
 mod lost;
 
 use crate::api::{EndReason, Operation, PowerState, Stage, Verb};
-use crate::cloud::{Detail, ServerId, TaskState};
+use crate::cloud::{Detail, TaskState};
 use crate::instance::fact::Fact;
 use crate::instance::memory::call::{CallState, NewestCall};
-use crate::instance::observation::{Observation, is_idle};
+use crate::instance::observation::is_idle;
 use crate::instance::plan::observed::OnRecord;
 use crate::instance::plan::step::{NeededRead, Plan};
 use crate::instance::plan::verbs::{Effect, VerbRow, row};
@@ -25,16 +25,14 @@ use std::time::Duration;
 
 /// An open operation and its server.
 struct OpenOperation<'a> {
-    observed: &'a Observation,
+    observed: &'a OnRecord<'a>,
     operation: &'a Operation,
-    id: &'a ServerId,
 }
 
 pub(super) fn follow(observed: &OnRecord<'_>, operation: &Operation) -> Plan {
     let open = OpenOperation {
         observed,
         operation,
-        id: &observed.id,
     };
     let attempt = observed.memory.call_of(operation);
     let state = attempt.map_or(&CallState::Unknown, |attempt| &attempt.state);
@@ -199,7 +197,7 @@ impl OpenOperation<'_> {
 
     /// Does nothing: the current call goes on.
     fn running(&self) -> Plan {
-        self.waiting(words::running(self.operation, self.id))
+        self.waiting(words::running(self.operation, &self.observed.id))
     }
 
     fn waiting(&self, note: String) -> Plan {
@@ -225,7 +223,7 @@ impl OpenOperation<'_> {
     /// Does nothing about the open operation, for this reason.
     fn because(&self, why: impl Into<Why>, again: Duration) -> Plan {
         Plan::rest(why, again)
-            .with_id(Some(self.id.clone()))
+            .with_id(Some(self.observed.id.clone()))
             .with_operation(Some(self.operation.clone()))
     }
 

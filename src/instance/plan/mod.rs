@@ -46,10 +46,11 @@ use crate::instance::facts::Record;
 use crate::instance::observation::{AccountFact, Observation};
 use crate::instance::plan::evidence::is_current;
 use crate::instance::plan::observed::{InSession, OnRecord};
-use crate::instance::plan::step::{NoRoom, Plan, Step, either};
+use crate::instance::plan::step::{Plan, Step, either};
 use crate::instance::plan::why::Why;
 use crate::instance::times;
 use crate::session::ConflictingOwner;
+use std::time::Duration;
 
 /// Plans one reconcile. Changes of Secrets come last, when no other step is due.
 pub fn plan(observed: &Observation) -> Plan {
@@ -137,41 +138,38 @@ fn without_account(observed: &Observation) -> Plan {
 
 /// An Account's service may not answer for half a minute, so a user who waits for a first status gets one.
 fn not_looked_at(observed: &Observation) -> Plan {
-    if is_current(observed) {
-        return Plan::wait(times::IDLE_REQUEUE);
-    }
     let message = format!(
         "Account {} has not been looked at yet: its service has not answered",
         observed.account_key.name
     );
-    Plan::rest(
-        Why::progress(Reason::AccountPending, message),
+    waiting(
+        observed,
+        Reason::AccountPending,
+        message,
         times::IDLE_REQUEUE,
     )
-    .with_id(observed.facts.status_id())
 }
 
-/// The plan needs the service, and other Instances of the Account hold all slots. The Instance waits in line and is woken when it
-/// gets one. Status reports this to a user who waits for an answer to an edit.
-pub(super) fn in_line(observed: &Observation, planned: &Plan, no_room: NoRoom) -> Plan {
-    let again = match no_room {
-        NoRoom::InLine => times::QUEUED_RECHECK,
-        NoRoom::Late => times::AFTER_OWN_WRITE,
-    };
-    let plan = if is_current(observed) {
-        Plan::wait(again)
-    } else {
-        let message = format!(
-            "Account {} makes as many requests as its spec.requests allows, or its service answers slowly: this Instance \
-             waits in line, and goes on by itself",
-            observed.account_key.name
-        );
-        let why = Why::progress(Reason::ClientRateLimited, message);
-        Plan::rest(why, again).with_id(observed.facts.status_id())
-    };
+/// The plan needs the service, and other Instances of the Account use up the request limit.
+pub(super) fn in_line(observed: &Observation, planned: &Plan, again: Duration) -> Plan {
+    let message = format!(
+        "Account {} makes as many requests as its spec.requests allows, or its service answers slowly: this Instance \
+         waits in line, and goes on by itself",
+        observed.account_key.name
+    );
     Plan {
         wants: planned.wants,
-        ..plan
+        ..waiting(observed, Reason::ClientRateLimited, message, again)
+    }
+}
+
+/// Waits. Status reports this only to a user who waits for an answer to an edit.
+fn waiting(observed: &Observation, reason: Reason, message: String, again: Duration) -> Plan {
+    match is_current(observed) {
+        true => Plan::wait(again),
+        false => {
+            Plan::rest(Why::progress(reason, message), again).with_id(observed.facts.status_id())
+        }
     }
 }
 

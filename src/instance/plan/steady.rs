@@ -223,16 +223,16 @@ pub(super) fn is_awaited(observed: &Observation, record: &PurchaseRecord) -> boo
 
 /// The server's state is known: returns the next operation, or the readiness to report.
 fn decide(observed: &OnRecord<'_>, detail: &Map<String, Value>) -> Plan {
-    let (id, record) = (&observed.id, observed.record);
-    if let Some(plan) = begin::begin(observed, record, id, detail) {
+    if let Some(plan) = begin::begin(observed, detail) {
         return plan;
     }
-    let applied = diff::applied(observed, record);
+    let applied = diff::applied(observed, observed.record);
     let again = match is_idle(pending(detail)) {
         true => times::IDLE_REQUEUE,
         false => times::SERVER_BUSY_RECHECK,
     };
-    let mut plan = Plan::rest(judge(observed, &applied, detail), again).with_id(Some(id.clone()));
+    let mut plan =
+        Plan::rest(judge(observed, &applied, detail), again).with_id(Some(observed.id.clone()));
     plan.changes.applied = Some(due::applied_without_call(observed, &applied, detail));
     plan.within(resolve::again(observed).unwrap_or(times::IDLE_REQUEUE))
 }

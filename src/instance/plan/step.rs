@@ -4,7 +4,7 @@ use crate::api::conditions::{Readiness, Reason, State};
 use crate::api::{Applied, HistoryEntry, Operation, PurchaseRecord, Retry};
 use crate::cloud::ServerId;
 use crate::instance::memory::kinds::Wants;
-use crate::instance::observation::Observation;
+use crate::instance::observation::{Observation, of_purchase};
 use crate::instance::pins::LookUpScope;
 use crate::instance::plan::why::Why;
 use crate::instance::times;
@@ -147,13 +147,15 @@ pub struct StatusChanges {
     pub retry: Option<Retry>,
 }
 
-/// Other objects use up the request limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NoRoom {
-    /// The Instance stands in line for a slot, and is woken when it gets one.
-    InLine,
-    /// The Instance had a slot, but no permit in time. Nothing will wake it.
-    Late,
+impl Step {
+    /// The operation whose call the step makes. A release is none.
+    pub fn operation(&self) -> Option<Operation> {
+        match self {
+            Self::Buy { record, .. } => Some(of_purchase(record)),
+            Self::Operate { operation, .. } => Some(Operation::clone(operation)),
+            _ => None,
+        }
+    }
 }
 
 impl NeededRead {
@@ -269,11 +271,6 @@ impl Plan {
     /// Whether its step may buy a server.
     pub fn buys(&self) -> bool {
         matches!(self.step, Step::Buy { .. })
-    }
-
-    /// Whether it writes its intent to status.
-    pub fn announces(&self) -> bool {
-        matches!(self.step, Step::Operate { announce: true, .. })
     }
 
     /// Whether its step may put a new server on record.

@@ -33,7 +33,7 @@ use crate::instance::memory::{Memory, open};
 use crate::instance::observation::{SessionFacts, of_purchase};
 use crate::instance::pins::{LookUpScope, LookUps};
 use crate::instance::poll_schedule::PollSchedule;
-use crate::instance::status::{Shown, render};
+use crate::instance::status::render;
 use crate::inventory::{Attention, ZoneViews, testing};
 use crate::runtime::chance::Day;
 use crate::runtime::watch::ObjectKey;
@@ -199,9 +199,9 @@ impl Scene {
                 operation,
                 ..plan.changes
             };
-            let (facts, why, shown) = (&observed.facts, plan.why.as_ref(), Shown::of(observed));
-            observed.facts.status =
-                render(facts, observed.wall_clock, &changes, why, &shown).into();
+            let (facts, now) = (&observed.facts, observed.wall_clock);
+            let status = render(facts, Some(observed), now, &changes, plan.why.as_ref());
+            observed.facts.status = status.into();
         })
     }
 

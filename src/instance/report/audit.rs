@@ -2,7 +2,7 @@
 
 use crate::api::{ForceStop, Operation, Verb};
 use crate::cloud::ServerId;
-use crate::instance::observation::{Observation, of_purchase};
+use crate::instance::observation::Observation;
 use crate::instance::outcome::Outcome;
 use crate::instance::plan::step::{Plan, ReleaseReason, Step};
 use crate::instance::plan::verbs::row;
@@ -12,8 +12,8 @@ use crate::runtime::events::EventNote;
 /// The Event of a call that was accepted in this reconcile; one per attempt, and none for a repetition within it.
 pub(super) fn of(observed: &Observation, plan: &Plan, outcome: &Outcome) -> Option<EventNote> {
     match (outcome, &plan.step) {
-        (Outcome::Accepted { id, .. }, Step::Buy { .. } | Step::Operate { .. }) => {
-            let operation = called(plan)?;
+        (Outcome::Accepted { id, .. }, _) => {
+            let operation = plan.step.operation()?;
             let why = cause::summary(&operation);
             let verb = operation.call();
             Some(match operation.power_cut && verb == Verb::Stop {
@@ -34,15 +34,6 @@ pub(super) fn of(observed: &Observation, plan: &Plan, outcome: &Outcome) -> Opti
             None => Some(released(observed, id, *why)),
             Some(failure) => failure.is_unknown.then(|| unanswered(id, &failure.message)),
         },
-        _ => None,
-    }
-}
-
-/// The operation of a step.
-fn called(plan: &Plan) -> Option<Operation> {
-    match &plan.step {
-        Step::Buy { record, .. } => Some(of_purchase(record)),
-        Step::Operate { operation, .. } => Some(Operation::clone(operation)),
         _ => None,
     }
 }

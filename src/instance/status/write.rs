@@ -7,7 +7,6 @@ use crate::instance::facts::Facts;
 use crate::instance::journal;
 use crate::instance::memory::parts::WrittenStatus;
 use crate::instance::memory::{Memory, open};
-use crate::instance::plan::step::Step;
 use crate::instance::status::{change_of_ready, ready};
 use crate::runtime::KubeError;
 use crate::runtime::kubernetes::{patch_status, pointer};
@@ -24,11 +23,10 @@ use tokio::time::Instant;
 pub async fn write_status(
     context: &Context,
     facts: &Facts,
-    step: &Step,
     status: &InstanceStatus,
     memory: &Mutex<Memory>,
 ) -> Result<bool, KubeError> {
-    let result = write(context, facts, step, status).await;
+    let result = write(context, facts, status).await;
     let mut memory = open(memory);
     match result {
         Ok(Some(version)) => {
@@ -102,7 +100,6 @@ pub fn was_overwritten(facts: &Facts, memory: &Memory) -> bool {
 async fn write(
     context: &Context,
     facts: &Facts,
-    step: &Step,
     status: &InstanceStatus,
 ) -> Result<Option<String>, KubeError> {
     let mut operations = vec![
@@ -122,7 +119,7 @@ async fn write(
     if let Some(record) = facts
         .annotation
         .as_ref()
-        .filter(|record| !is_about_the_record(step) && PurchaseRecord::is_testable(record))
+        .filter(|record| PurchaseRecord::is_testable(record))
     {
         let path = pointer(&["metadata", "annotations", BINDING]);
         operations.push(json!({"op": "test", "path": path, "value": record}));
@@ -137,9 +134,4 @@ async fn write(
         Err(error) if error.is_not_found() => Ok(None),
         Err(error) => Err(error),
     }
-}
-
-/// Whether the step itself wrote the record or confirmed it, by a compare-and-swap or by a read past the cache.
-fn is_about_the_record(step: &Step) -> bool {
-    matches!(step, Step::Buy { .. } | Step::Record { .. })
 }

@@ -137,14 +137,14 @@ impl OpenOperation<'_> {
                 let Some(state) = pending.or_else(|| observed.unknown_state(&detail.fields)) else {
                     return self.superseded("the server was changed externally");
                 };
-                let message = format!("the service is busy with server {} ({state})", self.id);
+                let message = format!("the service is busy with server {} ({state})", observed.id);
                 return self.later(&message, Reason::ServiceBusy, times::SERVER_BUSY_RECHECK);
             }
             Fact::Absent | Fact::Unknown(_) => {
-                return Plan::wait(times::UNREADABLE_RETRY).with_id(Some(self.id.clone()));
+                return Plan::wait(times::UNREADABLE_RETRY).with_id(Some(observed.id.clone()));
             }
             Fact::NotAsked => {
-                return Plan::needing(NeededRead::Detail).with_id(Some(self.id.clone()));
+                return Plan::needing(NeededRead::Detail).with_id(Some(observed.id.clone()));
             }
         }
         let credentials = match login::credentials(observed, operation.call()) {
@@ -162,7 +162,7 @@ impl OpenOperation<'_> {
             return self.superseded("its Secret was changed");
         }
         // The announcement changes the operation in status; the plan must not put the former one back.
-        begin::call(self.id, operation, announce)
+        begin::call(&observed.id, operation, announce)
     }
 
     /// Repeats the call after this time.

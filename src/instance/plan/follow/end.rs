@@ -71,7 +71,8 @@ impl OpenOperation<'_> {
     /// Ends the operation in status. The next step is planned from the status that shows the end.
     fn close(&self, failure: Option<OperationEnd>) -> Plan {
         if failure.is_none()
-            && let Some(plan) = secret::settle_first(self.observed, self.operation, self.id)
+            && let Some(plan) =
+                secret::settle_first(self.observed, self.operation, &self.observed.id)
         {
             return plan;
         }
@@ -82,7 +83,7 @@ impl OpenOperation<'_> {
             Some(failure) => self.ended_badly(&failure, fields),
         };
         plan.changes.detail = detail.cloned();
-        plan.with_id(Some(self.id.clone()))
+        plan.with_id(Some(self.observed.id.clone()))
     }
 
     fn done(&self, applied: &Applied, fields: &Map<String, Value>) -> Plan {
@@ -91,7 +92,7 @@ impl OpenOperation<'_> {
         let mut plan = Plan::rest(readiness, times::AFTER_OWN_WRITE);
         plan.changes.applied = Some(due::applied_without_call(observed, applied, fields));
         plan.changes.ended = Some(ended::ended(observed, operation, None, None));
-        let mut event = words::done(operation, self.id);
+        let mut event = words::done(operation, &observed.id);
         if operation.power_cut {
             event.note.push_str("; its power was cut");
         }
@@ -102,7 +103,8 @@ impl OpenOperation<'_> {
         let (observed, reason) = (self.observed, failure.reason);
         let message = failure.message.as_deref().unwrap_or_default();
         let changes = ended::badly(observed, self.operation.clone(), reason, message);
-        let applied = self.applied();
+        // The state that the service last accepted before this operation.
+        let applied = diff::applied(observed, observed.record);
         // The spec may request another reinstall than the one whose outcome is unknown.
         let is_asked_anew = |target: &Applied| {
             reason == EndReason::OutcomeUnknown
@@ -115,13 +117,5 @@ impl OpenOperation<'_> {
         };
         let plan = Plan::rest(why, times::AFTER_OWN_WRITE);
         Plan { changes, ..plan }
-    }
-
-    /// The state that the service last accepted before this operation.
-    fn applied(&self) -> Applied {
-        let record = self.observed.facts.purchase();
-        record.map_or_else(Applied::default, |record| {
-            diff::applied(self.observed, record)
-        })
     }
 }

@@ -50,7 +50,7 @@ impl OpenOperation<'_> {
         let note = format!(
             "{}: the operator reads server {}{} to find out",
             words::doubt(self.attempt(), self.operation.call()),
-            self.id,
+            self.observed.id,
             words::until(self.observed, settled)
         );
         let mut plan = self.waiting(note);
