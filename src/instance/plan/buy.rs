@@ -17,8 +17,8 @@ use tokio::time::Instant;
 /// Nothing is recorded.
 pub(super) fn begin(observed: &InSession<'_>) -> OrPlan<Plan> {
     first_what_is_ours(observed, None)?;
-    if let Some(wanted) = &observed.facts.spec.import {
-        return import::plan(observed, wanted);
+    if let Some(import) = &observed.facts.spec.import {
+        return import::plan(observed, import);
     }
     let memory = &observed.memory;
     let status = &observed.facts.status;

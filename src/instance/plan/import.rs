@@ -18,15 +18,15 @@ use crate::session::ConflictingOwner;
 use crate::{catalog, inventory};
 
 /// The steps to the record. Never buys.
-pub(super) fn plan(observed: &InSession<'_>, wanted: &Import) -> OrPlan<Plan> {
-    is_allowed(observed, wanted, None)?;
+pub(super) fn plan(observed: &InSession<'_>, import: &Import) -> OrPlan<Plan> {
+    is_allowed(observed, import, None)?;
     // The values to compare the server with come first.
     resolve::purchase(observed)?;
-    let id = find(observed, wanted)?;
-    is_allowed(observed, wanted, Some(&id))?;
+    let id = find(observed, import)?;
+    is_allowed(observed, import, Some(&id))?;
     let name = match &observed.candidate {
         Fact::NotAsked => return Ok(Plan::needing(NeededRead::Candidate(id))),
-        Fact::Known(detail) => fits(observed, wanted, &id, detail)?,
+        Fact::Known(detail) => fits(observed, import, &id, detail)?,
         Fact::Absent => {
             let message = "is listed, and the service does not know it when it is asked for it";
             return Err(looking(format!("server {id} {message}")));
@@ -54,7 +54,7 @@ pub(super) fn plan(observed: &InSession<'_>, wanted: &Import) -> OrPlan<Plan> {
 
 /// Checks that the Account allows imports. A server that this Instance already had, according to status, is no new import: its
 /// record was lost, and a change of the Account must not take it away. `found`: the server, once it is found.
-fn is_allowed(observed: &InSession<'_>, wanted: &Import, found: Option<&ServerId>) -> OrPlan<()> {
+fn is_allowed(observed: &InSession<'_>, import: &Import, found: Option<&ServerId>) -> OrPlan<()> {
     let had = observed.facts.status.id.as_deref();
     let is_own = had.is_some_and(|had| found.is_none_or(|found| had == found.as_str()));
     if observed.session.imports == Imports::Allowed || is_own {
@@ -64,13 +64,13 @@ fn is_allowed(observed: &InSession<'_>, wanted: &Import, found: Option<&ServerId
         "Account {} does not let its Instances import servers, so {} is not imported, and nothing is bought instead: add \
          \"imports: Allowed\" to the spec of the Account, or delete this Instance",
         observed.account_key.name,
-        wanted.words()
+        import.words()
     );
     Err(wrong(Reason::ImportDenied, message))
 }
 
 /// The one server that the spec names, in a current and complete listing.
-fn find(observed: &Observation, wanted: &Import) -> OrPlan<ServerId> {
+fn find(observed: &Observation, import: &Import) -> OrPlan<ServerId> {
     let since = observed.memory.origin.since;
     let here = observed.facts.place();
     let Some(listing) = observed.listing.as_ref().filter(|l| l.is_whole(since)) else {
@@ -86,15 +86,15 @@ fn find(observed: &Observation, wanted: &Import) -> OrPlan<ServerId> {
     };
     // The row may lack fields; the detail shows them.
     let mut possible = listing.rows().into_values().collect::<Vec<_>>();
-    possible.retain(|row| !answers(row, wanted).contains(&Some(false)));
+    possible.retain(|row| !answers(row, import).contains(&Some(false)));
     match possible.as_slice() {
         [one] => Ok(one.id.clone()),
-        [] => Err(not_found(observed, wanted, None)),
+        [] => Err(not_found(observed, import, None)),
         _ => {
             let message = format!(
                 "more than one {} is in {here}, as far as the service's listing shows name and address: narrow spec.import, or \
                  name one of them in spec.import.id ({})",
-                wanted.words(),
+                import.words(),
                 candidates(possible.into_iter())
             );
             Err(wrong(Reason::ImportAmbiguous, message))
@@ -103,7 +103,7 @@ fn find(observed: &Observation, wanted: &Import) -> OrPlan<ServerId> {
 }
 
 /// No such server is listed: name those that belong to no Instance. `other`: a server whose detail differs from its row.
-fn not_found(observed: &Observation, wanted: &Import, other: Option<&ServerId>) -> Box<Plan> {
+fn not_found(observed: &Observation, import: &Import, other: Option<&ServerId>) -> Box<Plan> {
     let listed = observed.listing.iter().flat_map(ZoneViews::rows);
     let free = listed.map(|(_, row)| row);
     let free = candidates(free.filter(|row| row.marker.is_none() && Some(&row.id) != other));
@@ -114,7 +114,7 @@ fn not_found(observed: &Observation, wanted: &Import, other: Option<&ServerId>) 
     let message = format!(
         "the service lists no {} in {} for Account {}; {there}: fix spec.import, spec.region or spec.zone; nothing is bought \
          while spec.import is set",
-        wanted.words(),
+        import.words(),
         observed.facts.place(),
         observed.account_key.name
     );
@@ -122,7 +122,7 @@ fn not_found(observed: &Observation, wanted: &Import, other: Option<&ServerId>) 
 }
 
 /// The row's match with each field of `spec.import` that is set; None if the row lacks the field.
-fn answers(row: &Row, wanted: &Import) -> Vec<Option<bool>> {
+fn answers(row: &Row, import: &Import) -> Vec<Option<bool>> {
     let id = |id: &String| Some(row.id.as_str() == id);
     let name = |name: &String| row.name.as_deref().map(|its| its == name);
     // The schema admits texts like 999.1.1.1 that are no addresses; no server has them.
@@ -130,10 +130,10 @@ fn answers(row: &Row, wanted: &Import) -> Vec<Option<bool>> {
         Ok(address) => row.has_address(address),
         Err(_) => Some(false),
     };
-    let ids = wanted.id.iter().map(id);
-    let names = wanted.name.iter().map(name);
+    let ids = import.id.iter().map(id);
+    let names = import.name.iter().map(name);
     ids.chain(names)
-        .chain(wanted.address.iter().map(address))
+        .chain(import.address.iter().map(address))
         .collect()
 }
 
@@ -142,7 +142,7 @@ fn candidates<'a>(rows: impl Iterator<Item = &'a Row>) -> Candidates {
 }
 
 /// Checks that the server matches the spec, as far as its detail shows. Returns its name.
-fn fits(observed: &Observation, wanted: &Import, id: &ServerId, detail: &Detail) -> OrPlan<String> {
+fn fits(observed: &Observation, import: &Import, id: &ServerId, detail: &Detail) -> OrPlan<String> {
     let Some(name) = detail.name() else {
         let message = format!(
             "server {id} has no name, by which the operator would recognize it later: give it one at the service"
@@ -153,10 +153,10 @@ fn fits(observed: &Observation, wanted: &Import, id: &ServerId, detail: &Detail)
         let address = text.parse().ok();
         address.is_some() && inventory::addresses(&detail.fields).contains(&address)
     };
-    let is_it = wanted.name.as_deref().is_none_or(|wanted| wanted == name)
-        && wanted.address.as_ref().is_none_or(shows);
+    let is_it = import.name.as_deref().is_none_or(|sought| sought == name)
+        && import.address.as_ref().is_none_or(shows);
     if !is_it || detail.id != *id {
-        return Err(not_found(observed, wanted, Some(id)));
+        return Err(not_found(observed, import, Some(id)));
     }
     let busy = detail.pending().filter(|word| !is_idle(Some(word)));
     let odd = detail
@@ -173,9 +173,9 @@ fn fits(observed: &Observation, wanted: &Import, id: &ServerId, detail: &Detail)
 /// Checks that the server has place, image and package of the spec, as far as its detail shows. The service does not report the
 /// package, so CPU and memory are compared.
 fn is_as_specified(observed: &Observation, id: &ServerId, detail: &Detail) -> OrPlan<()> {
-    let differs = |field: &str, has: &str, wanted: &str| {
+    let differs = |field: &str, has: &str, requested: &str| {
         let message = format!(
-            "server {id} has {has}, and the spec asks for {wanted}: set {field} to what the server has, to import it as it is"
+            "server {id} has {has}, and the spec asks for {requested}: set {field} to what the server has, to import it as it is"
         );
         Err(wrong(Reason::ImportDiffers, message))
     };
@@ -188,20 +188,20 @@ fn is_as_specified(observed: &Observation, id: &ServerId, detail: &Detail) -> Or
         ("spec.zone", detail.zone(), place.zone.as_str()),
         ("spec.image.id", shown_image.as_deref(), image.as_str()),
     ];
-    for (field, has, wanted) in compared {
-        if let Some(has) = has.filter(|has| *has != wanted) {
-            return differs(field, has, wanted);
+    for (field, has, requested) in compared {
+        if let Some(has) = has.filter(|has| *has != requested) {
+            return differs(field, has, requested);
         }
     }
     let package = &observed.facts.spec.package;
     match (&package.code, &observed.found.on_sale) {
         (None, _) => catalog::smaller(package, detail).map_or(Ok(()), |unlike| {
-            let wanted = format!("at least {}", unlike.wanted());
-            differs("spec.package", &unlike.has(), &wanted)
+            let requested = format!("at least {}", unlike.wanted());
+            differs("spec.package", &unlike.has(), &requested)
         }),
         (Some(code), Fact::Known(row)) => catalog::unlike(row, detail).map_or(Ok(()), |unlike| {
-            let wanted = format!("{} (package {code})", unlike.wanted());
-            differs("spec.package.code", &unlike.has(), &wanted)
+            let requested = format!("{} (package {code})", unlike.wanted());
+            differs("spec.package.code", &unlike.has(), &requested)
         }),
         (Some(code), Fact::Unknown(why)) => Err(looking(format!(
             "the packages could not be read, so server {id} cannot be compared with package {code}: {why}"

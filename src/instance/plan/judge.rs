@@ -25,14 +25,8 @@ pub(super) fn judge(
         );
         return Readiness::reconciling(Reason::ForeignOperationRunning, message);
     }
-    let name = observed.facts.server_name();
-    let renamed = text(detail, "instanceName").filter(|found| *found != name);
-    if let (Some(found), false) = (renamed, is_ours(observed, detail)) {
-        let message = format!(
-            "the server was renamed to {found} at the service, which is no name of this Instance, so nothing is done to it: \
-             give it back the name {name}"
-        );
-        return Readiness::drifted(Reason::NameDiffers, message);
+    if let (Some(readiness), false) = (renamed(observed, detail), is_ours(observed, detail)) {
+        return readiness;
     }
     if let Some(verb) = due::operations(observed, applied, detail).first() {
         if policy::is_observed(observed) {
@@ -52,52 +46,64 @@ pub(super) fn judge(
     if let ReinstallDecision::Held(readiness) = erase::reinstall(observed, applied, detail) {
         return readiness;
     }
-    at_rest(observed, detail, renamed)
+    at_rest(observed, detail)
 }
 
 /// No operation is running or requested: checks whether the server has been changed externally.
-fn at_rest(
-    observed: &Observation,
-    detail: &Map<String, Value>,
-    renamed: Option<&str>,
-) -> Readiness {
-    let spec = &observed.facts.spec;
-    let name = observed.facts.server_name();
-    let wanted_image = references::id(observed, Reference::Image);
-    match (
-        spec.power_state,
-        text(detail, "ecsStatus"),
-        text(detail, "imageResourceUUID").zip(wanted_image.as_deref()),
-    ) {
-        (_, _, Some((image, wanted))) if image != wanted => Readiness::drifted(
-            Reason::ImageDiffers,
-            format!(
-                "the server was given image {image} at the service, the spec says {wanted}; nothing is erased because of \
-                 that: set spec.image.id to {image} to accept it; a new spec.reinstall.token brings back the image of the \
-                 spec"
-            ),
-        ),
-        _ if renamed.is_some() => Readiness::drifted(
-            Reason::NameDiffers,
-            format!(
-                "the server was renamed to {} at the service: give it back the name {name}",
-                renamed.unwrap_or_default()
-            ),
-        ),
-        (PowerState::Running, Some("STARTED"), _) => {
-            as_specified(observed, "the server is running as specified")
+fn at_rest(observed: &Observation, detail: &Map<String, Value>) -> Readiness {
+    let image = references::id(observed, Reference::Image);
+    let (shown, image) = (text(detail, "imageResourceUUID"), image.as_deref());
+    if let (Some(shown), Some(image)) = (shown, image)
+        && shown != image
+    {
+        let message = format!(
+            "the server was given image {shown} at the service, the spec says {image}; nothing is erased because of that: set \
+             spec.image.id to {shown} to accept it; a new spec.reinstall.token brings back the image of the spec"
+        );
+        return Readiness::drifted(Reason::ImageDiffers, message);
+    }
+    if let Some(readiness) = renamed(observed, detail) {
+        return readiness;
+    }
+    let (power, state) = (observed.facts.spec.power_state, text(detail, "ecsStatus"));
+    let as_specified = |words| as_specified(observed, words);
+    match (power, state) {
+        (PowerState::Running, Some("STARTED")) => {
+            as_specified("the server is running as specified")
         }
-        (PowerState::Stopped, Some("STOPPED"), _) => {
-            as_specified(observed, "the server is stopped as specified")
+        (PowerState::Stopped, Some("STOPPED")) => {
+            as_specified("the server is stopped as specified")
         }
-        (PowerState::Unmanaged, ..) => as_specified(observed, "the server is as specified"),
-        (wanted @ (PowerState::Running | PowerState::Stopped), found, _) => {
-            match observed.unknown_state(detail) {
-                Some(state) => passes(state),
-                None => power_differs(wanted, found),
+        (PowerState::Unmanaged, _) => as_specified("the server is as specified"),
+        (PowerState::Running | PowerState::Stopped, _) => {
+            if let Some(state) = observed.unknown_state(detail) {
+                return passes(state);
             }
+            let specified = match power {
+                PowerState::Stopped => "stopped",
+                PowerState::Running | PowerState::Unmanaged => "running",
+            };
+            let message = format!(
+                "the server is {}, the spec asks for a {specified} server: look at the server at the service",
+                state.unwrap_or("in an unknown state")
+            );
+            Readiness::drifted(Reason::PowerStateDiffers, message)
         }
     }
+}
+
+/// The readiness if the server has another name than the operator gave it.
+fn renamed(observed: &Observation, detail: &Map<String, Value>) -> Option<Readiness> {
+    let name = observed.facts.server_name();
+    let shown = text(detail, "instanceName").filter(|shown| *shown != name)?;
+    let effect = match is_ours(observed, detail) {
+        true => "",
+        false => ", which is no name of this Instance, so nothing is done to it",
+    };
+    let message = format!(
+        "the server was renamed to {shown} at the service{effect}: give it back the name {name}"
+    );
+    Some(Readiness::drifted(Reason::NameDiffers, message))
 }
 
 /// The server is in a state that the operator does not know. Most such states end without action.
@@ -108,18 +114,6 @@ fn passes(state: &str) -> Readiness {
          nothing meanwhile"
     );
     Readiness::reconciling(Reason::ForeignOperationRunning, message)
-}
-
-fn power_differs(wanted: PowerState, found: Option<&str>) -> Readiness {
-    let wanted = match wanted {
-        PowerState::Stopped => "stopped",
-        PowerState::Running | PowerState::Unmanaged => "running",
-    };
-    let found = found.unwrap_or("in an unknown state");
-    let message = format!(
-        "the server is {found}, the spec wants it {wanted}: look at the server at the service"
-    );
-    Readiness::drifted(Reason::PowerStateDiffers, message)
 }
 
 /// Whether the server bears our marker, or the name that it was imported with, if it shows a name at all. A server with another
@@ -147,7 +141,7 @@ pub(super) fn bought_otherwise(observed: &Observation) -> Option<Readiness> {
     let differs = |(what, reference, was): (&'static str, _, Option<&str>)| {
         let pins = record.resolved.as_ref();
         let pin = pins.and_then(|pins| pins.get(reference));
-        let wanted = match (in_spec(spec, reference, &here), pin) {
+        let specified = match (in_spec(spec, reference, &here), pin) {
             (None, _) => was.map(|_| "(none)".to_owned()),
             (Some(SpecReference::Id(id)), _) => (was != Some(id)).then(|| id.to_owned()),
             // The server was bought without one, or with what another selector meant.
@@ -160,19 +154,19 @@ pub(super) fn bought_otherwise(observed: &Observation) -> Option<Readiness> {
             }
             (Some(SpecReference::Selector(_)), None) => None,
         };
-        Some((what, was.unwrap_or("(none)").to_owned(), wanted?))
+        Some((what, was.unwrap_or("(none)").to_owned(), specified?))
     };
     let account = &spec.account_ref.name;
     let other_account = || {
         let is_other = record.account != *account;
         is_other.then(|| ("Account", record.account.clone(), account.clone()))
     };
-    let (what, was, wanted) = bought
+    let (what, was, specified) = bought
         .into_iter()
         .find_map(differs)
         .or_else(other_account)?;
     let message = format!(
-        "the server was bought with {what} {was}, the spec has {wanted}: set the spec back; for another server, add an \
+        "the server was bought with {what} {was}, the spec has {specified}: set the spec back; for another server, add an \
          Instance with another name"
     );
     let reason = Reason::SpecChangedAfterPurchase;

@@ -33,12 +33,12 @@ pub(super) fn create(
     former: Option<(&PurchaseRecord, FormerOutcome)>,
 ) -> OrPlan<Plan> {
     let account = &observed.account_key.name;
-    let wanted = &observed.facts.spec.account_ref.name;
-    if account != wanted {
-        return Ok(of_another_account(account, wanted));
+    let specified = &observed.facts.spec.account_ref.name;
+    if account != specified {
+        return Ok(of_another_account(account, specified));
     }
-    if let Some(wanted) = &observed.facts.spec.import {
-        return import::plan(observed, wanted);
+    if let Some(import) = &observed.facts.spec.import {
+        return import::plan(observed, import);
     }
     let record = record(observed, former);
     // The login is not read for a purchase that the spec forbids. A replacement was checked before the proof.
@@ -158,9 +158,9 @@ fn wait_for_other_cluster(observed: &Observation) -> OrPlan<()> {
 }
 
 /// A server of an earlier attempt may still show up in the account of that attempt, and the spec now names another Account.
-fn of_another_account(account: &str, wanted: &str) -> Plan {
+fn of_another_account(account: &str, specified: &str) -> Plan {
     let message = format!(
-        "an attempt was made with Account {account}, the spec names {wanted}: set spec.accountRef back; for a server of {wanted}, \
+        "an attempt was made with Account {account}, the spec names {specified}: set spec.accountRef back; for a server of {specified}, \
          add an Instance with another name"
     );
     let readiness = Readiness::drifted(Reason::SpecChangedAfterPurchase, message);
