@@ -143,6 +143,12 @@ impl Observation {
         }
     }
 
+    /// The fields of the server's detail, as read in this reconcile, or else as status shows them.
+    pub fn fields(&self) -> &Map<String, Value> {
+        let read = self.detail.known();
+        read.map_or(&self.facts.status.detail, |detail| &detail.fields)
+    }
+
     /// The last read of the recorded server.
     pub fn look(&self) -> &Look {
         &self.memory.observations.look

@@ -7,7 +7,6 @@
 use crate::api::{Reference, Resolved, ResolvedReference};
 use crate::catalog::{SpecReference, in_spec};
 use crate::cloud::Place;
-use crate::instance::fact::Fact;
 use crate::instance::facts::Facts;
 use crate::instance::observation::{Observation, text};
 use crate::instance::pins::{self, Meaning};
@@ -57,10 +56,7 @@ pub fn installation_is_open(observed: &Observation) -> bool {
 fn shown_image(observed: &Observation) -> Option<String> {
     let facts = &observed.facts;
     pins::bought(&facts.status, facts.purchase())?;
-    let fields = match &observed.detail {
-        Fact::Known(detail) => &detail.fields,
-        Fact::NotAsked | Fact::Absent | Fact::Unknown(_) => &facts.status.detail,
-    };
+    let fields = observed.fields();
     let shown = ["imageName", "osDistroVersion", "imageType"].map(|field| text(fields, field));
     let fits = facts.spec.image.fits(shown[0], shown[1], shown[2]);
     let id = text(fields, "imageResourceUUID").filter(|_| fits)?;

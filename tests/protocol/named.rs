@@ -11,7 +11,7 @@ pub mod play;
 mod refusals;
 
 use crate::fault::{Act, Dependency, Kind, Step};
-use play::{lease, no_lease, one};
+use play::{Play, lease, no_lease, one};
 use serde_json::json;
 
 /// Each line has the expected result, in the notation of [`crate::tally`], and then the schedule.
@@ -35,6 +35,11 @@ use Step::{
     Immigrate, Kill, Label, Replace, Restart, RestoreBackup, RestoreEtcd, RotatePassword,
     SnapshotEtcd, Terminate, WipeStatus,
 };
+
+/// The second object is labelled ten times, so that a restored store has older versions than those that were seen.
+fn labelled(play: Play) -> Play {
+    (0..10).fold(play, |play, n| play.at(1_500 + 100 * n, Label(2)))
+}
 
 schedules! {
     q1a_answer_lost_server_not_listed_yet_deleted => "bought 1, left 0; web-1 gone":
@@ -206,6 +211,12 @@ schedules! {
         one().reinstall_needs_stop().at(4_000, EditImage(1)).tasks(5).on(Power, 2, After(WipeStatus(1)));
     s1_stopped_by_force_after_thirty_seconds => "bought 1, left 1, erased 1, stopped 1, started 1; web-1 Available":
         one().reinstall_needs_stop().stops_in(120).at(4_000, EditImage(1));
+    s2_restored_between_the_answer_of_the_swap_and_the_bytes => "bought 3, left 3; web-1 Available, web-2 Available, web-3 Available":
+        labelled(one().at(500, Apply(2)).at(600, SnapshotEtcd).on(Intent, 1, Slow(10))).at(3_000, RestoreEtcd).at(3_100, Apply(3));
+    s4_forced_away_during_its_create_and_the_receipt_is_lost => "bought 1, left 0; web-1 gone":
+        one().on(Create, 1, Slow(5)).at(2_000, Delete(1)).at(2_500, ForceFinalizers(1)).on(Receipt, 1, LoseRequest);
+    s4_forced_away_during_its_create_while_the_apiserver_is_away => "bought 1, left 1; web-1 gone":
+        one().on(Create, 1, Slow(5)).at(2_000, Delete(1)).at(2_500, ForceFinalizers(1)).away(4_000, Dependency::Apiserver, 60);
     s8_wiped_twice_during_a_reinstall_and_a_crash => "bought 1, left 1, erased 1; web-1 Available":
         one().tasks(10).at(30_000, EditImage(1)).at(33_000, WipeStatus(1)).at(34_000, WipeStatus(1)).at(34_500, Kill(0));
     q5h_the_same_image_then_another => "bought 1, left 1, erased 2; web-1 Available":

@@ -100,8 +100,7 @@ async fn permit(session: &AccountSession, priority: CallPriority) -> Option<Perm
 }
 
 impl Attempt<'_> {
-    /// Carries out the step of a plan. It makes at most one mutating call to the service, except that it also releases a new server
-    /// whose object was deleted before the receipt.
+    /// Carries out the step of a plan. It makes at most one mutating call to the service.
     pub async fn carry_out(&mut self, plan: &Plan, permit: Option<Permit>) -> Outcome {
         let (start, announces) = match plan.step.clone() {
             Step::Rest => return Outcome::Rested,

@@ -94,11 +94,7 @@ fn refused_at(observed: &Observation) -> Option<Instant> {
 /// The images or keys that the server has: as shown, as last applied, and as last requested.
 fn current(observed: &Observation, reference: Reference) -> Vec<String> {
     let facts = &observed.facts;
-    let shown = match &observed.detail {
-        Fact::Known(detail) => &detail.fields,
-        Fact::NotAsked | Fact::Absent | Fact::Unknown(_) => &facts.status.detail,
-    };
-    let shown = text(shown, "imageResourceUUID").map(ToOwned::to_owned);
+    let shown = text(observed.fields(), "imageResourceUUID").map(ToOwned::to_owned);
     let requested = pins::bought(&facts.status, facts.purchase()).map(|record| &record.target);
     let targets = facts.status.applied.iter().chain(requested);
     match reference {
