@@ -236,7 +236,7 @@ mod tests {
     fn a_message_stands_once_and_the_other_conditions_point_to_it() {
         let message = "create was refused with 404: mend spec.image.id (img-1)";
         let of = |readiness: Readiness| readiness.to_conditions(&[], 1, Timestamp::UNIX_EPOCH);
-        for (told, types) in [
+        for (conditions, types) in [
             (
                 of(Readiness::stalled(Reason::CreateRefused, message)),
                 [READY, STALLED].as_slice(),
@@ -250,10 +250,10 @@ mod tests {
                 &[READY, STALLED, DRIFTED],
             ),
         ] {
-            let found: Vec<&str> = told.iter().map(|c| c.type_.as_str()).collect();
+            let found: Vec<&str> = conditions.iter().map(|c| c.type_.as_str()).collect();
             assert_eq!(found, types);
-            assert_eq!(told[0].message, message);
-            for other in &told[1..] {
+            assert_eq!(conditions[0].message, message);
+            for other in &conditions[1..] {
                 assert_eq!(
                     other.message,
                     "The service refused the create; nothing was bought; see condition Ready"

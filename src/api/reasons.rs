@@ -129,8 +129,8 @@ reasons! {
         "The spec was edited between the purchase and the first status: package, firewall, zone or Account are not those that were bought.",
         "Revert the spec. For another server, add an Instance with another name.";
     PowerStateDiffers:
-        "The server has been in a state that the operator does not know for 15 minutes, or its power state does not stay as the spec requires.",
-        "Look at the server at the service, and find out what changes its power state. Or set spec.powerState to Unmanaged.";
+        "The server has been in a state that the operator does not know for 15 minutes.",
+        "Look at the server at the service. Or set spec.powerState to Unmanaged.";
     NameDiffers:
         "The server was renamed at the service. If its name no longer ends in the Instance's marker, the operator does nothing to it.",
         "Restore the name in the message.";

@@ -97,11 +97,7 @@ pub(super) async fn while_waiting(
         let Some(why) = answer(&facts) else {
             continue;
         };
-        let changes = StatusChanges {
-            operation: facts.status.operation.clone(),
-            ..StatusChanges::default()
-        };
-        let now = chance::time_of_day();
+        let (changes, now) = (StatusChanges::default(), chance::time_of_day());
         let status = status::render(&facts, None, now, &changes, Some(&why));
         let written = write::write_status(context, &facts, &status, memory).await;
         wait = match written {
@@ -116,7 +112,7 @@ fn answer(facts: &Facts) -> Option<Why> {
     if facts.deleting && facts.spec.deletion_protection {
         return Some(delete::protected().into());
     }
-    let is_open = facts.is_open() || facts.tells_of_a_purchase();
+    let is_open = facts.is_open() || facts.shows_open_purchase();
     if !is_behind(facts) {
         let shown = ready(&facts.status.conditions)?;
         // An operation that status reports continues after an edit.

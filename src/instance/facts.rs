@@ -78,8 +78,8 @@ impl Facts {
         last_release::complete(&mut status);
         // No operator can have written a malformed number, so it is ignored as an attempt; other fields of the same status still
         // count.
-        let told = status.operation.iter_mut().map(|told| &mut told.attempt);
-        for attempt in told.chain(std::iter::once(&mut status.attempt)) {
+        let shown = status.operation.iter_mut().map(|shown| &mut shown.attempt);
+        for attempt in shown.chain(std::iter::once(&mut status.attempt)) {
             *attempt = attempt_number(*attempt).map_or(0, i64::from);
         }
         let purchase = match &record {
@@ -192,16 +192,17 @@ impl Facts {
     /// server.
     pub fn operation(&self) -> Option<&Operation> {
         let record = self.purchase().filter(|record| record.id.is_some())?;
-        let told = self.status.operation.as_ref();
-        let is_of_it = |told: &&Operation| told.attempt > i64::from(record.attempt);
-        told.filter(|told| told.is_open() && told.verb != Verb::Create)
+        let shown = self.status.operation.as_ref();
+        let is_of_it = |shown: &&Operation| shown.attempt > i64::from(record.attempt);
+        shown
+            .filter(|shown| shown.is_open() && shown.verb != Verb::Create)
             .filter(is_of_it)
     }
 
     /// Whether status reports a purchase in progress, with or without a record of it.
-    pub fn tells_of_a_purchase(&self) -> bool {
-        let told = self.status.operation.as_ref();
-        told.is_some_and(|told| told.verb == Verb::Create && told.is_open())
+    pub fn shows_open_purchase(&self) -> bool {
+        let shown = self.status.operation.as_ref();
+        shown.is_some_and(|shown| shown.verb == Verb::Create && shown.is_open())
     }
 
     /// Whether an operation is in progress according to the object.

@@ -59,7 +59,7 @@ mod tests {
     use crate::api::Marker;
     use serde_json::{Value, json};
 
-    fn told(status: Value, meta: Value) -> (String, Priority) {
+    fn shown(status: Value, meta: Value) -> (String, Priority) {
         let mut instance = json!({
             "apiVersion": "cloudserver.dev/v1alpha1", "kind": "Instance",
             "metadata": {"name": "web", "namespace": "team", "generation": 2},
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_a_word_goes_first_then_what_is_under_way() {
+    fn an_edit_goes_first_then_an_operation_in_progress() {
         let record = json!({
             "cluster": "c", "namespace": "team", "name": "web", "uid": "u", "marker": Marker::of_uid("u"), "attempt": 3,
             "nonce": "n", "id": "ecs-1", "startedAt": "2026-11-21T15:34:43Z", "generation": 2,
@@ -107,7 +107,7 @@ mod tests {
         ];
         for (status, priority) in unrecorded {
             let expected = ("second".to_owned(), priority);
-            assert_eq!(told(status.clone(), json!({})), expected, "{status}");
+            assert_eq!(shown(status.clone(), json!({})), expected, "{status}");
         }
         let known = json!({"observedGeneration": 2, "id": "ecs-1"});
         let with = |field: &str, value: Value| {
@@ -123,10 +123,14 @@ mod tests {
             (with("operation", ended), Priority::Resync),
         ] {
             let expected = ("first".to_owned(), priority);
-            assert_eq!(told(status.clone(), recorded.clone()), expected, "{status}");
+            assert_eq!(
+                shown(status.clone(), recorded.clone()),
+                expected,
+                "{status}"
+            );
         }
         let deleted = json!({"deletionTimestamp": "2026-11-21T15:34:43Z"});
         let expected = ("second".to_owned(), Priority::Operation);
-        assert_eq!(told(known, deleted), expected);
+        assert_eq!(shown(known, deleted), expected);
     }
 }

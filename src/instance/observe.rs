@@ -153,7 +153,7 @@ fn remembered(facts: &Facts, memory: &Mutex<Memory>, now: Instant) -> Memory {
     remembered.meet(facts.purchase(), now);
     // Status reports a purchase whose record was lost with the process that wrote it. Remember that from the first observation
     // on, regardless of later statuses.
-    if facts.purchase().is_none() && facts.tells_of_a_purchase() {
+    if facts.purchase().is_none() && facts.shows_open_purchase() {
         remembered.origin.birth = Birth::Intended;
     }
     remembered.meet_operation(facts, now);

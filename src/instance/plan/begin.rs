@@ -71,15 +71,6 @@ pub(super) fn begin(observed: &OnRecord<'_>, detail: &Map<String, Value>) -> Opt
     first_wait
 }
 
-/// Whether spec and Secret still ask for the open operation.
-pub(super) fn is_still_asked(observed: &Observation, operation: &Operation) -> bool {
-    let same_secret = observed.secret_version.is_none()
-        || operation.target.password_secret.is_none()
-        || observed.secret_version == operation.target.password_secret;
-    operation.generation == observed.facts.generation
-        && (!operation.verb.bears_login() || same_secret)
-}
-
 /// The plan that announces a new operation and makes its call.
 fn announce(
     observed: &Observation,

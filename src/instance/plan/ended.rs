@@ -127,9 +127,12 @@ pub(super) fn pause(
 /// The rest of the pause, by the clock of this process. An end that is longer ahead than any such pause was written by a clock that
 /// ran ahead, and does not count.
 fn left(observed: &Observation, retry: &Retry) -> Option<Duration> {
-    let at = retry.not_before.as_ref()?.0.as_second();
-    let left = u64::try_from(at - observed.wall_clock.as_second()).ok()?;
-    let left = Duration::from_secs(left);
+    let left = retry
+        .not_before
+        .as_ref()?
+        .0
+        .duration_since(observed.wall_clock);
+    let left = Duration::try_from(left).ok()?;
     (!left.is_zero() && left <= times::longest_pause_after(retry.reason)).then_some(left)
 }
 

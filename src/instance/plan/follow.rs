@@ -19,7 +19,7 @@ use crate::instance::plan::observed::OnRecord;
 use crate::instance::plan::step::{NeededRead, Plan};
 use crate::instance::plan::verbs::{Effect, VerbRow, row};
 use crate::instance::plan::why::Why;
-use crate::instance::plan::{begin, evidence, policy, words};
+use crate::instance::plan::{evidence, policy, words};
 use crate::instance::{observation, times};
 use std::time::Duration;
 
@@ -159,7 +159,7 @@ impl OpenOperation<'_> {
 
     /// Whether the service was busy with the server after the current call.
     fn was_busy(&self) -> bool {
-        self.attempt().is_some_and(|attempt| attempt.busy_seen)
+        self.newest_call().is_some_and(|attempt| attempt.busy_seen)
     }
 
     /// Whether the task has given no useful answer for long. A single failed query is no evidence.
@@ -170,18 +170,22 @@ impl OpenOperation<'_> {
     }
 
     fn is_overdue(&self) -> bool {
-        let attempt = self.attempt();
+        let attempt = self.newest_call();
         attempt.is_some_and(|attempt| self.observed.now >= attempt.since + self.row().overdue)
     }
 
-    /// Whether spec and Secret still ask for the current call.
-    fn is_still_asked(&self) -> bool {
-        match self.operation.stage {
-            Some(Stage::Starting) => self.should_run(),
-            Some(Stage::Stopping | Stage::Erasing) | None => {
-                begin::is_still_asked(self.observed, self.operation)
-            }
+    /// Whether spec and Secret still request the current call.
+    fn is_still_requested(&self) -> bool {
+        if self.operation.stage == Some(Stage::Starting) {
+            return self.should_run();
         }
+        let (secret, announced) = (
+            &self.observed.secret_version,
+            &self.operation.target.password_secret,
+        );
+        let is_same_secret = secret.is_none() || announced.is_none() || secret == announced;
+        self.operation.generation == self.observed.facts.generation
+            && (!self.operation.verb.bears_login() || is_same_secret)
     }
 
     /// Whether a server that is off after its reinstall must be started.
@@ -232,7 +236,7 @@ impl OpenOperation<'_> {
         row(self.operation.call())
     }
 
-    fn attempt(&self) -> Option<&NewestCall> {
+    fn newest_call(&self) -> Option<&NewestCall> {
         self.observed.memory.call_of(self.operation)
     }
 

@@ -112,7 +112,7 @@ fn without_account(observed: &Observation) -> Plan {
     let (reason, message) = match &observed.account {
         // The Account wakes its Instances as soon as it has been reconciled.
         AccountFact::AccountSession(_) | AccountFact::Pending => {
-            return not_looked_at(observed);
+            return account_pending(observed);
         }
         AccountFact::NotFound => (
             Reason::AccountNotFound,
@@ -137,7 +137,7 @@ fn without_account(observed: &Observation) -> Plan {
 }
 
 /// An Account's service may not answer for half a minute, so a user who waits for a first status gets one.
-fn not_looked_at(observed: &Observation) -> Plan {
+fn account_pending(observed: &Observation) -> Plan {
     let message = format!(
         "Account {} has not been looked at yet: its service has not answered",
         observed.account_key.name

@@ -19,7 +19,7 @@ const BUSY_TRIES: u32 = 4;
 impl OpenOperation<'_> {
     /// The intent was written and no call was made.
     pub(super) fn not_sent(&self) -> Plan {
-        match self.is_still_asked() {
+        match self.is_still_requested() {
             true => self.make_call(self.operation.clone(), false),
             false => self.superseded("it was not sent"),
         }
@@ -30,7 +30,7 @@ impl OpenOperation<'_> {
         let observed = self.observed;
         let detail = observed.detail.known();
         let is_idle = detail.is_some_and(|detail| is_idle(detail.pending()));
-        let tries = self.attempt().map_or(0, |attempt| attempt.tries);
+        let tries = self.newest_call().map_or(0, |attempt| attempt.tries);
         let is_final = match reason {
             Reason::OperationRefused => true,
             // Nothing keeps the server busy, so the service refuses the call in the server's current state.
@@ -47,7 +47,7 @@ impl OpenOperation<'_> {
                 operation.power_cut = true;
             }),
             _ if is_final => self.call_failed(EndReason::Refused, message),
-            _ if !self.is_still_asked() => self.superseded(message),
+            _ if !self.is_still_requested() => self.superseded(message),
             // The service reinstalls only stopped servers.
             Reason::Stopping if detail.is_some_and(|detail| detail.status() != Some("STOPPED")) => {
                 self.next_call(|operation| operation.stage = Some(Stage::Stopping))
@@ -64,7 +64,7 @@ impl OpenOperation<'_> {
 
     fn may_cut_for_reinstall(&self) -> bool {
         let is_stopping = self.operation.stage == Some(Stage::Stopping);
-        is_stopping && !self.operation.power_cut && self.is_still_asked()
+        is_stopping && !self.operation.power_cut && self.is_still_requested()
     }
 
     /// Cuts the power of a server whose stop was accepted and took no effect in time, or failed; None if the stop is followed as
@@ -85,7 +85,7 @@ impl OpenOperation<'_> {
                 spec.stop_policy.grace().filter(|_| is_wanted)
             }
         }?;
-        let due = self.attempt()?.since + grace;
+        let due = self.newest_call()?.since + grace;
         let has_failed = matches!(observed.task, Fact::Known(TaskState::Failed { .. }));
         if !has_failed && observed.now < due {
             return None;

@@ -25,7 +25,7 @@ impl OpenOperation<'_> {
     pub(super) fn call_ended(&self, failure: Option<OperationEnd>) -> Plan {
         let reason = failure.as_ref().map(|failure| failure.reason);
         match (self.operation.stage, reason) {
-            (Some(Stage::Stopping), None) if self.is_still_asked() => {
+            (Some(Stage::Stopping), None) if self.is_still_requested() => {
                 self.next_call(|operation| operation.stage = Some(Stage::Erasing))
             }
             (Some(Stage::Stopping), None) => self.call_failed(
@@ -106,12 +106,12 @@ impl OpenOperation<'_> {
         // The state that the service last accepted before this operation.
         let applied = diff::applied(observed, observed.record);
         // The spec may request another reinstall than the one whose outcome is unknown.
-        let is_asked_anew = |target: &Applied| {
+        let is_another_reinstall_requested = |target: &Applied| {
             reason == EndReason::OutcomeUnknown
                 && !ended::is_same_installation(observed, &applied, target)
         };
         let waits = changes.retry.as_ref();
-        let why = match waits.filter(|retry| !is_asked_anew(&retry.target)) {
+        let why = match waits.filter(|retry| !is_another_reinstall_requested(&retry.target)) {
             Some(retry) => ended::why(retry),
             None => judge::judge(observed, &applied, fields).into(),
         };

@@ -31,7 +31,7 @@ impl OpenOperation<'_> {
             }
             // Nothing shows whether the disk was erased, and a repeat could erase it twice.
             None if self.row().effect == Effect::Image => {
-                let doubt = words::doubt(self.attempt(), self.operation.verb);
+                let doubt = words::doubt(self.newest_call(), self.operation.verb);
                 self.call_failed(EndReason::OutcomeUnknown, &doubt)
             }
             // This includes a password: a generated one counts as in force only if the service has confirmed it.
@@ -41,7 +41,9 @@ impl OpenOperation<'_> {
 
     /// Ends the current call without evidence that it took effect.
     fn lost(&self, evidence: &str) -> Plan {
-        let doubt = self.attempt().and_then(|attempt| attempt.doubt.as_deref());
+        let doubt = self
+            .newest_call()
+            .and_then(|attempt| attempt.doubt.as_deref());
         let doubt = doubt.unwrap_or("no answer is on record");
         self.call_failed(EndReason::AnswerLost, &format!("{doubt}, and {evidence}"))
     }
@@ -49,7 +51,7 @@ impl OpenOperation<'_> {
     fn unconfirmed(&self, settled: Instant) -> Plan {
         let note = format!(
             "{}: the operator reads server {}{} to find out",
-            words::doubt(self.attempt(), self.operation.call()),
+            words::doubt(self.newest_call(), self.operation.call()),
             self.observed.id,
             words::until(self.observed, settled)
         );
