@@ -11,13 +11,14 @@ use std::fs;
 use std::path::Path;
 
 /// From the bottom up. Modules on one line do not know each other.
-const LAYERS: [&[&str]; 10] = [
+const LAYERS: [&[&str]; 11] = [
     &["api"],
     &["runtime"],
     &["cloud", "program"],
     &["inventory"],
     &["catalog"],
     &["session"],
+    &["credentials"],
     &["instance", "account"],
     &["wiring"],
     &["operator"],

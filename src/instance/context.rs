@@ -1,5 +1,6 @@
 //! The context of every reconcile.
 
+use crate::credentials::SecretClient;
 use crate::instance::facts::Facts;
 use crate::instance::memory::all::Memories;
 use crate::runtime::events::Events;
@@ -33,4 +34,16 @@ pub struct Context {
     pub latest: Latest,
     /// Requests a reconcile of the Account, because the service refuses its token.
     pub doubt_account: Arc<dyn Fn(&ObjectKey) + Send + Sync>,
+}
+
+impl Context {
+    /// Reads and writes the Secrets of Instances.
+    pub fn secret_client(&self) -> SecretClient<'_> {
+        SecretClient {
+            client: &self.client,
+            versions: &self.secrets,
+            rights: &self.rights,
+            metrics: &self.metrics,
+        }
+    }
 }

@@ -1,8 +1,6 @@
 //! The result of a read.
 
 use crate::cloud::Error;
-use crate::session::Content;
-use std::sync::Arc;
 use tokio::time::error::Elapsed;
 
 /// The result of a read.
@@ -40,20 +38,4 @@ impl<T> Fact<T> {
             }
         }
     }
-}
-
-/// The state of the connection Secret.
-#[derive(Clone, Debug, Default)]
-pub enum ConnectionFact {
-    /// It was not read.
-    #[default]
-    NotAsked,
-    /// It has the wanted content.
-    Same,
-    /// It must be created, or changed from this content.
-    Differs(Option<Arc<Content>>),
-    /// Another owner has it.
-    NotOurs,
-    /// It could not be read, or its wanted content is not known now.
-    Unread,
 }

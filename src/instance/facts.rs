@@ -7,6 +7,7 @@ use crate::api::{
     SecretKeyRef, Speaks, Verb, attempt_number, names,
 };
 use crate::cloud::{CallPriority, Place, ServerId};
+use crate::credentials::{LoginSecret, SecretOwner};
 use crate::instance::{last_release, pins};
 use crate::runtime::watch::ObjectKey;
 use jiff::Timestamp;
@@ -232,6 +233,22 @@ impl Facts {
     /// The Secret key that holds the login password, whether a user or the operator made it.
     pub fn login_secret(&self) -> Option<SecretKeyRef> {
         self.spec.login_secret(&self.key.name)
+    }
+
+    /// The Instance as the owner of its Secrets.
+    pub fn secret_owner(&self) -> SecretOwner<'_> {
+        SecretOwner {
+            key: &self.key,
+            uid: &self.uid,
+            marker: &self.marker,
+            imported: self.imported().and_then(Marker::in_name),
+            record: self.annotation.as_ref(),
+        }
+    }
+
+    /// The Secret with the login password, if the login is by password.
+    pub fn login(&self) -> Option<LoginSecret<'_>> {
+        LoginSecret::of(&self.spec, self.secret_owner())
     }
 
     /// The place in the spec, with the names as written if they have not been resolved.

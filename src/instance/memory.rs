@@ -8,11 +8,10 @@ pub mod look;
 pub mod parts;
 
 use crate::api::{HistoryEntry, PurchaseRecord, Verb};
+use crate::credentials::KnownSecrets;
 use crate::instance::memory::call::NewestCall;
 use crate::instance::memory::look::Look;
-use crate::instance::memory::parts::{
-    Birth, Calls, Observations, Origin, Pacing, Secrets, StatusWrites,
-};
+use crate::instance::memory::parts::{Birth, Calls, Observations, Origin, Pacing, StatusWrites};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::time::Instant;
 
@@ -28,7 +27,8 @@ pub struct Memory {
     pub observations: Observations,
     /// When the object is due.
     pub pace: Pacing,
-    pub secrets: Secrets,
+    /// The Secrets of the object, as last read or written.
+    pub secrets: KnownSecrets,
     /// Writes to the object.
     pub status_writes: StatusWrites,
 }
@@ -49,7 +49,7 @@ impl Memory {
             calls: Calls::default(),
             observations: Observations::default(),
             pace: Pacing::default(),
-            secrets: Secrets::default(),
+            secrets: KnownSecrets::default(),
             status_writes: StatusWrites::default(),
         }))
     }

@@ -3,7 +3,6 @@
 mod acknowledge;
 pub mod attempt;
 mod behind;
-mod connection;
 pub mod context;
 pub mod detail;
 mod expiry;
@@ -12,8 +11,6 @@ pub mod facts;
 mod flow;
 mod journal;
 mod last_release;
-pub mod login;
-mod managed_secrets;
 pub mod memory;
 mod next;
 pub mod observation;

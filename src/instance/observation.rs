@@ -2,10 +2,10 @@
 
 use crate::api::{Before, EndReason, Imports, Operation, PurchaseRecord, Verb};
 use crate::cloud::{Detail, ServerId, TaskId, TaskState};
+use crate::credentials::LoginFact;
 pub use crate::instance::detail::{is_idle, pending, text};
-use crate::instance::fact::{ConnectionFact, Fact};
+use crate::instance::fact::Fact;
 use crate::instance::facts::Facts;
-use crate::instance::login;
 use crate::instance::memory::Memory;
 use crate::instance::memory::call::CallState;
 use crate::instance::memory::look::{LastAnswer, Look, RowDigest};
@@ -76,18 +76,16 @@ pub struct Observation {
     /// How often task and detail are read while an operation is in progress.
     pub schedule: PollSchedule,
     pub detail: Fact<Detail>,
-    /// The Secret that the login names and its version (see [`login::named_version`]), if it exists.
+    /// The Secret that the login names and its version (see [`named_version`](crate::credentials::named_version)), if it exists.
     pub secret_version: Option<String>,
     /// Whether an older version of the operator wrote that Secret, without a marker.
     pub secret_is_unmarked: bool,
     /// The login, read only if this reconcile may make a call that contains it.
-    pub login: login::LoginFact,
+    pub login: LoginFact,
     /// The results of resolving the spec's selectors.
     pub found: LookUps,
     /// UID and resourceVersion of the connection Secret, if it is wanted and exists.
     pub connection_version: Option<String>,
-    /// The connection Secret, read only if it may have to be written.
-    pub connection: ConnectionFact,
     /// Whether the Account's limits allow a server.
     pub quota: QuotaState,
     /// The detail of the server to import, read only when one is found.

@@ -3,7 +3,6 @@
 //! First everything is gathered that this process knows already, without a call. Then, while [`reads::due`] names a read, it is
 //! performed, and its answer may make another one due.
 
-pub(super) mod login;
 mod perform;
 pub(super) mod reads;
 mod selectors;
@@ -11,10 +10,10 @@ mod selectors;
 use crate::api::conditions::Reason;
 use crate::api::{PurchaseRecord, Verb};
 use crate::cloud::ServerId;
+use crate::credentials::{LoginFact, named_version};
 use crate::instance::context::Context;
-use crate::instance::fact::{ConnectionFact, Fact};
+use crate::instance::fact::Fact;
 use crate::instance::facts::Facts;
-use crate::instance::login::{LoginFact, named_version};
 use crate::instance::memory::kinds::Wants;
 use crate::instance::memory::look::Poll;
 use crate::instance::memory::parts::Birth;
@@ -185,14 +184,13 @@ fn without_reads(
             let key = ObjectKey::new(&facts.key.namespace, &secret.name);
             context.secrets.is_unmarked(&key)
         }),
-        login: LoginFact::NotAsked,
+        login: LoginFact::of(&facts.spec),
         found: LookUps::default(),
         connection_version: facts
             .spec
             .connection_secret
             .as_ref()
             .and_then(|secret| version_of(context, &facts, &secret.name)),
-        connection: ConnectionFact::NotAsked,
         quota: QuotaState::Free,
         candidate: Fact::NotAsked,
         conflicting_owner: ConflictingOwner::None,

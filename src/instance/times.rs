@@ -187,9 +187,6 @@ pub const ACKNOWLEDGE_RETRY_MAX: Duration = Duration::from_secs(5);
 /// The call follows this soon after the acknowledgement, unless the watch shows the write sooner.
 pub const CALL_AFTER_ACKNOWLEDGEMENT: Duration = Duration::from_millis(100);
 
-/// Pause before a failed write of a Secret is repeated: a change of permissions is no event.
-pub const SECRET_UNWRITTEN_RETRY: Duration = Duration::from_secs(60);
-
 /// A reconcile in progress may still complete a deletion: the watch often shows its last write before the apiserver's answer
 /// arrives. A receipt that finds no object releases its server within this time.
 pub const LAST_WRITE_UNDER_WAY: Duration = Duration::from_secs(5);

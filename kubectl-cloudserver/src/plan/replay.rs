@@ -9,11 +9,11 @@ use cloud_server_operator::api::names::FINALIZER;
 use cloud_server_operator::api::{
     Instance, InstanceSpec, ManagementPolicy, OnExternalDeletion, Operation, Verb,
 };
-use cloud_server_operator::cloud::{Detail, ServerId, ServerLogin};
+use cloud_server_operator::cloud::{Detail, ServerId};
+use cloud_server_operator::credentials::{Chore, KnownLogin, LoginFact};
 use cloud_server_operator::instance::context::Context;
 use cloud_server_operator::instance::fact::Fact;
 use cloud_server_operator::instance::facts::Facts;
-use cloud_server_operator::instance::login::{Credentials, LoginFact};
 use cloud_server_operator::instance::memory::call::Release;
 use cloud_server_operator::instance::memory::kinds::Gone;
 use cloud_server_operator::instance::memory::look::LastAnswer;
@@ -22,7 +22,7 @@ use cloud_server_operator::instance::observation::{
     AccountFact, Observation, SessionFacts, is_idle,
 };
 use cloud_server_operator::instance::plan::plan;
-use cloud_server_operator::instance::plan::step::{NeededRead, Plan, SecretStep, Step};
+use cloud_server_operator::instance::plan::step::{NeededRead, Plan, Step};
 use cloud_server_operator::instance::{observe, times};
 use cloud_server_operator::inventory::Sighting;
 use cloud_server_operator::runtime::watch::ObjectKey;
@@ -267,23 +267,23 @@ impl Replay {
                 // The operator first adds its finalizer again.
                 self.observed.facts.finalizers.push(FINALIZER.to_owned());
             }
-            Step::Secret(step) => return self.secret(step, plan),
+            Step::Secret(chore) => return self.secret(chore, plan),
             Step::Finish | Step::Retain { .. } => return Break(()),
         }
         Continue(())
     }
 
     /// Takes a step that writes a Secret.
-    fn secret(&mut self, step: &SecretStep, plan: &Plan) -> ControlFlow<()> {
+    fn secret(&mut self, chore: &Chore, plan: &Plan) -> ControlFlow<()> {
         let name = self.observed.facts.login_secret().map(|secret| secret.name);
         let name = name.unwrap_or_default();
-        let is_new = matches!(step, SecretStep::Generate | SecretStep::Renew { .. });
+        let is_new = matches!(chore, Chore::Generate | Chore::Renew { .. });
         let is_unowned = matches!(self.observed.login, LoginFact::Unowned(_));
         if is_new {
             let why = format!("a password is generated in Secret {name}");
             self.finding(Effect::InPlace, None, why)?;
             self.observed.secret_version = Some(format!("{name}/generated"));
-        } else if self.effects.is_empty() {
+        } else if self.effects.is_empty() && !matches!(chore, Chore::Connect(_)) {
             let why = "a Secret of the operator gets its current content".to_owned();
             self.finding(Effect::InPlace, None, why)?;
         }
@@ -298,7 +298,9 @@ impl Replay {
     /// The plan has no step: it is done, or it waits. The replay goes on beyond a wait that does not change what follows.
     fn rest(&mut self, plan: &Plan) -> ControlFlow<()> {
         match &plan.needs {
-            None | Some(NeededRead::LoginMetadata | NeededRead::Connection) => {}
+            None => {}
+            // The metadata of a login that was not read changes nothing.
+            Some(NeededRead::Login) if matches!(self.observed.login, LoginFact::Ready(_)) => {}
             Some(NeededRead::Login) => {
                 self.observed.login = stand_in(&self.observed);
                 return Continue(());
@@ -463,11 +465,9 @@ impl Replay {
 
 /// A login in place of one that was not read. It is sent nowhere.
 fn stand_in(observed: &Observation) -> LoginFact {
-    LoginFact::Ready(Credentials {
-        login: ServerLogin::Password("".into()),
+    LoginFact::Ready(KnownLogin {
         secret: observed.secret_version.clone(),
-        digest: None,
-        generated: None,
+        ..KnownLogin::default()
     })
 }
 

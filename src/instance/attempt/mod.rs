@@ -9,19 +9,20 @@ mod receipt;
 mod refusal;
 mod release;
 mod request;
+mod secret;
 mod write;
 
 use crate::api::{Operation, PurchaseRecord};
 use crate::cloud::{CallPriority, Permit, ServerId, TaskId};
 use crate::instance::context::Context;
-use crate::instance::login::LoginFact;
 use crate::instance::memory::{Memory, open};
 use crate::instance::observation::Observation;
 use crate::instance::outcome::Outcome;
 use crate::instance::plan::step::{NeededRead, Plan, ReleaseReason, Step};
-use crate::instance::{managed_secrets, plan, times};
+use crate::instance::{plan, times};
 use crate::runtime::queue::ADMISSION;
 use crate::session::{AccountSession, ReconcileSession};
+use request::ServiceRequest;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -105,10 +106,7 @@ impl Attempt<'_> {
         let (start, announces) = match plan.step.clone() {
             Step::Rest => return Outcome::Rested,
             Step::Record { record } => return self.record(record).await,
-            Step::Secret(step) => {
-                return managed_secrets::write(self.context, self.observed, &step, self.memory)
-                    .await;
-            }
+            Step::Secret(chore) => return self.write_secret(&chore).await,
             Step::Finish => return self.finish().await,
             Step::Retain { event } => return self.let_go(event).await,
             Step::Buy { record, announce } => (ServiceCall::Create(record), announce),
@@ -133,7 +131,7 @@ impl Attempt<'_> {
         permit: Option<Permit>,
     ) -> Result<Outcome, Outcome> {
         let session = self.session.ok_or_else(no_permit)?;
-        let request = self.request(&start)?;
+        let request = self.request(&start, session).await?;
         match announces {
             true => self.announce(plan, &mut start).await?, // one compare-and-swap
             false => self.confirm(&start, session).await?,
@@ -146,7 +144,7 @@ impl Attempt<'_> {
             }
         };
         self.may_call()?; // right before the bytes
-        self.call_begins(&start);
+        self.call_begins(&start, &request);
         let answer = request.send(&session.shared.client, permit).await;
         Ok(self.receipt(start, answer, session).await)
     }
@@ -167,15 +165,11 @@ impl Attempt<'_> {
     }
 
     /// From here on the outcome of an announced call is unknown until an answer arrives, even if the reconcile is aborted.
-    fn call_begins(&self, start: &ServiceCall) {
+    fn call_begins(&self, start: &ServiceCall, request: &ServiceRequest) {
         if matches!(start, ServiceCall::Release(..)) {
             return; // it may be repeated until its effect shows
         }
-        let digest = match &self.observed.login {
-            LoginFact::Ready(credentials) => credentials.digest,
-            _ => None,
-        };
-        open(self.memory).call_begins(digest);
+        open(self.memory).call_begins(request.password_digest());
     }
 }
 

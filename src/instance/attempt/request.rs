@@ -1,13 +1,15 @@
 //! The request of a call. It may contain a password, so it is built right before the intent and dropped after the call.
 
 use super::{Attempt, ServerAndTask, ServiceCall};
-use crate::api::{Operation, PurchaseRecord, Verb, names};
+use crate::api::{Applied, KeyLoginPassword, Operation, PurchaseRecord, Verb, names};
 use crate::cloud::{
-    Client, CreateRequest, Error, FirewallId, ImageId, PackageCode, PasswordRequest, Permit,
-    ReinstallRequest, ServerId, ServerLogin,
+    Client, CreateRequest, Error, FirewallId, ImageId, KeyId, PackageCode, PasswordRequest, Permit,
+    ReinstallRequest, ServerId, ServerLogin, password,
 };
-use crate::instance::login::LoginFact;
+use crate::credentials::digest;
 use crate::instance::outcome::Outcome;
+use crate::session::AccountSession;
+use secrecy::SecretString;
 
 pub(super) enum ServiceRequest {
     Create(CreateRequest),
@@ -24,6 +26,22 @@ pub(super) enum ServiceRequest {
 }
 
 impl ServiceRequest {
+    /// A digest of the password that the call sets.
+    pub(super) fn password_digest(&self) -> Option<[u8; 16]> {
+        match self {
+            Self::Create(CreateRequest {
+                login: ServerLogin::Password(password),
+                ..
+            })
+            | Self::Reinstall(ReinstallRequest {
+                login: ServerLogin::Password(password),
+                ..
+            })
+            | Self::ModifyPassword(PasswordRequest { password, .. }) => Some(digest(password)),
+            _ => None,
+        }
+    }
+
     pub(super) async fn send(
         &self,
         client: &Client,
@@ -48,15 +66,25 @@ impl ServiceRequest {
 }
 
 impl Attempt<'_> {
-    pub(super) fn request(&self, start: &ServiceCall) -> Result<ServiceRequest, Outcome> {
+    pub(super) async fn request(
+        &self,
+        start: &ServiceCall,
+        session: &AccountSession,
+    ) -> Result<ServiceRequest, Outcome> {
         match start {
-            ServiceCall::Create(record) => Ok(ServiceRequest::Create(self.purchase(record)?)),
-            ServiceCall::Operate(operation) => self.operation(operation),
+            ServiceCall::Create(record) => Ok(ServiceRequest::Create(
+                self.purchase(record, session).await?,
+            )),
+            ServiceCall::Operate(operation) => self.operation(operation, session).await,
             ServiceCall::Release(id, _) => Ok(ServiceRequest::Release(id.clone())),
         }
     }
 
-    fn purchase(&self, record: &PurchaseRecord) -> Result<CreateRequest, Outcome> {
+    async fn purchase(
+        &self,
+        record: &PurchaseRecord,
+        session: &AccountSession,
+    ) -> Result<CreateRequest, Outcome> {
         let facts = &self.observed.facts;
         Ok(CreateRequest {
             package: PackageCode::from(record.package.as_str()),
@@ -64,11 +92,15 @@ impl Attempt<'_> {
             name: names::server_name(&facts.key.name, &facts.marker),
             image: ImageId::from(record.target.image.as_str()),
             firewall: record.firewall.as_deref().map(FirewallId::from),
-            login: self.login()?,
+            login: self.login(&record.target, session).await?,
         })
     }
 
-    fn operation(&self, operation: &Operation) -> Result<ServiceRequest, Outcome> {
+    async fn operation(
+        &self,
+        operation: &Operation,
+        session: &AccountSession,
+    ) -> Result<ServiceRequest, Outcome> {
         let facts = &self.observed.facts;
         let server = facts.id().ok_or(Outcome::Stale)?;
         let region = || facts.places.last().map(|place| place.region.clone());
@@ -77,9 +109,9 @@ impl Attempt<'_> {
                 server,
                 image: ImageId::from(operation.target.image.as_str()),
                 region: region().ok_or(Outcome::Stale)?,
-                login: self.login()?,
+                login: self.login(&operation.target, session).await?,
             })),
-            Verb::ModifyPassword => match self.login()? {
+            Verb::ModifyPassword => match self.login(&operation.target, session).await? {
                 ServerLogin::Password(password) => {
                     Ok(ServiceRequest::ModifyPassword(PasswordRequest {
                         server,
@@ -99,10 +131,27 @@ impl Attempt<'_> {
         }
     }
 
-    fn login(&self) -> Result<ServerLogin, Outcome> {
-        match &self.observed.login {
-            LoginFact::Ready(credentials) => Ok(credentials.login.clone()),
-            _ => Err(Outcome::Stale),
+    /// The announced login. If its Secret has another version by now, the plan must be made again.
+    async fn login(
+        &self,
+        target: &Applied,
+        session: &AccountSession,
+    ) -> Result<ServerLogin, Outcome> {
+        if let Some(key) = &target.key {
+            return Ok(ServerLogin::Key {
+                key: KeyId::from(key.as_str()),
+                password: match session.key_login_password {
+                    KeyLoginPassword::Omit => None,
+                    KeyLoginPassword::Empty => Some(SecretString::from("")),
+                    KeyLoginPassword::Random => Some(password::generate()),
+                },
+            });
         }
+        let secret = self.observed.facts.login();
+        let announced = secret.zip(target.password_secret.as_ref());
+        let (secret, version) = announced.ok_or(Outcome::Stale)?;
+        let password = secret.password(&self.context.client, version).await;
+        let password = password.map_err(|problem| Outcome::not_done(problem.to_string()))?;
+        password.map(ServerLogin::Password).ok_or(Outcome::Stale)
     }
 }

@@ -1,8 +1,6 @@
 //! The kinds of values in a memory: attempts, calls, polls.
 
-use crate::api::SecretTemplate;
 use crate::inventory::Attention;
-use jiff::Timestamp;
 use tokio::time::Instant;
 
 /// Digests of passwords, keyed with a random value of this process. They only show whether a changed Secret holds another
@@ -13,54 +11,6 @@ pub struct Passwords {
     pub sent: Option<[u8; 16]>,
     /// The digest of the server's password.
     pub current: Option<[u8; 16]>,
-}
-
-/// Metadata of a generated login Secret, as this process read or wrote it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LoginMetadata {
-    /// The version with this metadata, see [`named_version`](crate::instance::login::named_version).
-    pub version: String,
-    /// Since when the password is in force; None if the annotation cannot be parsed.
-    pub rotated_at: Option<Timestamp>,
-    /// The template whose labels and annotations the Secret has, or which this process wrote last.
-    pub template: Option<SecretTemplate>,
-}
-
-/// The wanted content of the connection Secret, with the version of the login Secret in place of the password.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Connection {
-    /// Name of the Secret.
-    pub name: String,
-    /// The server's address.
-    pub host: String,
-    pub port: &'static str,
-    /// The account for logins.
-    pub username: String,
-    /// The key pair for logins, if the login is by key.
-    pub key: Option<String>,
-    /// The version of the login Secret whose password is in force, if the login is by password.
-    pub secret: Option<String>,
-    /// Labels and annotations for the Secret.
-    pub template: Option<SecretTemplate>,
-}
-
-/// A connection Secret that was read or written.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Connected {
-    pub wanted: Connection,
-    /// Its UID and resourceVersion at that time.
-    pub version: Option<String>,
-    /// Why its content differs.
-    pub trouble: Option<ConnectionTrouble>,
-}
-
-/// Why a connection Secret does not have the wanted content.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConnectionTrouble {
-    /// The message for users, with the remedy.
-    pub words: String,
-    /// When to retry; None if only another version of the Secret can help.
-    pub until: Option<Instant>,
 }
 
 /// Why a server counts as gone.

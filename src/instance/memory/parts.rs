@@ -4,7 +4,7 @@
 use crate::api::conditions::Reason;
 use crate::cloud::ServerId;
 use crate::instance::memory::call::Release;
-use crate::instance::memory::kinds::{Connected, LoginMetadata, Passwords, Wants};
+use crate::instance::memory::kinds::{Passwords, Wants};
 use crate::instance::memory::look::{Look, Poll};
 use crate::runtime::Backoff;
 use litemap::LiteMap;
@@ -71,15 +71,6 @@ pub struct Pacing {
     pub wants: Wants,
     /// Since when the listing is read at the short interval for this object.
     pub busy_since: Option<Instant>,
-}
-
-/// The Secrets of the object, as last read or written. Owned by `managed_secrets`.
-#[derive(Clone, Debug, Default)]
-pub struct Secrets {
-    /// Metadata of the generated login Secret.
-    pub login: Option<Box<LoginMetadata>>,
-    /// The connection Secret, as last read or written.
-    pub connection: Option<Box<Connected>>,
 }
 
 /// Writes to the object, and its newest known version. Owned by `report`, `acknowledge` and the watch, which continue while

@@ -1,18 +1,18 @@
 //! Performs one read, and takes in its answer.
 
-use super::{login, reads, selectors};
-use crate::api::{Marker, Reference, Verb};
+use super::{reads, selectors};
+use crate::api::{Marker, Verb};
 use crate::cloud::{CallPriority, Error, ServerId, TaskState};
+use crate::credentials::LoginFact;
 use crate::instance::context::Context;
-use crate::instance::fact::{ConnectionFact, Fact};
-use crate::instance::login::LoginFact;
+use crate::instance::fact::Fact;
 use crate::instance::memory::call::Release;
 use crate::instance::memory::kinds::Gone;
 use crate::instance::memory::look::{LastAnswer, Look, RowDigest};
 use crate::instance::observation::{Observation, is_idle};
 use crate::instance::plan::step::NeededRead;
 use crate::instance::temporary_state::Temporary;
-use crate::instance::{connection, expiry, managed_secrets, references, times};
+use crate::instance::{expiry, times};
 use crate::session::{AccountSession, ConflictingOwner, ReconcileSession};
 use tokio::time::error::Elapsed;
 
@@ -42,19 +42,6 @@ pub(super) async fn perform(
         NeededRead::References(scope) => {
             return selectors::in_scope(observed, *scope, session, context).await;
         }
-        NeededRead::LoginMetadata => {
-            let known =
-                managed_secrets::metadata(context, &observed.facts, &mut observed.memory).await;
-            return known.is_some() && known == observed.secret_version;
-        }
-        NeededRead::Connection => {
-            let wanted = connection::wanted(observed);
-            let bears_password = wanted.is_some_and(|wanted| wanted.secret.is_some());
-            if bears_password && matches!(observed.login, LoginFact::NotAsked) {
-                read_login(context, observed, session).await;
-            }
-            managed_secrets::connection::look(context, observed).await;
-        }
     }
     true
 }
@@ -62,11 +49,10 @@ pub(super) async fn perform(
 /// Whether this reconcile has the answer already. References know that themselves.
 fn is_answered(observed: &Observation, read: &NeededRead) -> bool {
     match read {
-        NeededRead::Task | NeededRead::References(_) | NeededRead::LoginMetadata => false,
+        NeededRead::Task | NeededRead::References(_) => false,
         NeededRead::Detail => !matches!(observed.detail, Fact::NotAsked),
         NeededRead::Login => !matches!(observed.login, LoginFact::NotAsked),
         NeededRead::Candidate(_) => !matches!(observed.candidate, Fact::NotAsked),
-        NeededRead::Connection => !matches!(observed.connection, ConnectionFact::NotAsked),
     }
 }
 
@@ -85,8 +71,15 @@ fn fact<T>(
 }
 
 async fn read_login(context: &Context, observed: &mut Observation, session: &AccountSession) {
-    let key = references::id(observed, Reference::SshKey);
-    observed.login = login::read(context, &observed.facts, key, session).await;
+    let Some(login) = observed.facts.login() else {
+        return;
+    };
+    let specials = session.password_special_characters();
+    let (login, metadata) = login.observe(&context.client, specials).await;
+    observed.login = login;
+    if let Some(metadata) = metadata {
+        observed.memory.secrets.login = Some(Box::new(metadata));
+    }
 }
 
 /// The Instance that has the server to import.

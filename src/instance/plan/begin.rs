@@ -6,8 +6,8 @@
 
 use crate::api::{Applied, Before, ForceStop, Operation, Verb};
 use crate::cloud::ServerId;
+use crate::credentials::{KnownLogin, LoginFact};
 use crate::instance::fact::Fact;
-use crate::instance::login::{Credentials, LoginFact};
 use crate::instance::observation;
 use crate::instance::observation::{Observation, is_idle};
 use crate::instance::plan::diff::{applied, as_read, as_specified, target};
@@ -87,7 +87,7 @@ fn announce(
         Ok(credentials) => credentials,
         Err(plan) => return plan.with_id(Some(id.clone())),
     };
-    let waiting_password = credentials.as_ref().is_some_and(Credentials::is_waiting);
+    let waiting_password = credentials.as_ref().is_some_and(KnownLogin::is_waiting);
     let specified = match &credentials {
         Some(credentials) => as_read(observed, credentials),
         None => as_specified(observed),

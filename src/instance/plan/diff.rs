@@ -4,8 +4,8 @@
 //! change of the spec or of a Secret erases or changes anything (rules 10 and 11).
 
 use crate::api::{Applied, Operation, PowerState, PurchaseRecord, Reference, Verb};
+use crate::credentials::KnownLogin;
 use crate::instance::fact::Fact;
-use crate::instance::login::Credentials;
 use crate::instance::observation::{Observation, of_purchase};
 use crate::instance::{observation, references};
 use serde_json::{Map, Value};
@@ -32,9 +32,9 @@ pub(super) fn as_specified(observed: &Observation) -> Applied {
 }
 
 /// The target state in the spec, with the Secret as it was read.
-pub(super) fn as_read(observed: &Observation, credentials: &Credentials) -> Applied {
+pub(super) fn as_read(observed: &Observation, login: &KnownLogin) -> Applied {
     Applied {
-        password_secret: credentials.secret.clone(),
+        password_secret: login.secret.clone(),
         ..as_specified(observed)
     }
 }

@@ -1,7 +1,7 @@
 //! The operations that are due: the differences between the spec and the applied state.
 
 use crate::api::{Applied, PowerState, Verb};
-use crate::instance::login::LoginFact;
+use crate::credentials::LoginFact;
 use crate::instance::observation;
 use crate::instance::observation::{Observation, is_idle};
 use crate::instance::plan::diff::{as_read, as_specified, is_new, target};

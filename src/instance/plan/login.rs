@@ -2,16 +2,16 @@
 
 use crate::api::Verb;
 use crate::api::conditions::{Readiness, Reason};
-use crate::instance::login::{Credentials, LoginFact};
+use crate::credentials::{Chore, KnownLogin, LoginFact};
 use crate::instance::observation::Observation;
-use crate::instance::plan::step::{NeededRead, Plan, SecretStep, Step};
+use crate::instance::plan::step::{NeededRead, Plan, Step};
 use crate::instance::times;
 use crate::runtime::events::EventNote;
 
 /// The login, or the plan to get one or to report the problem. It is read only when a plan needs it.
-pub(super) fn login(observed: &Observation) -> Result<Credentials, Box<Plan>> {
+pub(super) fn login(observed: &Observation) -> Result<KnownLogin, Box<Plan>> {
     match &observed.login {
-        LoginFact::Ready(credentials) => Ok(credentials.clone()),
+        LoginFact::Ready(login) => Ok(login.clone()),
         LoginFact::Problem(readiness) => {
             Err(Box::new(Plan::rest(readiness.clone(), times::IDLE_REQUEUE)))
         }
@@ -37,7 +37,7 @@ pub(super) fn adopt(observed: &Observation, version: &str) -> Plan {
         name.unwrap_or_default()
     );
     let version = version.to_owned();
-    Plan::act(Step::Secret(SecretStep::Keep { version }))
+    Plan::act(Step::Secret(Chore::Keep { version }))
         .with_event(EventNote::normal("SecretAdopted", note))
 }
 
@@ -48,7 +48,7 @@ pub(super) fn generate(observed: &Observation) -> Plan {
         "wrote a new password into Secret {}",
         name.unwrap_or_default()
     );
-    Plan::act(Step::Secret(SecretStep::Generate))
+    Plan::act(Step::Secret(Chore::Generate))
         .with_event(EventNote::normal("PasswordGenerated", note))
 }
 
@@ -56,7 +56,7 @@ pub(super) fn generate(observed: &Observation) -> Plan {
 pub(super) fn credentials(
     observed: &Observation,
     verb: Verb,
-) -> Result<Option<Credentials>, Box<Plan>> {
+) -> Result<Option<KnownLogin>, Box<Plan>> {
     if verb.bears_login() {
         login(observed).map(Some)
     } else {

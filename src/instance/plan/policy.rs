@@ -4,8 +4,9 @@
 use crate::api::conditions::{Readiness, Reason};
 use crate::api::{Lasts, ManagementPolicy, PurchaseRecord};
 use crate::cloud::ServerId;
+use crate::credentials::Chore;
 use crate::instance::observation::{AccountFact, Observation};
-use crate::instance::plan::step::{Plan, SecretStep, StatusChanges, Step};
+use crate::instance::plan::step::{Plan, StatusChanges, Step};
 use crate::instance::times;
 use std::time::Duration;
 
@@ -80,12 +81,11 @@ fn only_observed(plan: Plan) -> Plan {
         | Step::Record { .. }
         | Step::Finish
         | Step::Retain { .. }
-        | Step::Secret(SecretStep::Connect | SecretStep::Settle { .. } | SecretStep::Keep { .. }) =>
-        {
+        | Step::Secret(Chore::Connect(_) | Chore::Settle { .. } | Chore::Keep { .. }) => {
             return plan;
         }
         // No step would set this password on the server.
-        Step::Secret(SecretStep::Generate | SecretStep::Renew { .. }) => {
+        Step::Secret(Chore::Generate | Chore::Renew { .. }) => {
             return Plan {
                 changes: plan.changes,
                 events: plan.events,
@@ -111,7 +111,7 @@ fn paused(observed: &Observation, plan: Plan, left: Option<Duration>) -> Plan {
                 || (!observed.facts.is_held() && observed.facts.purchase().is_some())
         }
         // A password change that is done is followed to its end.
-        Step::Secret(SecretStep::Settle { .. }) => observed.is_open(),
+        Step::Secret(Chore::Settle { .. }) => observed.is_open(),
         Step::Buy { .. }
         | Step::Operate { .. }
         | Step::Release { .. }

@@ -3,6 +3,7 @@
 use crate::api::conditions::{Readiness, Reason, State};
 use crate::api::{Applied, HistoryEntry, Operation, PurchaseRecord, Retry};
 use crate::cloud::ServerId;
+use crate::credentials::Chore;
 use crate::instance::memory::kinds::Wants;
 use crate::instance::observation::{Observation, of_purchase};
 use crate::instance::pins::LookUpScope;
@@ -53,33 +54,6 @@ pub enum NeededRead {
     Candidate(ServerId),
     /// The results of resolving the spec's selectors.
     References(LookUpScope),
-    /// Metadata of the generated login Secret.
-    LoginMetadata,
-    Connection,
-}
-
-/// A write of a Secret that belongs to the Instance.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SecretStep {
-    /// Create the Secret with a first password.
-    Generate,
-    /// Add another password next to the one in force, to be set on the server next.
-    Renew {
-        /// The current version of the Secret.
-        version: String,
-    },
-    /// Mark the password of this version as the one in force.
-    Settle {
-        /// The current version of the Secret.
-        version: String,
-    },
-    /// Restore owner, labels and annotations of the login Secret. Its values stay.
-    Keep {
-        /// The current version of the Secret.
-        version: String,
-    },
-    /// Write the connection Secret.
-    Connect,
 }
 
 /// The one action of a reconcile.
@@ -109,7 +83,7 @@ pub enum Step {
         why: ReleaseReason,
     },
     /// Write a Secret that belongs to the Instance.
-    Secret(SecretStep),
+    Secret(Chore),
     /// Remove the finalizer: the server is confirmed gone.
     Finish,
     /// Remove the finalizer, and keep the server at the service.
@@ -163,7 +137,7 @@ impl NeededRead {
     pub fn is_for_a_call(&self) -> bool {
         match self {
             Self::Task | Self::Detail | Self::Candidate(_) | Self::References(_) => true,
-            Self::Login | Self::LoginMetadata | Self::Connection => false,
+            Self::Login => false,
         }
     }
 }

@@ -14,17 +14,17 @@ mod resolve;
 mod secret;
 mod steady;
 
-use super::step::{NeededRead, Plan, ReleaseReason, SecretStep, StatusChanges, Step};
+use super::step::{NeededRead, Plan, ReleaseReason, StatusChanges, Step};
 use super::*;
 use crate::api::conditions::State;
 use crate::api::{
     Applied, Before, EndReason, HistoryEntry, Imports, Instance, InstanceStatus, Marker, Operation,
     OperationEnd, Retry, Verb,
 };
-use crate::cloud::{Detail, Place, ServerId, ServerLogin, TaskId, TaskState};
-use crate::instance::fact::{ConnectionFact, Fact};
+use crate::cloud::{Detail, Place, ServerId, TaskId, TaskState};
+use crate::credentials::{Chore, KnownLogin, LoginFact};
+use crate::instance::fact::Fact;
 use crate::instance::facts::Facts;
-use crate::instance::login::{Credentials, LoginFact};
 use crate::instance::memory::all::Memories;
 use crate::instance::memory::call::{CallState, Intent, NewestCall, Release, ReleaseCall};
 use crate::instance::memory::kinds::{Gone, Wants};
@@ -83,15 +83,13 @@ impl Scene {
             detail: Fact::NotAsked,
             secret_version: Some("login/1".into()),
             secret_is_unmarked: false,
-            login: LoginFact::Ready(Credentials {
-                login: ServerLogin::Password("Abcdef1!".into()),
+            login: LoginFact::Ready(KnownLogin {
                 secret: Some("login/1".into()),
                 digest: Some([1; 16]),
                 generated: None,
             }),
             found: LookUps::default(),
             connection_version: None,
-            connection: ConnectionFact::NotAsked,
             quota: QuotaState::Free,
             candidate: Fact::NotAsked,
             conflicting_owner: ConflictingOwner::None,

@@ -28,11 +28,9 @@ struct Case {
 }
 
 fn ready(version: &str) -> LoginFact {
-    LoginFact::Ready(Credentials {
-        login: ServerLogin::Password("".into()),
+    LoginFact::Ready(KnownLogin {
         secret: Some(version.to_owned()),
-        digest: None,
-        generated: None,
+        ..KnownLogin::default()
     })
 }
 

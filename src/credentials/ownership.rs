@@ -2,26 +2,43 @@
 //! reference. A Secret that was restored from a backup has lost that reference. The operator recognizes it by labels that only
 //! the operator, or a user who may write the Secret, can set, and becomes its owner again.
 
+use crate::api::conditions::{Readiness, Reason};
 use crate::api::names::{GROUP, MANAGED_BY, MANAGER, SECRET_MARKER, SECRET_ROLE};
-use crate::api::{Marker, SecretKeyRef, SecretTemplate};
-use crate::instance::facts::Facts;
+use crate::api::{ConnectionSecretRef, Instance, Marker, SecretTemplate};
+use crate::runtime::watch::ObjectKey;
 use crate::session::Content;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::Resource;
 use serde_json::{Map, Value, json};
 
+/// The Instance that Secrets belong to.
+#[derive(Clone, Debug)]
+pub struct SecretOwner<'a> {
+    pub key: &'a ObjectKey,
+    pub uid: &'a str,
+    /// The marker of its servers. A restored Instance keeps it with its record.
+    pub marker: &'a Marker,
+    /// The marker in the name of an imported server, which was bought for the Instance that the Secret was made for.
+    pub imported: Option<Marker>,
+    /// The text of its record.
+    pub record: Option<&'a String>,
+}
+
 /// A Secret that the operator writes for an Instance, as the spec names it.
 #[derive(Clone, Debug)]
-pub(in crate::instance) struct Managed<'a> {
-    pub(in crate::instance) name: String,
+pub(super) struct ManagedSecret<'a> {
+    pub(super) owner: SecretOwner<'a>,
+    pub(super) name: String,
     /// Value of the label [`SECRET_ROLE`].
     role: &'static str,
+    /// How to get rid of a conflict with another owner's Secret.
+    remedy: &'static str,
     /// Labels and annotations from the spec.
     pub(super) template: Option<&'a SecretTemplate>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::instance) enum Ownership {
+pub(super) enum Ownership {
     /// The Instance controls it.
     Ours,
     /// It was made for this Instance, and its owner reference is missing or names a deleted Instance of the same name.
@@ -34,52 +51,56 @@ pub(in crate::instance) enum Ownership {
     Foreign,
 }
 
-impl<'a> Managed<'a> {
-    /// The Secret with a generated login, and how the spec refers to the password in it.
-    pub(in crate::instance) fn login(facts: &'a Facts) -> Option<(Self, SecretKeyRef)> {
-        let generate = facts.spec.login.generate.as_ref()?;
-        let reference = facts.login_secret()?;
-        let managed = Self {
-            name: reference.name.clone(),
+impl<'a> ManagedSecret<'a> {
+    /// The Secret with a generated login.
+    pub(super) fn login(
+        owner: SecretOwner<'a>,
+        name: String,
+        template: Option<&'a SecretTemplate>,
+    ) -> Self {
+        Self {
+            owner,
+            name,
             role: "login",
-            template: generate.template.as_ref(),
-        };
-        Some((managed, reference))
+            remedy: "name another one in spec.login.generate.secretName, or use this one by spec.login.passwordSecretRef",
+            template,
+        }
     }
 
-    pub(in crate::instance) fn connection(facts: &'a Facts) -> Option<Self> {
-        let reference = facts.spec.connection_secret.as_ref()?;
-        Some(Self {
+    pub(super) fn connection(owner: SecretOwner<'a>, reference: &'a ConnectionSecretRef) -> Self {
+        Self {
+            owner,
             name: reference.name.clone(),
             role: "connection",
+            remedy: "name another one in spec.connectionSecret.name",
             template: reference.template.as_ref(),
-        })
+        }
     }
 
-    pub(super) fn is_login(&self) -> bool {
-        self.role == "login"
-    }
-
-    /// Owner of the Secret with this name.
-    pub(in crate::instance) fn ownership(&self, content: &Content, facts: &Facts) -> Ownership {
+    /// Whom the Secret with this name belongs to.
+    pub(super) fn ownership(&self, content: &Content) -> Ownership {
+        let instance = &self.owner;
         let label = |name: &str| content.labels.get(name).map(String::as_str);
         let controller = content.controller();
         let role = label(SECRET_ROLE);
-        if controller.is_some_and(|owner| owner.uid == facts.uid)
+        if controller.is_some_and(|owner| owner.uid == instance.uid)
             && role.is_none_or(|role| role == self.role)
         {
             return Ownership::Ours;
         }
         // Names are unique: an Instance with this name and another UID is gone.
         let is_former = |owner: &OwnerReference| {
-            is_instance(owner) && owner.name == facts.key.name && owner.uid != facts.uid
+            is_instance(owner) && owner.name == instance.key.name && owner.uid != instance.uid
         };
         let is_opaque = content.kind == "Opaque";
         let is_without_living_owner = content.owners.iter().all(is_former);
         let is_made_by_operator = label(MANAGED_BY) == Some(MANAGER) && role == Some(self.role);
         let of_owner = || controller.map(|owner| Marker::of_uid(&owner.uid).to_string());
         let marker = label(SECRET_MARKER).map(str::to_owned).or_else(of_owner);
-        let is_marked = marker.is_some_and(|marker| markers(facts).any(|m| m.as_str() == marker));
+        let mut markers = [Some(instance.marker), instance.imported.as_ref()]
+            .into_iter()
+            .flatten();
+        let is_marked = marker.is_some_and(|marker| markers.any(|own| own.as_str() == marker));
         if is_opaque && is_without_living_owner && is_made_by_operator && is_marked {
             Ownership::Unowned
         } else if controller.is_some_and(is_former) {
@@ -91,37 +112,37 @@ impl<'a> Managed<'a> {
         }
     }
 
-    /// Why a Secret is neither used nor changed, and what to do about it; `remedy` names the field of the spec. No remedy deletes
-    /// the Secret: it may hold the only copy of a password.
-    pub(in crate::instance) fn not_ours(
-        &self,
-        ownership: Ownership,
-        facts: &Facts,
-        remedy: &str,
-    ) -> String {
-        let name = &self.name;
-        match ownership {
-            Ownership::Former => format!(
-                "Secret {name} belongs to a former Instance of this name, so it is neither used nor changed: Kubernetes deletes it \
-                 with that Instance"
-            ),
+    /// Why a Secret is neither used nor changed, and what to do about it; None for one of this Instance. No remedy deletes the
+    /// Secret: it may hold the only copy of a password.
+    pub(super) fn conflict(&self, ownership: Ownership) -> Option<Readiness> {
+        let (name, remedy) = (&self.name, self.remedy);
+        let foreign = format!(
+            "Secret {name} exists and does not belong to this Instance, so it is neither used nor changed: {remedy}"
+        );
+        let message = match ownership {
+            Ownership::Ours | Ownership::Unowned => return None,
+            Ownership::Former => {
+                let message = format!(
+                    "Secret {name} belongs to a former Instance of this name, so it is neither used nor changed: Kubernetes deletes \
+                     it with that Instance"
+                );
+                return Some(Readiness::reconciling(Reason::SecretNameConflict, message));
+            }
             Ownership::Free => format!(
-                "Secret {name} exists and does not belong to this Instance, so it is neither used nor changed: {remedy}, or, if it is \
-                 the one of this Instance, hand it over: kubectl label secret -n {} {name} --overwrite {MANAGED_BY}={MANAGER} \
-                 {SECRET_ROLE}={} {SECRET_MARKER}={}",
-                facts.key.namespace, self.role, facts.marker
+                "{foreign}, or, if it is the one of this Instance, hand it over: kubectl label secret -n {} {name} --overwrite \
+                 {MANAGED_BY}={MANAGER} {SECRET_ROLE}={} {SECRET_MARKER}={}",
+                self.owner.key.namespace, self.role, self.owner.marker
             ),
-            Ownership::Ours | Ownership::Unowned | Ownership::Foreign => format!(
-                "Secret {name} exists and does not belong to this Instance, so it is neither used nor changed: {remedy}"
-            ),
-        }
+            Ownership::Foreign => foreign,
+        };
+        Some(Readiness::stalled(Reason::SecretNameConflict, message))
     }
 
-    pub(super) fn labels(&self, facts: &Facts) -> Map<String, Value> {
+    pub(super) fn labels(&self) -> Map<String, Value> {
         let ours = [
             (MANAGED_BY, MANAGER),
             (SECRET_ROLE, self.role),
-            (SECRET_MARKER, facts.marker.as_str()),
+            (SECRET_MARKER, self.owner.marker.as_str()),
         ];
         let ours = ours.map(|(name, value)| (name.to_owned(), Value::from(value)));
         let asked = self.template.iter().flat_map(|template| &template.labels);
@@ -144,24 +165,17 @@ impl<'a> Managed<'a> {
                 .template
                 .is_none_or(|asked| asked.is_met(&content.labels, &content.annotations))
     }
-}
 
-/// The owner reference of a Secret of this Instance.
-pub(super) fn owner(facts: &Facts) -> Value {
-    json!([{
-        "apiVersion": facts.reference.api_version, "kind": facts.reference.kind, "name": facts.key.name, "uid": facts.uid,
-        "controller": true,
-    }])
-}
-
-/// The markers under which Secrets of this Instance may have been made. One is its own, which a restored Instance keeps with its
-/// record. The other is in the name of an imported server, which was bought for the Instance that the Secret was made for.
-fn markers(facts: &Facts) -> impl Iterator<Item = Marker> {
-    let imported = facts.imported().and_then(Marker::in_name);
-    std::iter::once(facts.marker.clone()).chain(imported)
+    /// The owner reference of the Secret.
+    pub(super) fn owner_reference(&self) -> Value {
+        json!([{
+            "apiVersion": Instance::api_version(&()), "kind": Instance::kind(&()), "name": self.owner.key.name,
+            "uid": self.owner.uid, "controller": true,
+        }])
+    }
 }
 
 fn is_instance(owner: &OwnerReference) -> bool {
     let group = owner.api_version.split_once('/').map(|(group, _)| group);
-    group == Some(GROUP) && owner.kind == crate::api::Instance::kind(&())
+    group == Some(GROUP) && owner.kind == Instance::kind(&())
 }

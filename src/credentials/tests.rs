@@ -1,11 +1,19 @@
 //! Tests of the keys of a generated login Secret, and of its owner.
 
+use super::generated::first;
+use super::login::{CURRENT, PENDING, is_settled, wanted_key};
+use super::ownership::{ManagedSecret, Ownership};
+use super::writing::SecretChange;
 use super::*;
-use crate::api::names::{BINDING, MANAGED_BY, MANAGER, SECRET_MARKER, SECRET_ROLE};
-use crate::api::{Instance, Marker, SecretTemplate};
+use crate::api::names::{MANAGED_BY, MANAGER, SECRET_MARKER, SECRET_ROLE, SETTLED_FROM};
+use crate::api::{ConnectionSecretRef, Marker, PASSWORD, SecretTemplate};
 use crate::runtime::KubeError;
+use crate::runtime::watch::ObjectKey;
+use crate::session::Content;
 use data_encoding::BASE64;
+use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use secrecy::SecretString;
 use serde_json::{Map, Value, json};
 
 const UID: &str = "uid-of-web";
@@ -84,27 +92,65 @@ fn a_first_password_is_told_as_in_force_only_where_a_server_is_bought_with_it() 
     assert_eq!(keys(true), [PENDING], "it has another one");
 }
 
+#[test]
+fn a_login_is_known_by_its_version_and_a_digest() {
+    let instance = instance(None, None);
+    let spec: crate::api::InstanceSpec = serde_json::from_value(json!({
+        "region": "r", "zone": "z", "package": {"code": "p"}, "image": {"id": "i"}, "login": {"generate": {}},
+    }))
+    .unwrap();
+    let login = LoginSecret::of(&spec, instance.owner()).unwrap();
+    let fact = |data: &Value| {
+        login.fact(
+            content(data),
+            crate::api::PasswordSpecialCharacters::default(),
+        )
+    };
+    let LoginFact::Ready(known) = fact(&json!({"password": "Abcdef1!", "current": "Abcdef1!"}))
+    else {
+        panic!("it can be used")
+    };
+    assert_eq!(known.secret.as_deref(), Some("web-login/password/u/7"));
+    assert_eq!(known.digest, Some(digest(&SecretString::from("Abcdef1!"))));
+    let settled = Generated {
+        is_settled: true,
+        settled_from: Some("web-login/password/u/6".to_owned()),
+    };
+    assert_eq!(known.generated, Some(settled));
+    assert!(!format!("{known:?}").contains("Abcdef1!"));
+    let weak = fact(&json!({"password": "weak", "current": "weak"}));
+    assert!(matches!(weak, LoginFact::Problem(_)));
+}
+
 /// The Instance `web` with a record that was written for the object with this UID, and a server with this name.
-fn facts(record_of: Option<&str>, imported: Option<&str>) -> Facts {
-    let mut instance = json!({
-        "metadata": {"namespace": "ns", "name": "web", "uid": UID},
-        "spec": {
-            "region": "r", "zone": "z", "package": {"code": "p"}, "image": {"id": "i"}, "firewall": {"id": "f"},
-            "login": {"generate": {}}, "connectionSecret": {"name": "web-connection"},
-        },
-    });
-    if let Some(uid) = record_of {
-        let record = json!({
-            "cluster": "c", "namespace": "ns", "name": "web", "uid": uid, "marker": Marker::of_uid(uid), "attempt": 1,
-            "nonce": "n", "id": "ecs-1", "imported": imported, "startedAt": "2026-11-27T00:00:00Z", "generation": 1,
-            "package": "p", "firewall": "f", "places": ["r/z"], "account": "default", "credential": "c",
-        });
-        instance["metadata"]["annotations"] = json!({BINDING: record.to_string()});
+struct Owner {
+    key: ObjectKey,
+    marker: Marker,
+    imported: Option<Marker>,
+}
+
+fn instance(record_of: Option<&str>, imported: Option<&str>) -> Owner {
+    Owner {
+        key: ObjectKey::new("ns", "web"),
+        marker: Marker::of_uid(record_of.unwrap_or(UID)),
+        imported: imported.and_then(Marker::in_name),
     }
-    let instance: Instance = serde_json::from_value(instance).unwrap();
-    let facts = Facts::of("c", &instance);
-    assert_eq!(facts.purchase().is_some(), record_of.is_some());
-    facts
+}
+
+impl Owner {
+    fn login<'a>(&'a self, template: Option<&'a SecretTemplate>) -> ManagedSecret<'a> {
+        ManagedSecret::login(self.owner(), "web-login".to_owned(), template)
+    }
+
+    fn owner(&self) -> SecretOwner<'_> {
+        SecretOwner {
+            key: &self.key,
+            uid: UID,
+            marker: &self.marker,
+            imported: self.imported.clone(),
+            record: None,
+        }
+    }
 }
 
 fn owned_by(content: &mut Content, name: &str, uid: &str) {
@@ -118,42 +164,48 @@ fn owned_by(content: &mut Content, name: &str, uid: &str) {
     }];
 }
 
-fn whose(content: &Content, facts: &Facts) -> Ownership {
-    let (managed, _) = Managed::login(facts).unwrap();
-    managed.ownership(content, facts)
+fn whose(content: &Content, instance: &Owner) -> Ownership {
+    instance.login(None).ownership(content)
 }
 
 #[test]
 fn only_what_this_instance_controls_and_for_this_purpose_is_ours() {
-    let facts = facts(None, None);
+    let instance = instance(None, None);
     let mut content = content(&json!({}));
-    assert_eq!(whose(&content, &facts), Ownership::Ours);
-    let connection = Managed::connection(&facts).unwrap();
+    assert_eq!(whose(&content, &instance), Ownership::Ours);
+    let reference = ConnectionSecretRef {
+        name: "web-connection".to_owned(),
+        template: None,
+    };
+    let connection = ManagedSecret::connection(instance.owner(), &reference);
     assert_ne!(
-        connection.ownership(&content, &facts),
+        connection.ownership(&content),
         Ownership::Ours,
         "it holds the login"
     );
     content.labels.clear();
-    assert_eq!(whose(&content, &facts), Ownership::Ours);
+    assert_eq!(whose(&content, &instance), Ownership::Ours);
     content.owners.retain(|owner| owner.controller.is_none());
     assert_eq!(
-        whose(&content, &facts),
+        whose(&content, &instance),
         Ownership::Foreign,
         "its owner controls nothing"
     );
     content.owners.clear();
-    assert_eq!(whose(&content, &facts), Ownership::Free, "without a label");
+    assert_eq!(
+        whose(&content, &instance),
+        Ownership::Free,
+        "without a label"
+    );
     owned_by(&mut content, "web", FORMER);
-    assert_eq!(whose(&content, &facts), Ownership::Former);
+    assert_eq!(whose(&content, &instance), Ownership::Former);
     owned_by(&mut content, "db", FORMER);
-    assert_eq!(whose(&content, &facts), Ownership::Foreign, "of db");
-    assert_eq!(settled_from(&content).as_deref(), Some("u/6"));
+    assert_eq!(whose(&content, &instance), Ownership::Foreign, "of db");
 }
 
 #[test]
 fn a_secret_that_a_backup_brought_back_is_adopted_by_the_instance_that_it_was_made_for_alone() {
-    let restored = facts(Some(FORMER), None);
+    let restored = instance(Some(FORMER), None);
     let marked = |uid: &str| {
         let mut content = content(&json!({"password": "a", "current": "a"}));
         content.owners.clear();
@@ -174,11 +226,11 @@ fn a_secret_that_a_backup_brought_back_is_adopted_by_the_instance_that_it_was_ma
         .insert(SECRET_MARKER.into(), Marker::of_uid(FORMER).to_string());
     assert_eq!(whose(&dead, &restored), Ownership::Unowned);
     // A user removed the owner reference, and the Instance has no record yet.
-    let fresh = facts(None, None);
+    let fresh = instance(None, None);
     assert_eq!(whose(&marked(UID), &fresh), Ownership::Unowned);
     // The server of the Instance in another cluster was imported.
     let name = format!("web-{}", Marker::of_uid(FORMER));
-    let imported = facts(Some(UID), Some(&name));
+    let imported = instance(Some(UID), Some(&name));
     assert_eq!(whose(&marked(FORMER), &imported), Ownership::Unowned);
 
     // Any other difference means that it is not ours: marker, labels, type, role, or a living owner.
@@ -207,10 +259,10 @@ fn a_secret_that_a_backup_brought_back_is_adopted_by_the_instance_that_it_was_ma
 
 #[test]
 fn no_remedy_deletes_a_secret_that_may_hold_the_only_copy_of_a_password() {
-    let facts = facts(None, None);
-    let (managed, _) = Managed::login(&facts).unwrap();
+    let instance = instance(None, None);
+    let managed = instance.login(None);
     for whose in [Ownership::Free, Ownership::Foreign, Ownership::Former] {
-        let words = managed.not_ours(whose, &facts, "name another one");
+        let words = managed.conflict(whose).unwrap().message;
         assert!(!words.contains("delete it"), "{words}");
         let is_offered = words.contains("kubectl label secret -n ns web-login");
         assert_eq!(is_offered, whose == Ownership::Free, "{words}");
@@ -219,23 +271,20 @@ fn no_remedy_deletes_a_secret_that_may_hold_the_only_copy_of_a_password() {
 
 #[test]
 fn a_secret_has_the_labels_of_its_template_and_its_own() {
-    let mut facts = facts(None, None);
     let template: SecretTemplate = serde_json::from_value(json!({
         "labels": {"team": "a", MANAGED_BY: "me"}, "annotations": {"note": "b"},
     }))
     .unwrap();
-    let mut spec = crate::api::InstanceSpec::clone(&facts.spec);
-    spec.login.generate.as_mut().unwrap().template = Some(template.clone());
-    facts.spec = spec.into();
-    let (managed, _) = Managed::login(&facts).unwrap();
-    let labels = managed.labels(&facts);
+    let instance = instance(None, None);
+    let managed = instance.login(Some(&template));
+    let labels = managed.labels();
     assert_eq!(labels["team"], "a");
     assert_eq!(labels[MANAGED_BY], MANAGER, "the operator's own wins");
     assert_eq!(labels[SECRET_MARKER], Marker::of_uid(UID).as_str());
     let mut content = content(&json!({}));
     assert!(!managed.is_labelled(&content));
-    content.labels.extend(template.labels);
-    content.annotations.extend(template.annotations);
+    content.labels.extend(template.labels.clone());
+    content.annotations.extend(template.annotations.clone());
     content.labels.insert("by".into(), "hand".into());
     assert!(!managed.is_labelled(&content), "it has no marker");
     content
@@ -246,7 +295,7 @@ fn a_secret_has_the_labels_of_its_template_and_its_own() {
 
 #[test]
 fn an_error_does_not_repeat_what_was_to_be_written() {
-    let mut change = Change::default();
+    let mut change = SecretChange::default();
     change.put(PASSWORD, "Abcdef1!");
     let encoded = BASE64.encode(b"Abcdef1!");
     let message = format!("a webhook denied Abcdef1! and {encoded}");
@@ -269,7 +318,7 @@ fn an_error_does_not_repeat_what_was_to_be_written() {
 
 #[test]
 fn what_is_to_be_written_shows_no_password() {
-    let mut change = Change::default();
+    let mut change = SecretChange::default();
     change.put(PASSWORD, "canary-5f0e8c2b");
     for text in [format!("{change:?}"), format!("{change:#?}")] {
         assert!(!text.contains("canary"), "{text}");

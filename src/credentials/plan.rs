@@ -1,0 +1,134 @@
+//! Decides when a generated login Secret must be written although no operation is due. Pure rules over values.
+
+use super::connection::Connection;
+use super::login::LoginMetadata;
+use crate::api::GeneratedLogin;
+use jiff::Timestamp;
+use std::time::Duration;
+
+/// A write of a Secret that belongs to the Instance. `version`: the current version of the login Secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Chore {
+    /// Create the login Secret with a first password.
+    Generate,
+    /// Add another password next to the one in force, to be set on the server next.
+    Renew { version: String },
+    /// Mark the password of this version as the one in force.
+    Settle { version: String },
+    /// Restore owner, labels and annotations of the login Secret. Its values stay.
+    Keep { version: String },
+    /// Write the connection Secret if its content differs.
+    Connect(Box<Connection>),
+}
+
+/// The next step for a generated login whose password is in force.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Upkeep {
+    /// Its metadata must be read.
+    Read,
+    Write(Chore),
+    /// Another password is due after this time.
+    RenewIn(Duration),
+}
+
+/// The Secret gets its marker and the labels and annotations of the spec, and an expired password is followed by another one.
+/// `renews`: whether the server is in a state in which another password can be set.
+pub fn upkeep(
+    generate: &GeneratedLogin,
+    version: &str,
+    is_unmarked: bool,
+    renews: bool,
+    known: Option<&LoginMetadata>,
+    now: Timestamp,
+) -> Option<Upkeep> {
+    let template = generate.template.as_ref();
+    let every = generate.rotates_every().filter(|_| renews);
+    let version = version.to_owned();
+    if is_unmarked {
+        return Some(Upkeep::Write(Chore::Keep { version }));
+    }
+    if every.is_none() && template.is_none() {
+        return None;
+    }
+    let Some(known) = known.filter(|known| known.version == version) else {
+        return Some(Upkeep::Read);
+    };
+    if template.is_some() && known.template.as_ref() != template {
+        return Some(Upkeep::Write(Chore::Keep { version }));
+    }
+    Some(match due_in(known.rotated_at, every?, now) {
+        RenewalDue::Now => Upkeep::Write(Chore::Renew { version }),
+        RenewalDue::In(left) => Upkeep::RenewIn(left),
+        RenewalDue::Unknown => Upkeep::Write(Chore::Settle { version }),
+    })
+}
+
+/// When the next password is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RenewalDue {
+    Now,
+    In(Duration),
+    /// The recorded time is missing or impossible, so the period begins again.
+    Unknown,
+}
+
+/// Uses the time in the Secret and nothing that is lost with a process. A time that is more than a whole period in the future
+/// comes from a wrong clock: it is corrected, and no password is generated for it.
+fn due_in(stamp: Option<Timestamp>, every: Duration, now: Timestamp) -> RenewalDue {
+    let Some(stamp) = stamp else {
+        return RenewalDue::Unknown;
+    };
+    let age = now.as_second().saturating_sub(stamp.as_second());
+    let every = i64::try_from(every.as_secs()).unwrap_or(i64::MAX);
+    if age >= every {
+        RenewalDue::Now
+    } else if age < every.saturating_neg() {
+        RenewalDue::Unknown
+    } else {
+        let left = u64::try_from(every.saturating_sub(age)).unwrap_or(u64::MAX);
+        RenewalDue::In(Duration::from_secs(left))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    fn at(hours: i64) -> Timestamp {
+        Timestamp::from_second(1_800_000_000 + hours * 3600).unwrap()
+    }
+
+    #[test]
+    fn another_password_is_due_by_the_time_that_stands_on_the_secret() {
+        let day = 24 * HOUR;
+        for (stamp, now, due) in [
+            (Some(at(0)), at(0), RenewalDue::In(day)),
+            (Some(at(0)), at(23), RenewalDue::In(HOUR)),
+            (Some(at(0)), at(24), RenewalDue::Now),
+            (Some(at(0)), at(900_000), RenewalDue::Now),
+            // The clocks of two machines differ, or a clock was set back by less than a period.
+            (Some(at(5)), at(0), RenewalDue::In(29 * HOUR)),
+            (Some(at(24)), at(0), RenewalDue::In(2 * day)),
+            (Some(at(25)), at(0), RenewalDue::Unknown),
+            (None, at(0), RenewalDue::Unknown),
+        ] {
+            assert_eq!(due_in(stamp, day, now), due, "{stamp:?} {now}");
+        }
+    }
+
+    #[test]
+    fn a_clock_that_jumps_makes_one_password_at_most() {
+        let (mut stamp, mut made) = (at(0), 0);
+        // The clock jumps ahead by years, runs on, and jumps back; each result is written as returned.
+        for now in [at(1), at(90_000), at(90_001), at(2), at(3), at(10)] {
+            match due_in(Some(stamp), 24 * HOUR, now) {
+                RenewalDue::Now => (made, stamp) = (made + 1, now),
+                RenewalDue::Unknown => stamp = now,
+                RenewalDue::In(_) => {}
+            }
+        }
+        assert_eq!((made, stamp), (1, at(2)));
+    }
+}

@@ -1,0 +1,49 @@
+//! Writes a Secret of the Instance.
+
+use super::Attempt;
+use crate::credentials::{Chore, GeneratedSecret, SecretNotWritten, connect, reported_account};
+use crate::instance::memory::open;
+use crate::instance::outcome::Outcome;
+
+impl Attempt<'_> {
+    pub(super) async fn write_secret(&self, chore: &Chore) -> Outcome {
+        let done = self.try_write(chore).await;
+        done.unwrap_or_else(|why| match why {
+            SecretNotWritten::Stale => Outcome::Stale,
+            SecretNotWritten::Failed(why) => Outcome::not_done(why),
+            SecretNotWritten::Refused(why) => Outcome::NotDone(why.message.clone(), Some(why)),
+        })
+    }
+
+    async fn try_write(&self, chore: &Chore) -> Result<Outcome, SecretNotWritten> {
+        let (observed, secrets) = (&*self.observed, self.context.secret_client());
+        let facts = &observed.facts;
+        let login = facts.login();
+        if let Chore::Connect(wanted) = chore {
+            let (owner, now) = (facts.secret_owner(), observed.now);
+            let (known, is_written) = connect(secrets, owner, login.as_ref(), wanted, now).await?;
+            let connection = &mut open(self.memory).secrets.connection;
+            let trouble = known.trouble.clone();
+            let former = connection
+                .replace(Box::new(known))
+                .and_then(|it| it.trouble);
+            return Ok(match is_written || former != trouble {
+                true => Outcome::Written,
+                false => Outcome::Rested,
+            });
+        }
+        let secret = GeneratedSecret {
+            secrets,
+            login: login.as_ref().ok_or(SecretNotWritten::Stale)?,
+            has_server: facts.id().is_some(),
+            username: reported_account(&facts.status.detail),
+            now: observed.wall_clock,
+        };
+        let metadata = secret.write(chore).await?;
+        let memory = &mut open(self.memory);
+        memory.secrets.login = Some(Box::new(metadata));
+        // The plan that waits for this write reads the server's detail again.
+        memory.observations.look.at = None;
+        Ok(Outcome::Written)
+    }
+}
