@@ -211,13 +211,14 @@ impl Facts {
         self.is_creating() || self.operation().is_some()
     }
 
-    /// Whether a later version of the object is the same in everything that an intent is planned from. Labels, other annotations,
-    /// conditions and times may differ.
+    /// Whether a later version of the object is the same in everything that a call is planned from. Labels, other annotations,
+    /// conditions, their generation and times may differ.
     pub fn is_same_but_version(&self, later: &Self) -> bool {
         let of_status = |status: &InstanceStatus| {
             let mut core = status.clone();
             core.conditions.clear();
             core.last_observed_time = None;
+            core.observed_generation = 0;
             core
         };
         self.uid == later.uid

@@ -330,7 +330,7 @@ impl Swap<'_> {
 }
 
 /// Whether spec and deletion of the object match the plan.
-pub(super) fn is_as_planned(now: &ObjectMeta, facts: &Facts) -> bool {
+fn is_as_planned(now: &ObjectMeta, facts: &Facts) -> bool {
     now.generation == Some(facts.generation) && now.deletion_timestamp.is_some() == facts.deleting
 }
 

@@ -1,10 +1,8 @@
 //! The last look before a call that has no new intent: the object, past every cache, and a server that is to be released.
 
-use super::announce::is_as_planned;
 use super::{Attempt, ServiceCall};
 use crate::api::conditions::Reason;
 use crate::api::names::BINDING;
-use crate::api::{Instance, Operation};
 use crate::cloud::{CallPriority, Detail, Error, ServerId};
 use crate::instance::fact::Fact;
 use crate::instance::facts::Facts;
@@ -13,7 +11,6 @@ use crate::instance::plan::step::ReleaseReason;
 use crate::instance::times;
 use crate::runtime::queue::ADMISSION;
 use crate::session::AccountSession;
-use kube::ResourceExt;
 use std::time::Duration;
 
 impl Attempt<'_> {
@@ -22,13 +19,19 @@ impl Attempt<'_> {
         start: &ServiceCall,
         session: &AccountSession,
     ) -> Result<(), Outcome> {
-        let facts = &self.observed.facts;
         if let ServiceCall::Release(id, why) = start {
             return self.confirm_release(id, *why, session).await;
         }
-        // The same attempt must still be on record, and the object must still ask for it.
-        let now = self.fresh().await?;
-        is_wanted(&now, facts).then_some(()).ok_or(Outcome::Stale)
+        self.confirm_object().await
+    }
+
+    /// Checks that the object is still the one that the plan was made from.
+    async fn confirm_object(&self) -> Result<(), Outcome> {
+        let now = Facts::of(&self.context.cluster, &self.fresh().await?);
+        match self.observed.facts.is_same_but_version(&now) {
+            true => Ok(()),
+            false => Err(Outcome::Stale),
+        }
     }
 
     /// The release of a surplus server also needs a read in this reconcile that shows the recorded server alive.
@@ -40,13 +43,7 @@ impl Attempt<'_> {
     ) -> Result<(), Outcome> {
         let facts = &self.observed.facts;
         self.confirm_name(id, why, session).await?;
-        let now = self.fresh().await?;
-        // The spec may have been changed to keep the server.
-        let is_same = has_its_record(&now, facts) && now.spec == *facts.spec;
-        let is_deleting = now.metadata.deletion_timestamp.is_some();
-        if !is_same || is_deleting != (why == ReleaseReason::Deleted) {
-            return Err(Outcome::Stale);
-        }
+        self.confirm_object().await?;
         if why != ReleaseReason::Surplus {
             return Ok(());
         }
@@ -125,20 +122,4 @@ async fn look(session: &AccountSession, id: &ServerId, deadline: Duration) -> Fa
     let detail = session.shared.client.detail(CallPriority::Urgent, id);
     let answer = tokio::time::timeout(deadline, detail).await;
     Fact::of(answer, Error::is_no_such_instance).0
-}
-
-/// Whether the record is exactly the one that the plan is based on.
-fn has_its_record(now: &Instance, facts: &Facts) -> bool {
-    now.annotations().get(BINDING) == facts.annotation.as_ref()
-}
-
-/// Whether record, spec and operation are those that the plan is based on, and the object is not being deleted.
-fn is_wanted(now: &Instance, facts: &Facts) -> bool {
-    let key = |it: Option<&Operation>| it.map(|it| (it.nonce.clone(), it.is_open()));
-    let shown = now.status.as_ref().and_then(|it| it.operation.as_ref());
-    has_its_record(now, facts)
-        && now.spec == *facts.spec
-        && key(shown) == key(facts.status.operation.as_ref())
-        && is_as_planned(&now.metadata, facts)
-        && !facts.deleting
 }

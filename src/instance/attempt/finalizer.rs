@@ -52,7 +52,7 @@ impl Attempt<'_> {
 
     /// Removes the finalizer and keeps the server, if the spec that requests this is still current. Sets no tombstone, so that a
     /// server that shows up late is kept, too.
-    pub(super) async fn let_go(&self, event: Option<EventNote>) -> Outcome {
+    pub(super) async fn retain(&self, event: Option<EventNote>) -> Outcome {
         let is_wanted = test("/metadata/generation", self.observed.facts.generation);
         self.remove_finalizer(event, vec![is_wanted]).await
     }

@@ -108,7 +108,7 @@ impl Attempt<'_> {
             Step::Record { record } => return self.record(record).await,
             Step::Secret(chore) => return self.write_secret(&chore).await,
             Step::Finish => return self.finish().await,
-            Step::Retain { event } => return self.let_go(event).await,
+            Step::Retain { event } => return self.retain(event).await,
             Step::Buy { record, announce } => (ServiceCall::Create(record), announce),
             Step::Operate {
                 operation,
