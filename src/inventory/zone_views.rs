@@ -113,13 +113,6 @@ impl ZoneViews {
         self.views.iter().any(|view| view.breaker_open().is_some())
     }
 
-    /// Why a listing could not be read, in words for users.
-    pub fn trouble(&self) -> Option<String> {
-        self.views
-            .iter()
-            .find_map(|view| view.last_error().map(ToString::to_string))
-    }
-
     /// The first place whose listing cannot be read.
     pub fn unread(&self) -> Option<&Place> {
         let last = self.views.len().saturating_sub(1);

@@ -144,7 +144,7 @@ async fn observe(
         };
         // A listing that failed will fail again.
         let needs_listing =
-            needs_listing && listing.is_some_and(|listing| listing.trouble().is_none());
+            needs_listing && listing.is_some_and(|listing| listing.unread().is_none());
         match &session {
             Some(session) if needs_listing && Instant::now() < ends => {
                 open(memory).pace.wants = plan.wants;

@@ -8,8 +8,9 @@ use crate::instance::observation::Observation;
 use crate::instance::plan::observed::{InSession, OnRecord};
 use crate::instance::plan::step::Plan;
 use crate::instance::plan::why::Why;
+use crate::instance::plan::words;
 use crate::instance::times;
-use crate::inventory::{Absence, ZoneViews};
+use crate::inventory::Absence;
 use tokio::time::Instant;
 
 /// Whether the service's answers certainly come from the account that bought the server: the token is the one of the purchase, or
@@ -54,17 +55,11 @@ pub(super) fn of_other_account(doubt: &str, alternative: &str) -> String {
 
 /// It is not known whether a server exists; this many listings that begin after `since` will show it.
 pub(super) fn look(observed: &Observation, since: Instant, passes: u8) -> Plan {
-    let trouble = observed.listing.as_ref().and_then(ZoneViews::trouble);
-    let message = match trouble {
-        None => "reading the service's listing before anything is bought".to_owned(),
-        Some(trouble) => {
-            format!(
-                "reading the service's listing before anything is bought: {trouble}: check spec.endpoint and spec.paths of \
-                 Account {}",
-                observed.account_key.name
-            )
-        }
-    };
+    let unlisted = words::unlisted(observed).map(|unlisted| format!(": {unlisted}"));
+    let message = format!(
+        "reading the service's listing before anything is bought{}",
+        unlisted.unwrap_or_default()
+    );
     let why = Why::progress(Reason::CheckingForExistingServer, message);
     let rest = since.saturating_duration_since(observed.now);
     if rest.is_zero() {

@@ -9,7 +9,7 @@ use crate::instance::observation::{Observation, is_idle};
 use crate::instance::plan::observed::{InSession, OnRecord};
 use crate::instance::plan::step::{NeededRead, OrPlan, Plan};
 use crate::instance::plan::why::Why;
-use crate::instance::plan::{adopt, attempt, resolve};
+use crate::instance::plan::{adopt, attempt, resolve, words};
 use crate::instance::{references, times};
 use crate::inventory::{Row, ZoneViews};
 use crate::runtime::events::EventNote;
@@ -74,11 +74,10 @@ fn find(observed: &Observation, import: &Import) -> OrPlan<ServerId> {
     let since = observed.memory.origin.since;
     let here = observed.facts.place();
     let Some(listing) = observed.listing.as_ref().filter(|l| l.is_whole(since)) else {
-        let trouble = observed.listing.as_ref().and_then(ZoneViews::trouble);
-        let why = trouble.map(|trouble| format!(": {trouble}"));
+        let unlisted = words::unlisted(observed).map(|unlisted| format!(": {unlisted}"));
         let message = format!(
             "reading the service's listing of {here} for the server that is to be imported{}",
-            why.unwrap_or_default()
+            unlisted.unwrap_or_default()
         );
         let why = Why::progress(Reason::Importing, message);
         let plan = Plan::rest(why, times::PASS_RECHECK).wanting(since, 1);

@@ -182,7 +182,7 @@ fn unread(observed: &OnRecord<'_>) -> Plan {
     let (id, named) = (&observed.id, observed.facts.status_id());
     let is_awaited = is_awaited(observed, observed.record);
     let listing = observed.listing.as_ref();
-    let is_unlisted = listing.and_then(ZoneViews::trouble).is_some();
+    let is_unlisted = listing.and_then(ZoneViews::unread).is_some();
     let wait = |time| Plan::wait(time).with_id(named.clone());
     match &observed.detail {
         // The server was never observed.
