@@ -9,7 +9,7 @@ use clap::Args;
 use cloud_server_operator::api::Account;
 use cloud_server_operator::catalog::{self, Choice};
 use cloud_server_operator::cloud::{
-    CallPriority, Client, Detail, List, Named, Offer, Place, ServerId,
+    CallPriority, Client, Detail, IdAndName, List, Offer, Place, ServerId,
 };
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -127,7 +127,7 @@ pub(super) async fn places(
 
 /// The code of a zone of these regions that is named by code or name.
 fn zone_code<'a>(regions: impl Iterator<Item = &'a Offer>, text: &str) -> String {
-    let zones: Vec<Named> = regions.flat_map(|region| &region.zones).cloned().collect();
+    let zones: Vec<IdAndName> = regions.flat_map(|region| &region.zones).cloned().collect();
     match catalog::by_code_or_name(zones, text) {
         Choice::One(code) => code,
         Choice::Many(_) | Choice::None(_) => text.to_owned(),
@@ -145,7 +145,7 @@ pub(super) fn region_code(regions: &[Offer], text: &str) -> Result<String, Strin
     }
 }
 
-fn named(rows: &[Offer]) -> Vec<Named> {
+fn named(rows: &[Offer]) -> Vec<IdAndName> {
     rows.iter().map(Offer::named).collect()
 }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// The observed state of the account. Written if something changes: counts at most once in 30 seconds, the time of the last
 /// listing at most once in five minutes.
-#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("default" = super::conditions::unwritten()))]
 pub struct AccountStatus {
@@ -153,23 +153,6 @@ pub struct UnownedServer {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub import: Option<String>,
-}
-
-impl Default for AccountStatus {
-    fn default() -> Self {
-        Self {
-            observed_generation: minus_one(),
-            servers: None,
-            unowned_servers: None,
-            limits: None,
-            listed_zones: None,
-            inventory: Vec::new(),
-            unowned: Vec::new(),
-            last_observed_time: None,
-            unreachable_since: None,
-            conditions: Vec::new(),
-        }
-    }
 }
 
 pub(super) fn minus_one() -> i64 {

@@ -26,93 +26,33 @@ type Field = (&'static str, Shape, &'static str);
 const INSTANCE: &[Field] = &[
     ("ecsResourceUUID", Text, "Identifier of the server."),
     ("instanceName", Text, "Name of the server at the service."),
-    (
-        "ecsStatus",
-        Text,
-        "State of the server, for example STARTED or STOPPED.",
-    ),
-    (
-        "ecsPendingStatus",
-        Text,
-        "The operation that the service is carrying out on the server; NONE when there is none.",
-    ),
+    ("ecsStatus", Text, "For example STARTED or STOPPED."),
+    ("ecsPendingStatus", Text, "Operation in progress, or NONE."),
     ("cpu", Whole, "CPUs."),
     ("giftCpu", Whole, "CPUs that the service adds for free."),
     ("memory", Whole, "Memory, in GiB."),
     ("instanceSeries", Text, "Series of the server."),
     ("bandwidth", Whole, "Bandwidth, in Mbit/s."),
-    (
-        "bandwidthType",
-        Text,
-        "Type of the bandwidth, for example CMCC.",
-    ),
+    ("bandwidthType", Text, "Type, for example CMCC."),
     ("freeFlow", Whole, "Free traffic, in GB."),
-    (
-        "usedFlow",
-        Number,
-        "Traffic used so far, in GB. A change of it alone is not written.",
-    ),
-    (
-        "limitFlow",
-        Text,
-        "Whether traffic is limited, for example FALSE.",
-    ),
-    (
-        "internetChargeType",
-        Text,
-        "How traffic is paid, for example PAY_BY_TRAFFIC.",
-    ),
-    (
-        "networkType",
-        Text,
-        "Type of the network, for example PRIVATE_NETWORK.",
-    ),
+    ("usedFlow", Number, "Used traffic, in GB; may be old."),
+    ("limitFlow", Text, "Limited traffic, for example FALSE."),
+    ("internetChargeType", Text, "For example PAY_BY_TRAFFIC."),
+    ("networkType", Text, "For example PRIVATE_NETWORK."),
     ("internalIpAddress", Text, "Internal address."),
     ("publicIpAddress", Text, "Public address."),
-    (
-        "publicIpResourceUUID",
-        Text,
-        "Identifier of the public address.",
-    ),
-    (
-        "secondaryPublicIpInfoList",
-        List,
-        "Further public addresses, in a form that the service does not specify.",
-    ),
-    (
-        "systemDiskResourceUUID",
-        Text,
-        "Identifier of the system disk.",
-    ),
-    (
-        "systemDiskCategory",
-        Text,
-        "Category of the system disk, for example LOCAL_SSD.",
-    ),
+    ("publicIpResourceUUID", Text, "Identifier of the address."),
+    ("secondaryPublicIpInfoList", List, "Further addresses."),
+    ("systemDiskResourceUUID", Text, "Identifier of the disk."),
+    ("systemDiskCategory", Text, "For example LOCAL_SSD."),
     ("systemDiskSize", Whole, "Size of the system disk, in GiB."),
-    (
-        "dataDiskSize",
-        Whole,
-        "Size of all data disks together, in GiB.",
-    ),
+    ("dataDiskSize", Whole, "Size of all data disks, in GiB."),
     ("dataDiskInfoList", Disks, "The data disks."),
     ("snapshotNum", Whole, "Number of snapshots."),
-    (
-        "imageResourceUUID",
-        Text,
-        "Identifier of the image that is installed.",
-    ),
+    ("imageResourceUUID", Text, "The installed image."),
     ("imageName", Text, "Name of the image."),
-    (
-        "imageType",
-        Text,
-        "Type of the image: System, Self or Application.",
-    ),
-    (
-        "osDistroVersion",
-        Text,
-        "Distribution of the operating system.",
-    ),
+    ("imageType", Text, "System, Self or Application."),
+    ("osDistroVersion", Text, "Distribution of the system."),
     ("sysAccount", Text, "Account to log in with."),
     ("supportIpv6", Flag, "Whether the server supports IPv6."),
     ("supportSsh", Flag, "Whether the server supports SSH."),
@@ -121,21 +61,13 @@ const INSTANCE: &[Field] = &[
     ("regionName", Text, "Name of the region."),
     ("zoneCode", Text, "Zone code."),
     ("zoneName", Text, "Name of the zone."),
-    (
-        "createTime",
-        Text,
-        "When the server was created, as YYYY-MM-DD HH:MM:SS in the service's time zone.",
-    ),
+    ("createTime", Text, "In the service's time zone."),
 ];
 
 /// The fields of a data disk, section 2.4 of the specification.
 const DISK: &[Field] = &[
     ("dataDiskResourceUUID", Text, "Identifier of the disk."),
-    (
-        "dataDiskCategory",
-        Text,
-        "Category of the disk, for example LOCAL_SSD.",
-    ),
+    ("dataDiskCategory", Text, "For example LOCAL_SSD."),
     ("dataDiskSize", Whole, "Size of the disk, in GiB."),
     ("snapshotNum", Whole, "Number of snapshots of the disk."),
 ];
@@ -194,35 +126,9 @@ pub fn disk_fields() -> impl Iterator<Item = &'static str> {
     DISK.iter().map(|(name, ..)| *name)
 }
 
-/// Whether status keeps this value of a server's field: a known field keeps only values of its type.
-pub fn keeps(field: &str, value: &Value) -> bool {
-    is_kept(INSTANCE, field, value)
-}
-
-/// Whether status keeps this value of a data disk's field.
-pub fn keeps_of_a_disk(field: &str, value: &Value) -> bool {
-    is_kept(DISK, field, value)
-}
-
-fn is_kept(fields: &[Field], field: &str, value: &Value) -> bool {
-    let mut fields = fields.iter();
-    let known = fields.find(|(known, ..)| *known == field);
-    known.is_none_or(|(_, shape, _)| has_shape(*shape, value))
-}
-
-fn has_shape(shape: Shape, value: &Value) -> bool {
-    match (shape, value) {
-        (Text, Value::String(_))
-        | (Flag, Value::Bool(_))
-        | (Number, Value::Number(_))
-        | (Disks | List, Value::Array(_)) => true,
-        (Whole, Value::Number(_)) => whole(value).is_some(),
-        (Text | Whole | Number | Flag | Disks | List, _) => false,
-    }
-}
-
+/// The value as status keeps it; none if it has another type.
 fn fit(shape: Shape, value: &Value) -> Option<Value> {
-    let fitted = match (shape, value) {
+    Some(match (shape, value) {
         (Disks, Value::Array(items)) => {
             let disks = items.iter().filter_map(Value::as_object);
             disks.map(|disk| fit_object(DISK, disk)).collect()
@@ -231,10 +137,11 @@ fn fit(shape: Shape, value: &Value) -> Option<Value> {
             let items = items.iter().filter(|item| !item.is_null());
             items.cloned().collect()
         }
-        (Whole | Number, _) => whole(value).unwrap_or_else(|| value.clone()),
-        (Text | Flag | Disks | List, _) => value.clone(),
-    };
-    has_shape(shape, value).then_some(fitted)
+        (Whole, Value::Number(_)) => whole(value)?,
+        (Number, Value::Number(_)) => whole(value).unwrap_or_else(|| value.clone()),
+        (Text, Value::String(_)) | (Flag, Value::Bool(_)) => value.clone(),
+        (Text | Whole | Number | Flag | Disks | List, _) => return None,
+    })
 }
 
 /// A whole number as the apiserver returns it: 2.0 becomes 2.

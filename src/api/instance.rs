@@ -266,7 +266,7 @@ pub struct Login {
 }
 
 /// The observed state of the server, and the current operation.
-#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("default" = super::conditions::unwritten()))]
 pub struct InstanceStatus {
@@ -358,30 +358,6 @@ pub struct InstanceStatus {
     #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
     #[schemars(length(max = 16))]
     pub conditions: Vec<Condition>,
-}
-
-impl Default for InstanceStatus {
-    fn default() -> Self {
-        Self {
-            observed_generation: minus_one(),
-            id: None,
-            addresses: None,
-            resolved: None,
-            package: None,
-            applied: None,
-            operation: None,
-            attempt: 0,
-            unfinished_image: None,
-            retries: Vec::new(),
-            missing_since: None,
-            history: Vec::new(),
-            last_reconcile_token: None,
-            detail: Map::new(),
-            expire_time: None,
-            last_observed_time: None,
-            conditions: Vec::new(),
-        }
-    }
 }
 
 impl InstanceStatus {

@@ -222,13 +222,8 @@ impl Verb {
 impl fmt::Display for Verb {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Create => "create",
-            Self::Release => "release",
-            Self::Reinstall => "reinstall",
             Self::ModifyPassword => "password change",
-            Self::Start => "start",
-            Self::Stop => "stop",
-            Self::Restart => "restart",
+            verb => verb.as_str(),
         })
     }
 }

@@ -7,63 +7,48 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "camelCase")]
 pub struct PathOverrides {
     /// Create an instance. Default: /instance/create
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256), regex(pattern = r"^/"))]
     pub create: Option<String>,
     /// Release an instance. Default: /instance/release
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256), regex(pattern = r"^/"))]
     pub release: Option<String>,
     /// Reinstall the operating system of an instance. Default: /instance/reinstallSystem
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256), regex(pattern = r"^/"))]
     pub reinstall: Option<String>,
     /// Set the password of an instance's login account. Default: /instance/modifyInstancePassword
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256), regex(pattern = r"^/"))]
     pub modify_password: Option<String>,
     /// Start an instance. Default: /instance/start
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256), regex(pattern = r"^/"))]
     pub start: Option<String>,
     /// Stop an instance. Default: /instance/stop
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256), regex(pattern = r"^/"))]
     pub stop: Option<String>,
     /// Restart an instance. Default: /instance/restart
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256), regex(pattern = r"^/"))]
     pub restart: Option<String>,
     /// Details of one instance. Default: /instance/detail
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256), regex(pattern = r"^/"))]
     pub detail: Option<String>,
     /// Result of an asynchronous task. Default: /asynctask/getResult
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256), regex(pattern = r"^/"))]
     pub task: Option<String>,
     /// Instances of a zone. Default: /instance/list
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256), regex(pattern = r"^/"))]
     pub instances: Option<String>,
     /// Security groups of a region. Default: /firewall/list
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256), regex(pattern = r"^/"))]
     pub firewalls: Option<String>,
     /// Images of a region. Default: /image/list
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256), regex(pattern = r"^/"))]
     pub images: Option<String>,
     /// Key pairs of the account. Default: /sshkey/list
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256), regex(pattern = r"^/"))]
     pub keys: Option<String>,
     /// Packages of a zone. Default: /package/list
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256), regex(pattern = r"^/"))]
     pub packages: Option<String>,
     /// Regions and their zones. Default: /region/list
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256), regex(pattern = r"^/"))]
     pub regions: Option<String>,
 }

@@ -147,13 +147,18 @@ pub struct Reconcile {
     pub token: String,
 }
 
+/// Hours, minutes and seconds.
+pub(super) fn duration(text: &str) -> Option<Duration> {
+    let duration = text.parse::<SignedDuration>().ok()?;
+    Duration::try_from(duration).ok()
+}
+
 /// Shortest and longest resync period.
 const RESYNC: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(24 * 3600));
 
 /// The resync period of a spec; none if the text is not a duration or violates the rule of the field.
 pub fn resync_period(text: &str) -> Option<Duration> {
-    let period = text.parse::<SignedDuration>().ok()?;
-    let period = Duration::try_from(period).ok()?;
+    let period = duration(text)?;
     (RESYNC.0..=RESYNC.1).contains(&period).then_some(period)
 }
 

@@ -128,38 +128,10 @@ pub enum Speaks {
     Other,
 }
 
-/// The reason why an annotation is not a record.
+/// The reason why an annotation is not a record, with the remedy.
 #[derive(Debug, Error)]
-pub enum BindingError {
-    /// The annotation is not JSON of the record's shape.
-    #[error(
-        "annotation {annotation} cannot be read ({reason}): restore it, or remove it, and the server is found by its name",
-        annotation = super::names::BINDING
-    )]
-    Malformed {
-        /// The error of the decoder, without the content.
-        reason: String,
-    },
-    /// The marker does not belong to the UID.
-    #[error(
-        "annotation {annotation} has a marker that does not belong to its uid: restore it, or remove it, and the server is found \
-         by its name",
-        annotation = super::names::BINDING
-    )]
-    Forged,
-    /// A number is implausibly large.
-    #[error(
-        "annotation {annotation} has {field} {number}, which is more than any count ({MOST}): restore the annotation \
-         from a backup, or remove it while the Instance is not being deleted: the record is then rebuilt",
-        annotation = super::names::BINDING
-    )]
-    Uncounted {
-        /// The field.
-        field: &'static str,
-        /// Its value.
-        number: u32,
-    },
-}
+#[error("annotation {annotation} {0}", annotation = super::names::BINDING)]
+pub struct BindingError(String);
 
 impl PurchaseRecord {
     /// Parses the text of the annotation.
@@ -168,11 +140,12 @@ impl PurchaseRecord {
     /// The text is not JSON of this shape, its marker does not belong to its uid, or a number in it is so large that it must
     /// have been edited.
     pub fn parse(text: &str) -> Result<Self, BindingError> {
-        let record: Self = serde_json::from_str(text).map_err(|e| BindingError::Malformed {
-            reason: e.to_string(),
-        })?;
+        let remedy = "restore it, or remove it, and the server is found by its name";
+        let record: Self = serde_json::from_str(text)
+            .map_err(|error| BindingError(format!("cannot be read ({error}): {remedy}")))?;
         if record.marker != Marker::of_uid(&record.uid) {
-            return Err(BindingError::Forged);
+            let why = format!("has a marker that does not belong to its uid: {remedy}");
+            return Err(BindingError(why));
         }
         let numbers = [
             ("attempt", record.attempt),
@@ -181,7 +154,10 @@ impl PurchaseRecord {
             ("recreated", record.recreated),
         ];
         match numbers.into_iter().find(|(_, number)| *number > MOST) {
-            Some((field, number)) => Err(BindingError::Uncounted { field, number }),
+            Some((field, number)) => Err(BindingError(format!(
+                "has {field} {number}, which is more than any count ({MOST}): restore the annotation from a backup, or remove it \
+                 while the Instance is not being deleted: the record is then rebuilt"
+            ))),
             None => Ok(record),
         }
     }
@@ -291,9 +267,9 @@ mod tests {
                 PurchaseRecord::parse(&json.to_string()).map_err(|error| error.to_string())
             };
             let error = parse(u32::MAX).unwrap_err();
-            let says = format!("{field} 4294967295");
+            let words = format!("{field} 4294967295");
             assert!(
-                error.contains(&says) && error.contains("restore"),
+                error.contains(&words) && error.contains("restore"),
                 "{error}"
             );
             assert!(parse(MOST).is_ok());
@@ -338,12 +314,13 @@ mod tests {
         let mut forged = record();
         forged.marker = Marker::of_uid("u2");
         let error = PurchaseRecord::parse(&forged.to_text()).unwrap_err();
-        assert!(matches!(error, BindingError::Forged));
-        let told = error.to_string();
-        assert!(told.contains("restore it, or remove it"), "{told}");
-        assert!(matches!(
-            PurchaseRecord::parse("{}"),
-            Err(BindingError::Malformed { .. })
-        ));
+        let message = error.to_string();
+        assert!(
+            message.contains("a marker that does not belong"),
+            "{message}"
+        );
+        assert!(message.contains("restore it, or remove it"), "{message}");
+        let message = PurchaseRecord::parse("{}").unwrap_err().to_string();
+        assert!(message.contains("cannot be read"), "{message}");
     }
 }

@@ -273,14 +273,6 @@ impl ChargeMode {
 }
 
 impl ImageRef {
-    /// An image by its identifier.
-    pub fn of_id(id: impl Into<String>) -> Self {
-        Self {
-            id: Some(id.into()),
-            ..Self::default()
-        }
-    }
-
     /// The selector as text; none if the identifier is given.
     pub fn selector(&self) -> Option<String> {
         let parts = [
@@ -315,14 +307,6 @@ impl ImageKind {
 }
 
 impl FirewallRef {
-    /// A security group by its identifier.
-    pub fn of_id(id: impl Into<String>) -> Self {
-        Self {
-            id: Some(id.into()),
-            name: None,
-        }
-    }
-
     /// The selector as text; none if the identifier is given.
     pub fn selector(&self) -> Option<String> {
         by_name(self.id.as_ref(), self.name.as_ref())
@@ -330,14 +314,6 @@ impl FirewallRef {
 }
 
 impl SshKeyRef {
-    /// A key pair by its identifier.
-    pub fn of_id(id: impl Into<String>) -> Self {
-        Self {
-            id: Some(id.into()),
-            name: None,
-        }
-    }
-
     /// The selector as text; none if the identifier is given.
     pub fn selector(&self) -> Option<String> {
         by_name(self.id.as_ref(), self.name.as_ref())
@@ -368,7 +344,14 @@ mod tests {
         assert_eq!(both.selector().unwrap(), r#"name "a", type System"#);
         assert_ne!(name("a, type System").selector(), both.selector());
         assert_ne!(name(r#"a", type System"#).selector(), both.selector());
-        assert_eq!(ImageRef::of_id("img-1").selector(), None);
+        assert_eq!(
+            ImageRef {
+                id: Some("img-1".into()),
+                ..ImageRef::default()
+            }
+            .selector(),
+            None
+        );
     }
 
     #[test]
@@ -381,7 +364,13 @@ mod tests {
         assert!(wanted.fits(Some("Ubuntu"), None, Some("Self")));
         assert!(!wanted.fits(Some("ubuntu"), None, Some("Self")));
         assert!(!wanted.fits(Some("Ubuntu"), None, None));
-        assert!(!ImageRef::of_id("img-1").fits(Some("Ubuntu"), None, Some("Self")));
+        assert!(
+            !ImageRef {
+                id: Some("img-1".into()),
+                ..ImageRef::default()
+            }
+            .fits(Some("Ubuntu"), None, Some("Self"))
+        );
     }
 
     #[test]

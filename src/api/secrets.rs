@@ -1,5 +1,6 @@
 //! The Secrets that the operator writes for an Instance: a generated login, and the data that a client needs to connect.
 
+use super::policies::duration;
 use super::valid::{KEY_MESSAGE, KEY_RULE, NAME_MESSAGE, NAME_RULE};
 use kube::KubeSchema;
 use serde::{Deserialize, Serialize};
@@ -88,22 +89,9 @@ pub struct ConnectionSecretRef {
 impl GeneratedLogin {
     /// Maximum age of a password; none if it is never replaced, or if the text is not a duration.
     pub fn rotates_every(&self) -> Option<Duration> {
-        self.rotate_every.as_deref().and_then(duration)
+        let every = self.rotate_every.as_deref().and_then(duration);
+        every.filter(|every| !every.is_zero())
     }
-}
-
-/// Hours, minutes and seconds, in this order, each at most once.
-fn duration(text: &str) -> Option<Duration> {
-    let (mut rest, mut total) = (text, Duration::ZERO);
-    for (unit, seconds) in [('h', 3600), ('m', 60), ('s', 1)] {
-        let Some((count, after)) = rest.split_once(unit) else {
-            continue;
-        };
-        let count: u64 = count.parse().ok()?;
-        total = total.checked_add(Duration::from_secs(count.checked_mul(seconds)?))?;
-        rest = after;
-    }
-    (rest.is_empty() && !total.is_zero()).then_some(total)
 }
 
 /// One key of a Secret in the object's own namespace.
@@ -139,7 +127,12 @@ mod tests {
             ("-1h", None),
             ("99999999999999999999h", None),
         ] {
-            assert_eq!(duration(text), seconds.map(Duration::from_secs), "{text}");
+            let login = GeneratedLogin {
+                rotate_every: Some(text.to_owned()),
+                ..GeneratedLogin::default()
+            };
+            let every = login.rotates_every();
+            assert_eq!(every, seconds.map(Duration::from_secs), "{text}");
         }
     }
 

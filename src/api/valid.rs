@@ -25,24 +25,15 @@ pub const KEY_MESSAGE: &str = "must be a key that a Secret can have: letters, di
 #[error("{0:?} is no name that Kubernetes takes (lower case letters, digits, '-' and '.')")]
 pub struct NoName(String);
 
-impl NoName {
-    fn of(text: &str) -> Self {
-        // Enough to recognize the text.
-        Self(text.chars().take(64).collect())
-    }
-}
-
 /// Checks the name of an object: a DNS subdomain.
 ///
 /// # Errors
 /// The text is not a valid name.
 pub fn object_name(text: &str) -> Result<(), NoName> {
-    let is_name = text.len() <= LONGEST_NAME && text.split('.').all(is_label);
-    if is_name {
-        Ok(())
-    } else {
-        Err(NoName::of(text))
-    }
+    name_if(
+        text,
+        text.len() <= LONGEST_NAME && text.split('.').all(is_label),
+    )
 }
 
 /// Checks the name of a namespace: a DNS label.
@@ -50,11 +41,14 @@ pub fn object_name(text: &str) -> Result<(), NoName> {
 /// # Errors
 /// The text is not a valid name.
 pub fn namespace(text: &str) -> Result<(), NoName> {
-    let is_name = text.len() <= LONGEST_LABEL && is_label(text);
-    if is_name {
-        Ok(())
-    } else {
-        Err(NoName::of(text))
+    name_if(text, text.len() <= LONGEST_LABEL && is_label(text))
+}
+
+fn name_if(text: &str, is_name: bool) -> Result<(), NoName> {
+    match is_name {
+        true => Ok(()),
+        // Enough to recognize the text.
+        false => Err(NoName(text.chars().take(64).collect())),
     }
 }
 
@@ -112,10 +106,10 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_is_no_name_is_told_on_one_line_and_briefly() {
+    fn an_invalid_name_is_shown_on_one_line_and_cut() {
         let text = format!("a\n\u{1b}[31m{}", "x".repeat(1000));
-        let told = object_name(&text).unwrap_err().to_string();
-        assert!(!told.contains(char::is_control), "{told:?}");
-        assert!(told.len() < 200, "{told}");
+        let message = object_name(&text).unwrap_err().to_string();
+        assert!(!message.contains(char::is_control), "{message:?}");
+        assert!(message.len() < 200, "{message}");
     }
 }

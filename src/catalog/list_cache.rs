@@ -10,12 +10,13 @@ use tokio::time::Instant;
 
 /// How long a listing is used in which the caller found its thing: names change rarely.
 const TTL: Duration = Duration::from_secs(300);
-/// A listing without the thing that a caller looks for is not read again sooner than this, regardless of the number of Instances.
-const REREAD_AFTER_MISS: Duration = Duration::from_secs(30);
-/// The same for each call that a reading takes: one object that looks in vain costs four calls a minute, regardless of the length
-/// of the list.
+/// For each call that reading a list takes, a list without the thing that a caller looks for is not read again sooner than this,
+/// regardless of the number of Instances: one object that looks in vain costs four calls a minute, regardless of the length of the
+/// list.
 const REREAD_AFTER_MISS_PER_CALL: Duration = Duration::from_secs(15);
-/// A listing that changed while it was read, or could not be read, is not read again sooner than this.
+/// A list of one page counts as two calls.
+const CALLS_MIN: u32 = 2;
+/// A list that could not be read is not read again sooner than this.
 const REREAD_AFTER_TROUBLE: Duration = Duration::from_secs(10);
 /// Longest wait for a reading, including the request limit, since the reconcile has other work to do.
 const LIST_DEADLINE: Duration = Duration::from_secs(60);
@@ -24,17 +25,14 @@ const MOST: usize = 512;
 
 #[derive(Debug, Default)]
 pub(super) struct ListCache {
-    all: Mutex<HashMap<List, Arc<AsyncMutex<CachedList>>>>,
+    all: Mutex<HashMap<List, Arc<AsyncMutex<Option<LatestReading>>>>>,
 }
 
-#[derive(Debug, Default)]
-struct CachedList {
-    listing: Option<(Arc<OfferList>, Instant)>,
-    trouble: Option<(Unread, Instant)>,
-}
+/// The result of the latest reading of a list, and its time.
+type LatestReading = (Result<Arc<OfferList>, Unread>, Instant);
 
 impl ListCache {
-    /// The cached listing, or a new one.
+    /// The list of the latest reading, or of a new one.
     pub(super) async fn get<F>(
         &self,
         key: &List,
@@ -44,70 +42,36 @@ impl ListCache {
     where
         F: Future<Output = Result<OfferList, Unread>>,
     {
-        let list_cache = self.of(key);
-        let mut kept = list_cache.lock().await;
-        if let Some(standing) = kept.standing(serves, Instant::now()) {
-            return standing;
+        let latest = self.of(key);
+        let mut latest = latest.lock().await;
+        if let Some((outcome, at)) = &*latest {
+            let age = at.elapsed();
+            let is_usable = match outcome {
+                Ok(list) if serves(list) => age < TTL,
+                Ok(list) => age < REREAD_AFTER_MISS_PER_CALL * list.pages.max(CALLS_MIN),
+                Err(_) => age < REREAD_AFTER_TROUBLE,
+            };
+            if is_usable {
+                return outcome.clone();
+            }
         }
-        let outcome = tokio::time::timeout(LIST_DEADLINE, read()).await;
-        let outcome = outcome.unwrap_or_else(|_| {
-            Err(Unread {
+        let outcome = match tokio::time::timeout(LIST_DEADLINE, read()).await {
+            Ok(outcome) => outcome.map(Arc::new),
+            Err(_) => Err(Unread {
                 why: "the request limit left no room to read it".to_owned(),
                 unauthorized: false,
-            })
-        });
-        let now = Instant::now();
-        match outcome {
-            Ok(listing) => {
-                let listing = Arc::new(listing);
-                kept.listing = Some((listing.clone(), now));
-                kept.trouble = None;
-                Ok(listing)
-            }
-            Err(unread) => {
-                kept.trouble = Some((unread.clone(), now));
-                Err(unread)
-            }
-        }
+            }),
+        };
+        *latest = Some((outcome.clone(), Instant::now()));
+        outcome
     }
 
-    fn of(&self, key: &List) -> Arc<AsyncMutex<CachedList>> {
+    fn of(&self, key: &List) -> Arc<AsyncMutex<Option<LatestReading>>> {
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         if all.len() >= MOST && !all.contains_key(key) {
-            all.retain(|_, list_cache| Arc::strong_count(list_cache) > 1);
+            all.retain(|_, latest| Arc::strong_count(latest) > 1);
         }
         all.entry(key.clone()).or_default().clone()
-    }
-}
-
-impl CachedList {
-    /// The answer that needs no call.
-    fn standing(
-        &self,
-        serves: impl Fn(&OfferList) -> bool,
-        now: Instant,
-    ) -> Option<Result<Arc<OfferList>, Unread>> {
-        let known = self.listing.as_ref();
-        let known = known.map(|(listing, at)| (listing, now.saturating_duration_since(*at)));
-        let good = known.filter(|(listing, age)| *age < TTL && serves(listing));
-        if let Some((listing, _)) = good {
-            return Some(Ok(listing.clone()));
-        }
-        let trouble = self.trouble.as_ref();
-        if let Some((unread, _)) = trouble.filter(|(_, at)| now < *at + REREAD_AFTER_TROUBLE) {
-            return Some(Err(unread.clone()));
-        }
-        let fresh = known.filter(|(listing, age)| *age < again(listing));
-        fresh.map(|(listing, _)| Ok(listing.clone()))
-    }
-}
-
-/// How long a listing is used in which a caller did not find its thing.
-fn again(listing: &OfferList) -> Duration {
-    if listing.steady {
-        REREAD_AFTER_MISS.max(REREAD_AFTER_MISS_PER_CALL * listing.pages)
-    } else {
-        REREAD_AFTER_TROUBLE.max(REREAD_AFTER_MISS_PER_CALL * listing.pages)
     }
 }
 
@@ -201,7 +165,7 @@ mod tests {
             Ok(true),
             "others are served"
         );
-        tokio::time::advance(REREAD_AFTER_MISS).await;
+        tokio::time::advance(2 * REREAD_AFTER_MISS_PER_CALL).await;
         assert_eq!(bench.look(2, Ok(vec![1, 2])).await, Ok(true));
     }
 
@@ -212,12 +176,7 @@ mod tests {
         assert_eq!(bench.look(1, Ok(vec![1])).await, Err("down".to_owned()));
         tokio::time::advance(REREAD_AFTER_TROUBLE).await;
         assert_eq!(bench.look(1, Ok(vec![1])).await, Ok(true));
-        tokio::time::advance(REREAD_AFTER_MISS).await;
+        tokio::time::advance(2 * REREAD_AFTER_MISS_PER_CALL).await;
         assert_eq!(bench.look(2, Err("down")).await, Err("down".to_owned()));
-        assert_eq!(
-            bench.look(1, Err("down")).await,
-            Ok(true),
-            "what is known stands"
-        );
     }
 }

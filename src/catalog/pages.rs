@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_cannot_be_read_is_told() {
+    fn an_unreadable_row_is_reported() {
         let mut assembly = OfferAssembly::default();
         let mut odd = page(&["a"], Some(2));
         odd.unreadable = 1;

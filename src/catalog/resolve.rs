@@ -6,7 +6,7 @@ use super::select::{self, Choice};
 use crate::api::conditions::{Readiness, Reason};
 use crate::api::references::is_code;
 use crate::api::{InstanceSpec, Reference};
-use crate::cloud::{List, Named, Offer, Place};
+use crate::cloud::{IdAndName, List, Offer, Place};
 use tokio::time::Instant;
 
 /// A reference as the spec has it.
@@ -121,7 +121,7 @@ impl Query<'_> {
 
     fn pick(&self, written: &SpecReference<'_>, rows: &[Offer]) -> Choice {
         let (spec, region) = (self.spec, &self.place.region);
-        let all: Vec<Named> = match self.reference {
+        let all: Vec<IdAndName> = match self.reference {
             Reference::Zone => match rows.iter().find(|row| row.id == *region) {
                 Some(region) => region.zones.clone(),
                 None => Vec::new(),

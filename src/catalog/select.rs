@@ -1,7 +1,7 @@
 //! Finds the row of a list that a selector matches. Pure: rows in, a choice out.
 
 use crate::api::{ImageRef, PackageRef};
-use crate::cloud::{Named, Offer};
+use crate::cloud::{IdAndName, Offer};
 use std::cmp::{Ordering, Reverse};
 use std::fmt;
 
@@ -34,9 +34,9 @@ pub struct Candidates {
 }
 
 impl Candidates {
-    pub fn of(all: impl IntoIterator<Item = Named>) -> Self {
+    pub fn of(all: impl IntoIterator<Item = IdAndName>) -> Self {
         let mut all = all.into_iter();
-        let show = |(id, name): Named| match name {
+        let show = |(id, name): IdAndName| match name {
             Some(name) => format!("{id} ({})", cut(&name)),
             None => id,
         };
@@ -161,7 +161,7 @@ fn image_name(row: &Offer) -> Option<String> {
 }
 
 /// The one with that code, or else the one with that name.
-pub fn by_code_or_name(all: Vec<Named>, text: &str) -> Choice {
+pub fn by_code_or_name(all: Vec<IdAndName>, text: &str) -> Choice {
     if all.iter().any(|(code, _)| code == text) {
         return Choice::One(text.to_owned());
     }
@@ -169,10 +169,10 @@ pub fn by_code_or_name(all: Vec<Named>, text: &str) -> Choice {
 }
 
 /// The one with that name; see [`image`] for `current`.
-pub(super) fn by_name(all: Vec<Named>, name: &str, current: &[String]) -> Choice {
+pub(super) fn by_name(all: Vec<IdAndName>, name: &str, current: &[String]) -> Choice {
     let fitting = all.iter().filter(|(_, its)| its.as_deref() == Some(name));
     let fitting = fitting.cloned().collect();
-    let near = |(id, its): Named| {
+    let near = |(id, its): IdAndName| {
         let far = distance(name, its.as_deref()).min(distance(name, Some(&id)));
         (far, id, its)
     };
@@ -180,7 +180,7 @@ pub(super) fn by_name(all: Vec<Named>, name: &str, current: &[String]) -> Choice
 }
 
 /// The row with exactly this identifier or code; otherwise the rows with the closest spelling.
-pub fn exact(mut all: Vec<Named>, wanted: &str) -> Choice {
+pub fn exact(mut all: Vec<IdAndName>, wanted: &str) -> Choice {
     if all.iter().any(|(id, _)| id == wanted) {
         return Choice::One(wanted.to_owned());
     }
@@ -202,7 +202,7 @@ fn shared(a: &str, b: &str) -> usize {
 }
 
 fn choose(
-    mut fitting: Vec<Named>,
+    mut fitting: Vec<IdAndName>,
     mut near: Vec<(u8, String, Option<String>)>,
     current: &[String],
 ) -> Choice {

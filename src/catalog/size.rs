@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn only_what_both_tell_contradicts() {
         let large = package(&json!({"packageCode": "p", "cpu": 8, "memory": 16}));
-        for (shown, told) in [
+        for (shown, difference) in [
             (json!({"cpu": 1, "memory": 2}), Some("1 CPU and not 8 CPU")),
             (
                 json!({"cpu": 8, "memory": 2}),
@@ -102,7 +102,7 @@ mod tests {
             (json!({"cpu": "eight"}), None),
         ] {
             let unlike = unlike(&large, &detail(&shown)).map(|unlike| unlike.to_string());
-            assert_eq!(unlike.as_deref(), told, "{shown}");
+            assert_eq!(unlike.as_deref(), difference, "{shown}");
         }
         let silent = package(&json!({"packageCode": "p"}));
         assert_eq!(unlike(&silent, &detail(&json!({"cpu": 1}))), None);

@@ -139,7 +139,7 @@ impl Bounds {
 
 /// The limit that an answer exceeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Excess {
+pub(super) enum ExceededBound {
     /// [`Bounds::body`].
     #[error("its body is larger than {} KiB", .0 / KIBIBYTE)]
     Body(usize),

@@ -12,7 +12,7 @@ use tracing::Instrument;
 use url::Url;
 
 use super::answer::{Answer, Reading, envelope};
-use super::bounds::{Bounds, Excess};
+use super::bounds::{Bounds, ExceededBound};
 use super::budget::{Reservation, Share};
 use super::cloud_call::CloudCall;
 use super::decode::{Decoded, Decoder, TakeRow, Unfit};
@@ -225,7 +225,7 @@ async fn read(
     let length = response.content_length();
     let length = length.and_then(|length| length.try_into().ok());
     if length.is_some_and(|length: usize| length > bounds.body) {
-        return Ok(Err(Excess::Body(bounds.body).into()));
+        return Ok(Err(ExceededBound::Body(bounds.body).into()));
     }
     let mut decoder = Decoder::new(bounds);
     while let Some(piece) = response.chunk().await.map_err(fault)? {

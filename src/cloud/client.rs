@@ -20,7 +20,7 @@ use super::ids::{ServerId, TaskId};
 use super::paths::Paths;
 use super::rate_limiter::{CallPriority, Passage, RateLimiter};
 use super::wire::{
-    CreateAccepted, CreateRequest, Detail, PasswordRequest, ReinstallRequest, TaskReport, receipt,
+    CreateAccepted, CreateRequest, Detail, PasswordRequest, ReinstallRequest, TaskState, receipt,
     task_id,
 };
 use crate::api::default_missing_codes;
@@ -162,20 +162,21 @@ impl Client {
     /// Field note 5: the result of a task.
     ///
     /// # Errors
-    /// See [`Error`]. A failed *task* is a report, not an error.
-    pub async fn task(&self, priority: CallPriority, id: &TaskId) -> Result<TaskReport, Error> {
+    /// See [`Error`]. A failed *task* is a state, not an error.
+    pub async fn task(&self, priority: CallPriority, id: &TaskId) -> Result<TaskState, Error> {
         let query = [("asyncTaskUUID", id.as_str())];
         let call = self.read(priority, CloudCall::Task, &query).await;
-        self.caller.run(call, &mut no_rows, |mut answer, reading| {
-            let report = TaskReport::read(&answer.body);
-            if matches!(&report, Some(report) if report.state.is_final() && report.state != super::TaskState::Succeeded) {
-                // The envelope of a failed task may deny success as well. This concerns the task, not the query.
-                answer.body.remove("success");
-                answer.body.remove("httpStatus");
-            }
-            answer.result(report, "it carries no task", reading)
-        })
-        .await
+        self.caller
+            .run(call, &mut no_rows, |mut answer, reading| {
+                let state = TaskState::read(&answer.body);
+                if matches!(state, Some(TaskState::Failed { .. })) {
+                    // The envelope of a failed task may deny success as well. This concerns the task, not the query.
+                    answer.body.remove("success");
+                    answer.body.remove("httpStatus");
+                }
+                answer.result(state, "it carries no task", reading)
+            })
+            .await
     }
 
     /// Section 4.7, for one row: the cheapest call that every account may make. It shows only whether the service answers and

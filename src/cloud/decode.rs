@@ -6,7 +6,7 @@
 
 use serde_json::{Map, Value};
 
-use super::bounds::{Bounds, Excess, ListBounds};
+use super::bounds::{Bounds, ExceededBound, ListBounds};
 use super::budget::NoMemory;
 
 /// The reason why an answer cannot be used.
@@ -18,7 +18,7 @@ pub(super) enum Unfit {
     #[error(
         "{0}, more than is read of such an answer: check that the endpoint and the paths of the Account lead to the service"
     )]
-    Excess(#[from] Excess),
+    Excess(#[from] ExceededBound),
     /// There is no memory for the rows that are to be kept.
     #[error("{0}")]
     NoMemory(#[from] NoMemory),
@@ -141,7 +141,7 @@ impl Decoder {
     pub(super) fn push(&mut self, piece: &[u8], take: &mut TakeRow<'_>) -> Result<(), Unfit> {
         self.seen = self.seen.saturating_add(piece.len());
         if self.seen > self.bounds.body {
-            return Err(Excess::Body(self.bounds.body).into());
+            return Err(ExceededBound::Body(self.bounds.body).into());
         }
         let mut left = piece;
         while let Some((byte, after)) = left.split_first() {
@@ -191,29 +191,29 @@ impl Decoder {
     }
 
     /// The size limit of the part that is being read, and the error if the part exceeds it.
-    fn most(&self) -> (usize, Excess) {
+    fn most(&self) -> (usize, ExceededBound) {
         let rest = self.bounds.rest;
         match self.bounds.list {
-            Some(list) if self.within => (list.row, Excess::Row(list.row)),
-            Some(_) => (rest, Excess::Rest(rest)),
-            None => (rest, Excess::Body(rest)),
+            Some(list) if self.within => (list.row, ExceededBound::Row(list.row)),
+            Some(_) => (rest, ExceededBound::Rest(rest)),
+            None => (rest, ExceededBound::Body(rest)),
         }
     }
 
-    fn grow(&mut self, text: &[u8]) -> Result<(), Excess> {
+    fn grow(&mut self, text: &[u8]) -> Result<(), ExceededBound> {
         let ((most, excess), decoded) = (self.most(), self.bounds.decoded);
         let part = self.part();
         if !part.grow(text, most) {
             return Err(excess);
         }
         if part.decoded() > decoded {
-            return Err(Excess::Decoded(decoded));
+            return Err(ExceededBound::Decoded(decoded));
         }
         Ok(())
     }
 
     /// White space between two tokens counts as one byte, regardless of its length.
-    fn space(&mut self) -> Result<(), Excess> {
+    fn space(&mut self) -> Result<(), ExceededBound> {
         let before = self.part().text.last();
         if before.is_some_and(|before| *before != b' ') {
             self.grow(b" ")?;
@@ -256,7 +256,7 @@ impl Decoder {
                 self.part().tree += if byte == b'{' { MAP } else { LIST };
                 self.depth += 1;
                 if self.depth > self.bounds.depth {
-                    return Err(Excess::Depth(self.bounds.depth).into());
+                    return Err(ExceededBound::Depth(self.bounds.depth).into());
                 }
             }
             b'}' | b']' => {
@@ -293,7 +293,7 @@ impl Decoder {
             self.rows += 1;
             let most = self.bounds.list.map_or(0, |ListBounds { rows, .. }| rows);
             if self.rows > most {
-                return Err(Excess::Rows(most).into());
+                return Err(ExceededBound::Rows(most).into());
             }
             take(&self.row.text)?;
             self.row.clear();

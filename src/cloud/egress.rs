@@ -57,9 +57,8 @@ impl Egress {
         for (target, url) in urls {
             // Only a pattern that allows exactly this URL exempts the host, port included: another port of the host is another
             // service.
-            let host = url.host_str().unwrap_or_default();
-            if allowed.allow(url) && allowed.names_host(host) {
-                exempt.push(host.to_owned());
+            if allowed.name_host_of(url) {
+                exempt.extend(url.host_str().map(str::to_owned));
                 continue;
             }
             let address = match url.host() {

@@ -35,18 +35,12 @@ impl AllowedEndpoints {
         self.0.is_empty() || self.0.iter().any(|pattern| pattern.matches(endpoint))
     }
 
-    /// Whether a pattern names exactly this host, rather than a domain above it. Such a host is allowed on purpose, even if it
-    /// is, or resolves to, an address that is otherwise refused. An IPv6 address may be in brackets.
-    pub fn names_host(&self, host: &str) -> bool {
-        let literal = match host.contains(':') && !host.starts_with('[') {
-            true => Host::parse(&format!("[{host}]")),
-            false => Host::parse(host),
-        };
-        let Ok(host) = literal.map(|host| plain(&host.to_string())) else {
-            return false;
-        };
-        let mut hosts = self.0.iter().map(|pattern| &pattern.host);
-        hosts.any(|named| *named == HostPattern::Is(host.clone()))
+    /// Whether a pattern that matches this endpoint names exactly its host, rather than a domain above it. Such a host is allowed
+    /// on purpose, even if it is, or resolves to, an address that is otherwise refused.
+    pub fn name_host_of(&self, endpoint: &Url) -> bool {
+        let mut patterns = self.0.iter();
+        patterns
+            .any(|pattern| matches!(pattern.host, HostPattern::Is(_)) && pattern.matches(endpoint))
     }
 }
 

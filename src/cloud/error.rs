@@ -214,7 +214,7 @@ impl Error {
 
     /// The service requires the instance to be stopped first (field note 10: one client states this). Detected by words, since
     /// no code is specified: it must be a refusal because of a state, and mention a stopped one.
-    pub fn wants_it_stopped(&self) -> bool {
+    pub fn requires_stopped_server(&self) -> bool {
         let mentions = |text: Option<&str>, words: &[&str]| {
             let text = text.unwrap_or_default().to_ascii_lowercase();
             words.iter().any(|word| text.contains(word))
@@ -224,20 +224,15 @@ impl Error {
         let of_a_state =
             self.is_conflict() || mentions(self.code(), &["stop", "state", "status", "power"]);
         let off = ["stop", "shut", "power off", "powered off"];
-        let says_off = mentions(self.code(), &off) || mentions(self.message(), &off);
+        let mentions_off = mentions(self.code(), &off) || mentions(self.message(), &off);
         let runs = mentions(self.code(), &["progress"]) || mentions(self.message(), &["progress"]);
-        let is_of_it = is_refusal && !self.is_not_found() && !of_something_else;
-        is_of_it && of_a_state && says_off && !runs
+        let is_of_server = is_refusal && !self.is_not_found() && !of_something_else;
+        is_of_server && of_a_state && mentions_off && !runs
     }
 
     /// The rate limit of the service was exceeded.
     pub fn is_rate_limited(&self) -> bool {
         self.status() == Some(429)
-    }
-
-    /// No connection was opened: the service received nothing, and another request would not reach it now, either.
-    pub fn was_not_sent(&self) -> bool {
-        matches!(self.fault, Fault::NotSent(_))
     }
 
     /// The refused address to which the name of the service or of its proxy resolves, if no request may go to any of the name's
@@ -268,7 +263,7 @@ impl Error {
 
     /// Whether the operator itself repeats the call: nothing was done, and the service may accept the same call later. Only the
     /// operator makes mutating calls.
-    fn is_made_again(&self) -> bool {
+    fn is_repeated_by_operator(&self) -> bool {
         let is_of_the_account = self.is_unauthorized() || self.is_account_not_normal();
         self.operation.is_mutating()
             && self.is_retryable()
@@ -277,7 +272,7 @@ impl Error {
     }
 
     /// Whether the answer looks like that of a server that does not know the path. A readable 404 concerns a thing instead.
-    fn doubts_the_path(&self) -> bool {
+    fn suggests_wrong_path(&self) -> bool {
         match &self.fault {
             Fault::Answered {
                 status, refusal, ..
@@ -352,13 +347,13 @@ fn starts_with(code: &str, prefix: &str) -> bool {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.what_happened(f)?;
-        if self.doubts_the_path() {
+        self.describe(f)?;
+        if self.suggests_wrong_path() {
             f.write_str(
                 " (if this lasts, the path may be wrong: check spec.paths of the Account)",
             )?;
         }
-        match self.is_made_again() {
+        match self.is_repeated_by_operator() {
             true => f.write_str("; it is tried again by itself"),
             false => Ok(()),
         }
@@ -366,16 +361,25 @@ impl fmt::Display for Error {
 }
 
 impl Error {
-    fn what_happened(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// The status and the message of the answer, and the call that it answered.
+    fn answer(&self) -> String {
+        let status = self.status().map(|status| status.to_string());
+        let envelope = self.refusal().map(ToString::to_string);
+        format!(
+            "{}{}, at {} {}",
+            status.unwrap_or_default(),
+            envelope.unwrap_or_default(),
+            self.operation.method(),
+            self.path
+        )
+    }
+
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_unauthorized() {
-            return write!(f, "the token was refused ({})", InBrackets(self));
+            return write!(f, "the token was refused ({})", self.answer());
         }
         if self.is_rate_limited() {
-            return write!(
-                f,
-                "the service asks for fewer requests ({})",
-                InBrackets(self)
-            );
+            return write!(f, "the service asks for fewer requests ({})", self.answer());
         }
         let (call, method) = (self.operation.words(), self.operation.method());
         write!(f, "{call} ({method} {}) ", self.path)?;
@@ -406,21 +410,6 @@ impl Error {
                 write!(f, "was {how} with {status}{refusal}")
             }
         }
-    }
-}
-
-/// An answer in brackets: its status, the service's message, and the call that it answered.
-struct InBrackets<'a>(&'a Error);
-
-impl fmt::Display for InBrackets<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(status) = self.0.status() {
-            write!(f, "{status}")?;
-        }
-        if let Some(refusal) = self.0.refusal() {
-            write!(f, "{refusal}")?;
-        }
-        write!(f, ", at {} {}", self.0.operation.method(), self.0.path)
     }
 }
 

@@ -1,10 +1,8 @@
 //! Identifiers of the service. Each kind has its own type, so that an image cannot be released as a server.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 
 use crate::runtime::strings::shared;
@@ -53,20 +51,6 @@ macro_rules! identifier {
                 write!(f, concat!(stringify!($name), "({})"), self.0)
             }
         }
-
-        impl JsonSchema for $name {
-            fn schema_name() -> Cow<'static, str> {
-                stringify!($name).into()
-            }
-
-            fn inline_schema() -> bool {
-                true
-            }
-
-            fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-                String::json_schema(generator)
-            }
-        }
     };
 }
 
@@ -96,9 +80,7 @@ identifier!(
 );
 
 /// A zone of a region: the service lists instances by zone.
-#[derive(
-    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Place {
     /// The service's `regionCode`.
     pub region: String,
@@ -139,18 +121,6 @@ mod tests {
         assert_eq!(
             Place::new("ru-moscow-1", "ru-moscow-1-a").to_string(),
             "ru-moscow-1/ru-moscow-1-a"
-        );
-    }
-
-    #[test]
-    fn the_schema_of_an_identifier_is_a_string_in_place() {
-        let schema = schemars::schema_for!(Vec<ServerId>);
-        assert_eq!(
-            schema
-                .get("items")
-                .and_then(|items| items.get("type"))
-                .and_then(|t| t.as_str()),
-            Some("string")
         );
     }
 }

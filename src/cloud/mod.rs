@@ -38,7 +38,7 @@ pub use error::{BuildError, Error};
 pub use health::{Abnormal, AccountHealth, Doubt, Health, Trouble};
 pub use http::{Http, Route, check_proxy, goes_in_the_clear};
 pub use ids::{FirewallId, ImageId, KeyId, PackageCode, Place, ServerId, TaskId};
-pub use offers::{List, Named, Offer};
+pub use offers::{IdAndName, List, Offer};
 pub use paths::Paths;
 pub use rate_limiter::{CallPriority, Limits, RateLimiter, WaitObserver};
 pub use server_fields::ServerFields;
@@ -47,5 +47,5 @@ pub use transport::{Carried, Carrier, CarrierError};
 pub use trust::Trust;
 pub use wire::{
     CreateAccepted, CreateRequest, Detail, ListPage, PasswordRequest, ReinstallRequest,
-    ServerLogin, TaskReport, TaskState,
+    ServerLogin, TaskState,
 };

@@ -92,7 +92,7 @@ impl List {
 }
 
 /// An identifier or code, and its name if the service lists one.
-pub type Named = (String, Option<String>);
+pub type IdAndName = (String, Option<String>);
 
 /// A row of one of the service's lists. It has the fields that its list has; the others are absent.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -101,7 +101,7 @@ pub struct Offer {
     pub id: String,
     pub name: Option<String>,
     /// The zones of a region.
-    pub zones: Vec<Named>,
+    pub zones: Vec<IdAndName>,
     /// `regionCode` and `zoneCode` of a package.
     pub region: Option<String>,
     pub zone: Option<String>,
@@ -150,13 +150,13 @@ impl Offer {
         })
     }
 
-    pub fn named(&self) -> Named {
+    pub fn named(&self) -> IdAndName {
         (self.id.clone(), self.name.clone())
     }
 }
 
 /// The zones in the row of a region.
-fn zones(row: &Map<String, Value>) -> Vec<Named> {
+fn zones(row: &Map<String, Value>) -> Vec<IdAndName> {
     let zones = row.get("zones").and_then(Value::as_array);
     let zones = zones.into_iter().flatten().filter_map(Value::as_object);
     let named = |zone| Some((word(zone, "zoneCode")?, word(zone, "zoneName")));

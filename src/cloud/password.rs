@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_password_that_the_service_quotes_is_hidden() {
-        for (said, told) in [
+        for (text, hidden) in [
             (
                 "password 'Canary7pass!word' is too weak",
                 "password [hidden] is too weak",
@@ -169,7 +169,7 @@ mod tests {
                 "image img-debian12aaaa is gone: Error 12 (E-7)",
             ),
         ] {
-            assert_eq!(hide_in(said), told);
+            assert_eq!(hide_in(text), hidden);
         }
     }
 

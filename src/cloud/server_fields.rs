@@ -42,12 +42,11 @@ impl ServerFields {
     /// A hash of these fields in the object. A missing field counts as null, and so does a value that status does not keep, so
     /// that a row matches the status made from the same values.
     pub fn digest(self, object: &Map<String, Value>) -> u64 {
+        let kept = detail::fitting(object);
         let mut hasher = DefaultHasher::new();
         self.0.hash(&mut hasher);
         for field in self.names() {
-            let value = object.get(field);
-            let value = value.filter(|value| detail::keeps(field, value));
-            let value = value.unwrap_or(&Value::Null);
+            let value = kept.get(field).unwrap_or(&Value::Null);
             match field {
                 "dataDiskInfoList" => disks(value).hash(&mut hasher),
                 "secondaryPublicIpInfoList" => addresses(value).hash(&mut hasher),
@@ -76,9 +75,7 @@ fn disks(list: &Value) -> BTreeSet<u64> {
         .map(|disk| {
             let mut hasher = DefaultHasher::new();
             for field in detail::disk_fields().filter(|field| !MOVING.contains(field)) {
-                let value = disk.get(field);
-                let value = value.filter(|value| detail::keeps_of_a_disk(field, value));
-                hash_plain(value.unwrap_or(&Value::Null), &mut hasher);
+                hash_plain(disk.get(field).unwrap_or(&Value::Null), &mut hasher);
             }
             hasher.finish()
         })

@@ -1,6 +1,6 @@
 //! The TLS settings of an Account: trusted authorities and client certificate.
 
-use super::trust::{Trust, check_time};
+use super::trust::{Trust, check};
 use crate::runtime::tls::{certificates, provider};
 use rustls::client::Resumption;
 use rustls::crypto::CryptoProvider;
@@ -177,7 +177,7 @@ fn trust(bundle: &str, now: UnixTime) -> Result<Trust, TlsError> {
     let certificates = certificates(bundle).map_err(|_| TlsError::AuthorityInvalid)?;
     for certificate in &certificates {
         // A bundle may contain expired authorities next to the current ones: one that is still valid suffices.
-        let is_expired = check_time(certificate, now) == Err(CertificateError::Expired);
+        let is_expired = check(certificate, now) == Err(CertificateError::Expired);
         is_any_in_time |= !is_expired;
         roots
             .add(certificate.clone())
@@ -210,10 +210,10 @@ fn identity(
         rustls::Error::InvalidCertificate(_) => TlsError::NoCertificate,
         _ => TlsError::KeyInvalid,
     })?;
-    match check_time(&first, now) {
+    match check(&first, now) {
         Err(CertificateError::Expired) => Err(TlsError::CertificateExpired),
         Err(CertificateError::NotValidYet) => Err(TlsError::CertificateNotYet),
-        // The service checks the encoding.
+        // The service checks the encoding and the purpose.
         Err(_) | Ok(()) => Ok(certified),
     }
 }

@@ -1,7 +1,6 @@
 //! Decides which certificates of services are trusted.
 
 use crate::runtime::tls::provider;
-use der::{Decode, Reader, SliceReader, Tag, TagNumber, Tagged, asn1::AnyRef};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{VerifierBuilderError, WebPkiServerVerifier, verify_server_name};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
@@ -11,11 +10,6 @@ use sha2::{Digest, Sha256};
 use std::collections::HashSet;
 use std::sync::Arc;
 use webpki::{EndEntityCert, KeyUsage};
-
-/// The extension "extended key usage" of a certificate, and the purposes in it that allow servers, encoded in DER.
-const EXTENDED_KEY_USAGE: &[u8] = &[0x55, 0x1d, 0x25];
-const FOR_SERVERS: &[u8] = &[0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x03, 0x01];
-const FOR_ANYTHING: &[u8] = &[0x55, 0x1d, 0x25, 0x00];
 
 /// Trusts a list of certificates: each as an authority, and each as a service's own certificate.
 ///
@@ -99,59 +93,26 @@ impl ServerCertVerifier for Trust {
     }
 }
 
-/// Verifies a certificate that is itself trusted. It needs no issuer, but must be valid now, for servers and for this name.
+/// Verifies a certificate that is itself trusted. It needs no issuer, but must be valid now and for this name and, unless it is a CA
+/// certificate, for servers.
 fn verify_trusted(
     certificate: &CertificateDer<'_>,
     name: &ServerName<'_>,
     now: UnixTime,
 ) -> Result<ServerCertVerified, Error> {
     let parsed = ParsedCertificate::try_from(certificate)?;
-    check_time(certificate, now)?;
-    if !is_for_servers(certificate).map_err(|_| CertificateError::BadEncoding)? {
-        return Err(CertificateError::InvalidPurpose.into());
-    }
+    check(certificate, now)?;
     verify_server_name(&parsed, name)?;
     Ok(ServerCertVerified::assertion())
 }
 
-/// Whether the extended key usage of a certificate allows servers; a certificate without the extension allows them. The
-/// verifier of rustls does not check this extension in a CA certificate.
-fn is_for_servers(certificate: &[u8]) -> der::Result<bool> {
-    let certificate = parts(AnyRef::from_der(certificate)?.value())?;
-    let signed = certificate.first().ok_or(der::ErrorKind::Failed)?;
-    let is_extensions = |part: &AnyRef<'_>| matches!(part.tag(), Tag::ContextSpecific { number, .. } if number == TagNumber(3));
-    let Some(extensions) = parts(signed.value())?.into_iter().find(is_extensions) else {
-        return Ok(true);
-    };
-    for extension in parts(AnyRef::from_der(extensions.value())?.value())? {
-        let extension = parts(extension.value())?;
-        if let [name, .., value] = &extension[..]
-            && name.value() == EXTENDED_KEY_USAGE
-        {
-            let purposes = parts(AnyRef::from_der(value.value())?.value())?;
-            let mut purposes = purposes.iter().map(|purpose| purpose.value());
-            return Ok(purposes.any(|purpose| [FOR_SERVERS, FOR_ANYTHING].contains(&purpose)));
-        }
-    }
-    Ok(true)
-}
-
-/// The values inside a constructed value, in order.
-fn parts(contents: &[u8]) -> der::Result<Vec<AnyRef<'_>>> {
-    let mut reader = SliceReader::new(contents)?;
-    let mut parts = Vec::new();
-    while !reader.is_finished() {
-        parts.push(reader.decode()?);
-    }
-    Ok(parts)
-}
-
-/// Checks the validity period of a certificate. webpki checks the time first, then the purpose, and then looks for an issuer,
-/// of which it gets none here.
+/// Checks the validity period and the purpose of a certificate. webpki checks the time first, then the purpose, and then looks
+/// for an issuer, of which it gets none here. It does not check the purpose of a CA certificate: the holder of its key could issue
+/// a certificate for servers anyway.
 ///
 /// # Errors
-/// `Expired`, `NotValidYet`, or `BadEncoding` if the certificate or its time is malformed.
-pub(super) fn check_time(
+/// `Expired`, `NotValidYet`, `InvalidPurpose`, or `BadEncoding` if the certificate or its time is malformed.
+pub(super) fn check(
     certificate: &CertificateDer<'_>,
     now: UnixTime,
 ) -> Result<(), CertificateError> {
@@ -162,13 +123,10 @@ pub(super) fn check_time(
     match certificate.verify_for_usage(&[], &[], &[], now, purpose, None, None) {
         Err(Error::CertExpired { .. }) => Err(CertificateError::Expired),
         Err(Error::CertNotValidYet { .. }) => Err(CertificateError::NotValidYet),
-        Ok(_)
-        | Err(
-            Error::UnknownIssuer
-            | Error::CaUsedAsEndEntity
-            | Error::EmptyEkuExtension
-            | Error::RequiredEkuNotFoundContext(_),
-        ) => Ok(()),
+        Err(Error::EmptyEkuExtension | Error::RequiredEkuNotFoundContext(_)) => {
+            Err(CertificateError::InvalidPurpose)
+        }
+        Ok(_) | Err(Error::UnknownIssuer | Error::CaUsedAsEndEntity) => Ok(()),
         Err(_) => Err(CertificateError::BadEncoding),
     }
 }

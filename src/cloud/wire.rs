@@ -250,17 +250,6 @@ impl Detail {
 
 /// The service's report on a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TaskReport {
-    /// The interpreted state.
-    pub state: TaskState,
-    /// `taskStatus` as received.
-    pub status: Option<String>,
-    /// `processResult` as received.
-    pub result: Option<String>,
-}
-
-/// The state of a task.
-#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TaskState {
     /// It is in progress.
     Running,
@@ -291,7 +280,7 @@ impl TaskState {
 /// The fields that may contain the reason of a failed task, the most reliable first (field note 6).
 const REASONS: [&str; 4] = ["errorMessage", "failMessage", "remark", "message"];
 
-impl TaskReport {
+impl TaskState {
     /// The report of a body, nested in `asyncTaskInfo` or at the top level. A body without either of the two fields is not a
     /// report.
     pub(super) fn read(body: &Map<String, Value>) -> Option<Self> {
@@ -305,41 +294,37 @@ impl TaskReport {
         }
         let status = word(info, "taskStatus");
         let result = word(info, "processResult");
-        let state = match result.as_deref().map(str::to_ascii_uppercase).as_deref() {
-            // The specification defines the result as the mark of completion, so it takes precedence over a status that lags
-            // behind.
-            Some("SUCCESS") => TaskState::Succeeded,
-            Some("FAIL" | "CANCEL") => {
-                let text = |object: &Map<String, Value>| {
-                    REASONS
-                        .iter()
-                        .find_map(|key| object.get(*key).and_then(Value::as_str).map(str::to_owned))
-                };
-                let reason = text(info)
-                    .or_else(|| text(body))
-                    .map(|reason| clean(&password::hide_in(&reason), &[]));
-                TaskState::Failed {
-                    reason: reason.filter(|reason| !reason.is_empty()),
+        Some(
+            match result.as_deref().map(str::to_ascii_uppercase).as_deref() {
+                // The specification defines the result as the mark of completion, so it takes precedence over a status that lags
+                // behind.
+                Some("SUCCESS") => Self::Succeeded,
+                Some("FAIL" | "CANCEL") => {
+                    let text = |object: &Map<String, Value>| {
+                        let mut texts = REASONS.iter().filter_map(|key| object.get(*key)?.as_str());
+                        texts.next().map(str::to_owned)
+                    };
+                    let reason = text(info).or_else(|| text(body));
+                    let reason = reason.map(|reason| clean(&password::hide_in(&reason), &[]));
+                    Self::Failed {
+                        reason: reason.filter(|reason| !reason.is_empty()),
+                    }
                 }
-            }
-            Some("RETRY" | "PROCESSING") => TaskState::Running,
-            Some(_) => TaskState::Unknown {
-                word: result.clone().unwrap_or_default(),
-            },
-            None => match status.as_deref().map(str::to_ascii_uppercase).as_deref() {
-                Some("PROCESSING") | None => TaskState::Running,
-                // Includes FINISHED without a result, which shows neither success nor failure, so neither is assumed. Most
-                // likely the service writes the two fields one after the other, and the next read shows both.
-                Some(_) => TaskState::Unknown {
-                    word: status.clone().unwrap_or_default(),
+                Some("RETRY" | "PROCESSING") => Self::Running,
+                Some(_) => Self::unknown(result),
+                None => match status.as_deref().map(str::to_ascii_uppercase).as_deref() {
+                    Some("PROCESSING") | None => Self::Running,
+                    // Includes FINISHED without a result, which shows neither success nor failure, so neither is assumed. Most
+                    // likely the service writes the two fields one after the other, and the next read shows both.
+                    Some(_) => Self::unknown(status),
                 },
             },
-        };
-        Some(Self {
-            state,
-            status,
-            result,
-        })
+        )
+    }
+
+    fn unknown(word: Option<String>) -> Self {
+        let word = word.unwrap_or_default();
+        Self::Unknown { word }
     }
 }
 

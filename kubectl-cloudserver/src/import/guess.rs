@@ -3,7 +3,7 @@
 
 use crate::offers::{self, Listed, choose};
 use cloud_server_operator::catalog::{self, Candidates, Choice};
-use cloud_server_operator::cloud::{Client, Detail, List, Named, Offer, Place};
+use cloud_server_operator::cloud::{Client, Detail, IdAndName, List, Offer, Place};
 use serde_json::Value;
 
 /// Unverified facts, for the reader of the manifest.
@@ -119,7 +119,7 @@ pub(super) async fn firewall(
 /// The region's only security group; none if the list was read completely and is empty.
 fn only(
     region: &str,
-    all: Vec<Named>,
+    all: Vec<IdAndName>,
     doubt: Option<&str>,
     doubts: &mut Doubts,
 ) -> Result<Option<String>, String> {
@@ -154,7 +154,7 @@ fn check(
     flag: &str,
     what: &str,
     id: &str,
-    all: Vec<Named>,
+    all: Vec<IdAndName>,
     doubt: Option<&str>,
     doubts: &mut Doubts,
 ) -> Result<(), String> {

@@ -229,11 +229,11 @@ async fn a_port_that_refuses_was_sent_nothing() {
         "{error:?}"
     );
     assert_eq!(error.category(), "not_sent");
-    assert!(says(&error, "(the connection was refused)"), "{error}");
+    assert!(mentions(&error, "(the connection was refused)"), "{error}");
 }
 
 /// Whether the error ends with this reason why nothing was sent, and with the promise of a retry.
-fn says(error: &Error, words: &str) -> bool {
+fn mentions(error: &Error, words: &str) -> bool {
     let words = format!("{words}; it is tried again by itself");
     error.to_string().ends_with(&words)
 }
@@ -244,7 +244,7 @@ async fn a_name_that_does_not_resolve_was_sent_nothing() {
         .await
         .unwrap_err();
     assert!(!error.may_have_happened(), "{error:?}");
-    assert!(says(&error, "(its name does not resolve)"), "{error}");
+    assert!(mentions(&error, "(its name does not resolve)"), "{error}");
 }
 
 #[tokio::test]
@@ -256,7 +256,7 @@ async fn a_tls_handshake_that_fails_was_sent_nothing() {
         .unwrap_err();
     assert!(!error.may_have_happened(), "{error:?}");
     assert!(
-        says(&error, "(the connection did not open in time)"),
+        mentions(&error, "(the connection did not open in time)"),
         "{error}"
     );
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -270,7 +270,7 @@ async fn a_tls_handshake_that_fails_was_sent_nothing() {
     });
     let error = create(&client(&endpoint)).await.unwrap_err();
     assert!(!error.may_have_happened(), "{error:?}");
-    assert!(says(&error, "(the TLS handshake failed)"), "{error}");
+    assert!(mentions(&error, "(the TLS handshake failed)"), "{error}");
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("https://{}", listener.local_addr().unwrap());
     tokio::spawn(async move {
@@ -434,7 +434,7 @@ async fn no_error_and_no_debug_shows_a_secret() {
 }
 
 #[tokio::test]
-async fn every_call_is_told_to_the_observer() {
+async fn every_call_is_reported_to_the_observer() {
     let server = Scripted::answering("202 Accepted", ACCEPTED).await;
     let seen = Arc::new(Mutex::new(Vec::new()));
     let client = client(&server.endpoint).with_observer(Arc::new({

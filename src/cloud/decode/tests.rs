@@ -126,29 +126,29 @@ fn each_bound_holds_to_the_byte() {
     assert_eq!(read(body(&[row(list.row)])), Ok(1));
     assert_eq!(
         read(body(&[row(list.row + 1)])),
-        Err(Excess::Row(list.row).into())
+        Err(ExceededBound::Row(list.row).into())
     );
     let many = |rows| vec!["1".to_owned(); rows];
     assert_eq!(read(body(&many(list.rows))), Ok(list.rows));
     assert_eq!(
         read(body(&many(list.rows + 1))),
-        Err(Excess::Rows(list.rows).into())
+        Err(ExceededBound::Rows(list.rows).into())
     );
     // The name, its quotes and the braces take ten bytes.
     let rest = |length: usize| format!(r#"{{"abc":"{}"}}"#, "x".repeat(length - 10));
     assert_eq!(read(rest(bounds.rest)), Ok(0));
-    let excess = Excess::Rest(bounds.rest);
+    let excess = ExceededBound::Rest(bounds.rest);
     assert_eq!(read(rest(bounds.rest + 1)), Err(excess.into()));
     let spaces = |length: usize| format!("{{{}}}", " ".repeat(length - 2));
     assert_eq!(read(spaces(bounds.body)), Ok(0));
-    let excess = Excess::Body(bounds.body);
+    let excess = ExceededBound::Body(bounds.body);
     assert_eq!(read(spaces(bounds.body + 1)), Err(excess.into()));
     let nested = |levels: usize| {
         let levels = levels - 1;
         format!(r#"{{"a":{}{}}}"#, "[".repeat(levels), "]".repeat(levels))
     };
     assert_eq!(read(nested(bounds.depth)), Ok(0));
-    let excess = Excess::Depth(bounds.depth);
+    let excess = ExceededBound::Depth(bounds.depth);
     assert_eq!(read(nested(bounds.depth + 1)), Err(excess.into()));
 }
 

@@ -311,7 +311,7 @@ fn no_such_instance_is_said_only_about_an_instance_and_only_when_authorised() {
 }
 
 #[test]
-fn a_token_and_an_account_are_told_apart() {
+fn a_token_and_an_account_are_distinguished() {
     let unauthorised =
         create(200, r#"{"code":"authenticated.expired","message":"m"}"#).unwrap_err();
     assert!(unauthorised.is_unauthorized() && !unauthorised.is_account_not_normal());
@@ -353,19 +353,19 @@ fn display_names_operation_and_path_and_repeats_no_secret() {
 }
 
 /// The text of the error of this operation.
-fn told(operation: CloudCall, status: u16, body: &str) -> String {
+fn message(operation: CloudCall, status: u16, body: &str) -> String {
     on(operation, status, body).unwrap_err().to_string()
 }
 
 #[test]
-fn what_is_made_again_by_itself_says_so() {
+fn what_is_repeated_by_operator_by_itself_says_so() {
     let busy = r#"{"code":"Busy","message":"wait"}"#;
     assert_eq!(
-        told(CloudCall::Create, 429, busy),
+        message(CloudCall::Create, 429, busy),
         "the service asks for fewer requests (429 Busy: wait, at POST /instance/create); it is tried again by itself"
     );
     assert_eq!(
-        told(CloudCall::Stop, 409, busy),
+        message(CloudCall::Stop, 409, busy),
         "stop (POST /instance/create) was refused with 409 Busy: wait; it is tried again by itself"
     );
     let not_sent = Error {
@@ -385,7 +385,7 @@ fn what_is_made_again_by_itself_says_so() {
         (CloudCall::Create, 409, account),
         (CloudCall::Create, 503, busy),
     ] {
-        let words = told(operation, status, body);
+        let words = message(operation, status, body);
         assert!(!words.contains("tried again"), "{words}");
     }
 }
@@ -402,11 +402,11 @@ fn an_answer_of_a_server_that_does_not_know_the_path_points_to_the_paths() {
         (503, "", false),
         (400, refused, false),
     ] {
-        let words = told(CloudCall::Create, status, body);
+        let words = message(CloudCall::Create, status, body);
         assert_eq!(words.contains("spec.paths"), is_doubted, "{words}");
     }
     assert_eq!(
-        told(CloudCall::Create, 501, ""),
+        message(CloudCall::Create, 501, ""),
         "create (POST /instance/create) was answered with 501 and no readable reason (if this lasts, the path may be wrong: \
          check spec.paths of the Account)"
     );
@@ -416,12 +416,12 @@ fn an_answer_of_a_server_that_does_not_know_the_path_points_to_the_paths() {
 fn a_call_is_named_in_the_words_of_the_reader() {
     let token = r#"{"code":"Authenticated.Error","message":"m"}"#;
     assert_eq!(
-        told(CloudCall::Keys, 401, token),
+        message(CloudCall::Keys, 401, token),
         "the token was refused (401 Authenticated.Error: m, at GET /instance/create)"
     );
     assert_eq!(
-        told(CloudCall::Keys, 502, ""),
+        message(CloudCall::Keys, 502, ""),
         "the call for key pairs (GET /instance/create) was answered with 502 and no readable reason"
     );
-    assert!(told(CloudCall::ModifyPassword, 502, "").starts_with("the password change (POST "));
+    assert!(message(CloudCall::ModifyPassword, 502, "").starts_with("the password change (POST "));
 }

@@ -99,17 +99,17 @@ impl Seen {
 async fn service(config: Option<Arc<ServerConfig>>) -> (SocketAddr, Seen) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (address, seen) = (listener.local_addr().unwrap(), Seen::default());
-    let told = seen.clone();
+    let counters = seen.clone();
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            told.connections.fetch_add(1, Ordering::SeqCst);
-            let (config, told) = (config.clone(), told.clone());
+            counters.connections.fetch_add(1, Ordering::SeqCst);
+            let (config, counters) = (config.clone(), counters.clone());
             tokio::spawn(async move {
                 match config {
-                    None => answer(stream, told).await,
+                    None => answer(stream, counters).await,
                     Some(config) => {
                         if let Ok(stream) = TlsAcceptor::from(config).accept(stream).await {
-                            answer(stream, told).await;
+                            answer(stream, counters).await;
                         }
                     }
                 }
@@ -143,17 +143,17 @@ async fn head(stream: &mut (impl AsyncRead + Unpin)) -> Option<String> {
 async fn tunnels() -> (SocketAddr, Seen) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (address, seen) = (listener.local_addr().unwrap(), Seen::default());
-    let told = seen.clone();
+    let counters = seen.clone();
     tokio::spawn(async move {
         while let Ok((mut near, _)) = listener.accept().await {
-            told.connections.fetch_add(1, Ordering::SeqCst);
-            let told = told.clone();
+            counters.connections.fetch_add(1, Ordering::SeqCst);
+            let counters = counters.clone();
             tokio::spawn(async move {
                 let Some(head) = head(&mut near).await else {
                     return;
                 };
                 let target = head.split(' ').nth(1).unwrap_or_default().to_owned();
-                told.requests.lock().unwrap().push(head);
+                counters.requests.lock().unwrap().push(head);
                 let mut far = TcpStream::connect(target).await.unwrap();
                 let opened = b"HTTP/1.1 200 opened\r\n\r\n";
                 near.write_all(opened).await.unwrap();
@@ -220,11 +220,11 @@ async fn a_bundle_is_trusted_instead_of_the_systems_authorities() {
     let endpoint = format!("https://{address}");
     assert_eq!(probe(&by(&http, own.tls(), None), &endpoint).await, Ok(()));
     for stranger in [Tls::default(), other.tls()] {
-        let told = probe(&by(&http, stranger, None), &endpoint).await;
-        let told = told.unwrap_err();
+        let message = probe(&by(&http, stranger, None), &endpoint).await;
+        let message = message.unwrap_err();
         assert!(
-            told.contains("authority that the operator does not trust"),
-            "{told}"
+            message.contains("authority that the operator does not trust"),
+            "{message}"
         );
     }
     let both = tls(Some(&format!("{}{}", other.pem, own.pem)), None);
@@ -255,11 +255,11 @@ async fn through_a_proxy_it_sees_a_tunnel_and_nothing_in_it() {
     let http = by(&open(), own.tls(), Some(format!("http://{proxy}")));
     assert_eq!(probe(&http, &format!("https://{address}")).await, Ok(()));
     assert_eq!(seen.requests().len(), 1);
-    let told = tunnels.requests();
-    assert_eq!(told.len(), 1);
+    let message = tunnels.requests();
+    assert_eq!(message.len(), 1);
     let begin = format!("CONNECT {address} HTTP/1.1");
-    assert!(told[0].starts_with(&begin), "{told:?}");
-    assert!(!told[0].contains(TOKEN));
+    assert!(message[0].starts_with(&begin), "{message:?}");
+    assert!(!message[0].contains(TOKEN));
 }
 
 #[tokio::test]
@@ -274,9 +274,9 @@ async fn a_proxy_that_is_none_is_refused_without_its_words() {
         "http://proxy.example?pa55",
     ] {
         let http = by(&open(), Tls::default(), Some(proxy.to_owned()));
-        let told = client(&http, endpoint).unwrap_err().to_string();
-        assert!(told.starts_with("the proxy "), "{proxy}: {told}");
-        assert!(!told.contains("pa55"), "{told}");
+        let message = client(&http, endpoint).unwrap_err().to_string();
+        assert!(message.starts_with("the proxy "), "{proxy}: {message}");
+        assert!(!message.contains("pa55"), "{message}");
     }
 }
 
@@ -335,8 +335,8 @@ async fn nothing_is_sent_to_this_machine_unless_an_allowed_endpoint_names_it() {
         format!("http://localhost:{port}"),
         format!("http://LOCALHOST:{port}"),
     ] {
-        let told = probe(&http, &endpoint).await.unwrap_err();
-        assert!(told.contains("no request goes"), "{endpoint}: {told}");
+        let message = probe(&http, &endpoint).await.unwrap_err();
+        assert!(message.contains("no request goes"), "{endpoint}: {message}");
     }
     // Likewise for a proxy on this machine.
     for proxy in [
@@ -344,8 +344,8 @@ async fn nothing_is_sent_to_this_machine_unless_an_allowed_endpoint_names_it() {
         format!("http://localhost:{port}"),
     ] {
         let http = by(&http, Tls::default(), Some(proxy.clone()));
-        let told = probe(&http, "https://cloud.example").await.unwrap_err();
-        assert!(told.contains("no request goes"), "{proxy}: {told}");
+        let message = probe(&http, "https://cloud.example").await.unwrap_err();
+        assert!(message.contains("no request goes"), "{proxy}: {message}");
     }
     assert_eq!(seen.connections(), 0);
 

@@ -48,7 +48,7 @@ fn identity(chain: &str, key: &SecretString) -> Result<Tls, TlsError> {
 }
 
 #[test]
-fn what_is_wrong_with_a_bundle_is_told() {
+fn the_flaw_of_a_bundle_is_reported() {
     let (_, good) = authority(4000);
     let (_, expired) = authority(2020);
     assert!(bundle(&good).is_ok());
@@ -67,7 +67,7 @@ fn what_is_wrong_with_a_bundle_is_told() {
 }
 
 #[test]
-fn what_is_wrong_with_a_client_certificate_is_told() {
+fn the_flaw_of_a_client_certificate_is_reported() {
     let (chain, key) = client((2020, 4000));
     assert!(identity(&chain, &key).is_ok());
     let (_, others) = client((2020, 4000));

@@ -189,19 +189,19 @@ fn a_task_ends_only_with_a_word_that_ends_it() {
         (json!({"taskStatus": "QUEUED"}), unknown("QUEUED")),
     ] {
         let body = object(&json!({"asyncTaskInfo": info, "httpStatus": 202}));
-        assert_eq!(TaskReport::read(&body).unwrap().state, state, "{info}");
+        assert_eq!(TaskState::read(&body).unwrap(), state, "{info}");
         assert_eq!(
             state.is_final(),
             matches!(state, TaskState::Succeeded | TaskState::Failed { .. })
         );
         if info != json!({}) {
             assert_eq!(
-                TaskReport::read(&object(&info)).unwrap().state,
+                TaskState::read(&object(&info)).unwrap(),
                 state,
                 "flat {info}"
             );
         }
     }
-    assert!(TaskReport::read(&object(&json!({"httpStatus": 202}))).is_none());
-    assert!(TaskReport::read(&object(&json!({"asyncTaskInfo": null}))).is_none());
+    assert!(TaskState::read(&object(&json!({"httpStatus": 202}))).is_none());
+    assert!(TaskState::read(&object(&json!({"asyncTaskInfo": null}))).is_none());
 }

@@ -80,11 +80,11 @@ fn reason_of(error: &Error, verb: Verb, observed: &Observation) -> Reason {
         Reason::AccountNotNormal
     } else if error.is_rate_limited() {
         Reason::RateLimited
-    } else if verb == Verb::Reinstall && error.wants_it_stopped() && !is_stopped(observed) {
+    } else if verb == Verb::Reinstall && error.requires_stopped_server() && !is_stopped(observed) {
         Reason::Stopping
     } else if error.is_conflict() {
         Reason::ServiceBusy
-    } else if error.wants_it_stopped() && verb == Verb::Reinstall {
+    } else if error.requires_stopped_server() && verb == Verb::Reinstall {
         // The server is stopped already, so the refusal has another cause.
         Reason::OperationRefused
     } else if error.is_retryable() {

@@ -112,7 +112,6 @@ async fn query_task(context: &Context, observed: &mut Observation, session: &Acc
     let Ok(answer) = tokio::time::timeout(times::OBSERVE_DEADLINE, asked).await else {
         return;
     };
-    let answer = answer.map(|report| report.state);
     let state = fact(context, observed, Ok(answer), Error::is_no_such_task);
     take_in_task(observed, session, &state);
     observed.task = state;

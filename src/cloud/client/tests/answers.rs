@@ -83,7 +83,7 @@ async fn a_failed_task_is_a_report_and_a_contradiction_is_none() {
         .await
         .unwrap();
     let reason = Some("sold out".to_owned());
-    assert_eq!(report.state, TaskState::Failed { reason });
+    assert_eq!(report, TaskState::Failed { reason });
     let odd = r#"{"asyncTaskInfo":{"processResult":"SUCCESS"},"success":false}"#;
     let server = Scripted::answering("202 Accepted", odd).await;
     let error = client(&server.endpoint)

@@ -36,7 +36,7 @@ async fn page(client: &Client) -> Error {
     page.unwrap_err()
 }
 
-fn says(error: &Error, category: &str, words: &str) {
+fn expect_error(error: &Error, category: &str, words: &str) {
     let text = error.to_string();
     assert!(text.contains(words), "{text}");
     assert_eq!(error.category(), category, "{text}");
@@ -88,12 +88,12 @@ async fn a_body_that_never_ends_is_given_up_at_its_bound_which_the_message_names
         ),
     ] {
         let service = endless(begins, goes_on).await;
-        says(&page(&service).await, "oversized", of_page);
-        says(&detail(&service).await, "oversized", of_detail);
+        expect_error(&page(&service).await, "oversized", of_page);
+        expect_error(&detail(&service).await, "oversized", of_detail);
         let error = service.probe(CallPriority::Urgent).await.unwrap_err();
         assert_eq!(error.category(), "oversized", "{error}");
         let error = create(&service).await.unwrap_err();
-        says(&error, "oversized", "check that the endpoint");
+        expect_error(&error, "oversized", "check that the endpoint");
         let error = service
             .offers(CallPriority::Urgent, &List::Regions, 1)
             .await
@@ -107,7 +107,7 @@ async fn a_body_that_says_that_it_is_too_long_is_not_waited_for() {
     let head = "HTTP/1.1 200 OK\r\ncontent-length: 4194304\r\n\r\n{";
     let server = Scripted::new(Act::Drip(head.to_owned(), b" ".to_vec())).await;
     let error = detail(&client(&server.endpoint)).await;
-    says(&error, "oversized", "its body is larger than 16 KiB");
+    expect_error(&error, "oversized", "its body is larger than 16 KiB");
 }
 
 #[tokio::test]

@@ -72,10 +72,10 @@ proptest! {
             prop_assert_eq!(pairs, wanted);
             if !plain_body.is_empty() {
                 let wanted: Value = serde_json::from_str(plain_body).unwrap();
-                let told: Value = serde_json::from_str(body).unwrap();
-                prop_assert_eq!(&told["ecsResourceUUID"], &json!(text));
+                let sent: Value = serde_json::from_str(body).unwrap();
+                prop_assert_eq!(&sent["ecsResourceUUID"], &json!(text));
                 let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
-                prop_assert_eq!(keys(&told), keys(&wanted));
+                prop_assert_eq!(keys(&sent), keys(&wanted));
             }
         }
     }

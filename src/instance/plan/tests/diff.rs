@@ -484,7 +484,10 @@ fn what_this_process_knows_of_a_call_outlives_the_record() {
 
 fn by_key(spec: &mut InstanceSpec) {
     spec.login.password_secret_ref = None;
-    spec.login.ssh_key = Some(crate::api::SshKeyRef::of_id("key-1"));
+    spec.login.ssh_key = Some(crate::api::SshKeyRef {
+        id: Some("key-1".into()),
+        ..crate::api::SshKeyRef::default()
+    });
 }
 
 /// A process that bought the server or saw its create; or one that came later.

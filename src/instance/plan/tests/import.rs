@@ -272,7 +272,7 @@ fn a_server_that_was_taken_over_is_told_by_identifier_and_name() {
 }
 
 #[test]
-fn a_record_that_was_lost_is_made_again_by_the_same_import() {
+fn a_record_that_was_lost_is_repeated_by_operator_by_the_same_import() {
     let scene = scene(by_id(ID), BY_HAND).with(shows(&[])).with(|observed| {
         let status = InstanceStatus {
             id: Some(ID.into()),

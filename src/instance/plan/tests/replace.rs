@@ -444,7 +444,10 @@ fn a_server_that_was_let_go_and_shows_again_is_not_reinstalled_as_it_was_bought(
     // The server was reinstalled with a key pair before. Status no longer shows that, and the record shows only the purchase.
     let back = with_spec(forgotten(missing(1, SETTLE)), |spec| {
         spec.login.password_secret_ref = None;
-        spec.login.ssh_key = Some(crate::api::SshKeyRef::of_id("key-1"));
+        spec.login.ssh_key = Some(crate::api::SshKeyRef {
+            id: Some("key-1".into()),
+            ..crate::api::SshKeyRef::default()
+        });
     });
     let back = back.with(|observed| observed.detail = Fact::Known(detail(&[])));
     assert_eq!(begins(&back), None);

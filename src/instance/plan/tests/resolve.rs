@@ -283,7 +283,12 @@ fn a_create_names_no_security_group_where_the_spec_names_none() {
 
 #[test]
 fn a_security_group_that_was_set_or_removed_after_the_purchase_is_reported() {
-    let id = |id: &str| Some(FirewallRef::of_id(id));
+    let id = |id: &str| {
+        Some(FirewallRef {
+            id: Some(id.into()),
+            ..FirewallRef::default()
+        })
+    };
     let name = Some(FirewallRef {
         name: Some("web".into()),
         ..FirewallRef::default()

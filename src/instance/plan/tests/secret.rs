@@ -108,7 +108,7 @@ fn a_secret_that_is_somebody_elses_stops_the_purchase() {
 }
 
 #[test]
-fn a_secret_that_was_taken_away_is_made_again_and_its_password_set() {
+fn a_secret_that_was_taken_away_is_repeated_by_operator_and_its_password_set() {
     let gone = daily(FIRST).with(|observed| {
         observed.secret_version = None;
         observed.login = LoginFact::NotAsked;

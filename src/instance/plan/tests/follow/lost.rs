@@ -66,7 +66,10 @@ fn the_same_image_asked_for_again_is_never_repeated_by_itself() {
     let lost = || {
         with_spec(lost(), |spec| {
             spec.login.password_secret_ref = None;
-            spec.login.ssh_key = Some(crate::api::SshKeyRef::of_id("key-1"));
+            spec.login.ssh_key = Some(crate::api::SshKeyRef {
+                id: Some("key-1".into()),
+                ..crate::api::SshKeyRef::default()
+            });
         })
     };
     let plan = later(lost(), SETTLE * 2).plan();
@@ -172,7 +175,10 @@ fn an_image_of_somebody_else_after_a_lost_reinstall_is_left_alone() {
     let lost = || open_operation(Verb::Reinstall, to_second(), CallState::Unknown);
     let wanted = |scene| {
         with_spec(scene, |spec| {
-            spec.image = crate::api::ImageRef::of_id("img-2");
+            spec.image = crate::api::ImageRef {
+                id: Some("img-2".into()),
+                ..crate::api::ImageRef::default()
+            };
         })
     };
     let shown = |image| {

@@ -130,7 +130,10 @@ fn a_reinstall_of_which_nothing_shows_the_outcome_starts_its_server() {
     let lost = later(shows(lost, &[OFF]), SETTLE * 2).with(|observed| {
         let mut spec = crate::api::InstanceSpec::clone(&observed.facts.spec);
         spec.login.password_secret_ref = None;
-        spec.login.ssh_key = Some(crate::api::SshKeyRef::of_id("key-1"));
+        spec.login.ssh_key = Some(crate::api::SshKeyRef {
+            id: Some("key-1".into()),
+            ..crate::api::SshKeyRef::default()
+        });
         observed.facts.spec = spec.into();
     });
     let starting = (
