@@ -129,11 +129,10 @@ fn conditions(
     wall_clock: Timestamp,
 ) -> Vec<Condition> {
     let generation = account.metadata.generation.unwrap_or_default();
-    let mut conditions = readiness.to_conditions(&former.conditions, generation, wall_clock);
+    let former = &former.conditions;
+    let mut conditions = readiness.to_conditions(former, generation, wall_clock);
     let warnings = warnings.iter();
-    conditions.extend(
-        warnings.map(|warning| warning.to_condition(&former.conditions, generation, wall_clock)),
-    );
+    conditions.extend(warnings.map(|it| it.to_condition(former, generation, wall_clock)));
     conditions
 }
 

@@ -5,6 +5,7 @@ use super::fleet;
 use super::parts::{Parts, QueueRequests};
 use super::{keeping, survey};
 use crate::api::Instance;
+use crate::runtime::chance;
 use crate::runtime::rights::{self, Trial};
 use crate::runtime::watch::Synced;
 use futures::FutureExt;
@@ -69,14 +70,17 @@ impl Controller {
             synced,
             _over: _watching,
         } = self;
-        let (shard, metrics) = (
-            parts.contexts.feed.shard(),
-            &parts.contexts.accounts.metrics,
-        );
-        metrics.active.set([&shard.to_string()], true);
+        let metrics = &parts.contexts.accounts.metrics;
+        let shard = parts.contexts.feed.shard().to_string();
+        metrics.active.set([&shard], true);
         metrics.survey({
-            let parts = parts.clone();
-            move || (shard, survey::survey(&parts))
+            let (parts, shard) = (parts.clone(), shard.clone());
+            move |metrics| {
+                let (instances, accounts) = (&parts.stores.instances, &parts.stores.accounts);
+                survey::survey(metrics, &shard, instances, accounts, chance::time_of_day());
+                let listings = parts.contexts.accounts.sessions.listings();
+                survey::show_listings(metrics, &shard, listings);
+            }
         });
         let trial = trial(&parts);
         let is_tried = trial.begin().await;
@@ -112,7 +116,7 @@ impl Controller {
             _ = &mut queues => true,
             () = watches => return Err(BROKEN.to_owned()),
         };
-        metrics.active.set([&shard.to_string()], false);
+        metrics.active.set([&shard], false);
         if is_drained {
             election.leave().await;
         } else {

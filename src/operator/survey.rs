@@ -1,37 +1,60 @@
 //! Counts the states of all objects, from their briefs, when metrics are read.
 
-use super::parts::Parts;
-use crate::api::Verb;
-use crate::runtime::chance;
-use crate::runtime::metrics::{Fleet, Open};
-use crate::runtime::store::Brief;
+use crate::api::{Account, Instance, Verb};
+use crate::runtime::metrics::{By, Families, Listings, ObjectState};
+use crate::runtime::store::Store;
 use jiff::Timestamp;
+use prometheus_client::metrics::gauge::Gauge;
+use std::collections::BTreeMap;
+use std::time::Duration;
 
-/// Counts the objects that the watches show now.
-pub(super) fn survey(parts: &Parts) -> Fleet {
-    let mut fleet = Fleet {
-        operations: Verb::ALL
-            .map(|verb| (verb.as_str(), Open::default()))
-            .into(),
-        listings: parts.contexts.instances.sessions.listings(),
-        ..Fleet::default()
-    };
-    let now = chance::time_of_day();
-    let (instances, accounts) = (&parts.stores.instances, &parts.stores.accounts);
-    instances.for_each(|_, brief| count_instance(&mut fleet, brief, now));
-    accounts.for_each(|_, brief| *fleet.accounts.entry(brief.state).or_default() += 1);
-    fleet
+/// Shows the objects that the watches show now, of this shard. During a handover two processes may show them: a query that adds up
+/// shards takes the maximum of each shard first.
+pub(super) fn survey(
+    metrics: &Families,
+    shard: &str,
+    instances: &Store<Instance>,
+    accounts: &Store<Account>,
+    now: Timestamp,
+) {
+    let (mut drifted, mut states) = (0_u32, BTreeMap::<_, u32>::new());
+    let mut operations =
+        BTreeMap::from(Verb::ALL.map(|verb| (verb.as_str(), (0_u32, Duration::ZERO))));
+    instances.for_each(|_, brief| {
+        *states.entry(brief.state).or_default() += 1;
+        drifted += u32::from(brief.is_drifted);
+        if let Some((verb, started_at)) = brief.operation {
+            let (count, oldest) = operations.entry(verb).or_default();
+            // If the clock was set back, the age is zero.
+            let age = Duration::try_from(now.duration_since(started_at));
+            *count += 1;
+            *oldest = age.unwrap_or_default().max(*oldest);
+        }
+    });
+    show(&metrics.instances, shard, &states);
+    metrics.drifted.set([shard], drifted);
+    for (verb, (count, oldest)) in operations {
+        metrics.in_progress.set([shard, verb], count);
+        let age = metrics.oldest_in_progress.with([shard, verb]);
+        age.set(oldest.as_secs_f64());
+    }
+    let mut states = BTreeMap::new();
+    accounts.for_each(|_, brief| *states.entry(brief.state).or_default() += 1);
+    show(&metrics.accounts, shard, &states);
 }
 
-fn count_instance(fleet: &mut Fleet, brief: &Brief, now: Timestamp) {
-    *fleet.instances.entry(brief.state).or_default() += 1;
-    fleet.drifted += u32::from(brief.is_drifted);
-    if let Some((verb, started_at)) = brief.operation {
-        let open = fleet.operations.entry(verb).or_default();
-        // If the clock was set back, the age is zero.
-        let age = now.duration_since(started_at).try_into();
-        open.count += 1;
-        open.oldest = open.oldest.max(age.unwrap_or_default());
+/// Shows the listings of all services, of this shard.
+pub(super) fn show_listings(metrics: &Families, shard: &str, listings: Listings) {
+    metrics.unowned.set([shard], listings.unowned);
+    let age = metrics.inventory_age.with([shard]);
+    age.set(listings.oldest.as_secs_f64());
+}
+
+/// Replaces the counts of the states.
+fn show(gauges: &By<Gauge, 3>, shard: &str, states: &BTreeMap<ObjectState, u32>) {
+    gauges.clear();
+    for (ObjectState { state, reason }, count) in states {
+        gauges.set([shard, state, reason], *count);
     }
 }
 

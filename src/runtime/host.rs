@@ -54,7 +54,7 @@ pub fn resident_memory() -> Option<u64> {
     Some(kibibytes << 10)
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use std::fs;

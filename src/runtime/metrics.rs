@@ -3,7 +3,7 @@
 mod fleet;
 mod register;
 
-use super::{Shard, host};
+use super::host;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
@@ -13,7 +13,7 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-pub use fleet::{Fleet, Listings, ObjectState, Open};
+pub use fleet::{Listings, ObjectState};
 pub use register::{By, Described};
 
 /// Every metric of the operator; cheap to clone.
@@ -29,13 +29,13 @@ pub struct Families {
     pub operations: By<Histogram, 2>,
     pub surplus_released: Counter,
     pub orphaned: Counter,
-    instances: By<Gauge, 3>,
-    accounts: By<Gauge, 3>,
-    drifted: By<Gauge, 1>,
-    open: By<Gauge, 2>,
-    open_age: By<Seconds, 2>,
-    unowned: By<Gauge, 1>,
-    inventory_age: By<Seconds, 1>,
+    pub instances: By<Gauge, 3>,
+    pub accounts: By<Gauge, 3>,
+    pub drifted: By<Gauge, 1>,
+    pub in_progress: By<Gauge, 2>,
+    pub oldest_in_progress: By<Seconds, 2>,
+    pub unowned: By<Gauge, 1>,
+    pub inventory_age: By<Seconds, 1>,
     pub calls: By<Counter, 2>,
     pub call_duration: By<Histogram, 1>,
     pub limiter_wait: By<Histogram, 1>,
@@ -60,8 +60,8 @@ pub struct Families {
 /// Returns how many lines of the log were dropped so far.
 type DroppedLines = Box<dyn Fn() -> u64 + Send + Sync>;
 
-/// Returns the state of all objects of the shard on which this process acts.
-type Survey = Box<dyn Fn() -> (Shard, Fleet) + Send + Sync>;
+/// Sets the metrics about all objects of the shard on which this process acts.
+type Survey = Box<dyn Fn(&Families) + Send + Sync>;
 
 impl Default for Metrics {
     fn default() -> Self {
@@ -96,12 +96,12 @@ impl Default for Metrics {
                 ["shard"],
                 "Instances whose server differs from the spec in a way that only a user may resolve",
             ),
-            open: all.by(
+            in_progress: all.by(
                 "cloud_server_operator_operations_in_progress",
                 ["shard", "verb"],
                 "Operations in progress at the service",
             ),
-            open_age: all.by(
+            oldest_in_progress: all.by(
                 "cloud_server_operator_operations_in_progress_oldest_age_seconds",
                 ["shard", "verb"],
                 "Age of the oldest operation in progress",
@@ -228,9 +228,9 @@ impl Metrics {
         let _ = self.0.dropped_lines.set(Box::new(count));
     }
 
-    /// Sets the function that reports the state of all objects, for each scrape. The first one remains. Only a process that acts
+    /// Sets the function that sets the metrics about all objects, for each scrape. The first one remains. Only a process that acts
     /// calls this: a standby sees the same objects.
-    pub fn survey(&self, survey: impl Fn() -> (Shard, Fleet) + Send + Sync + 'static) {
+    pub fn survey(&self, survey: impl Fn(&Families) + Send + Sync + 'static) {
         let _ = self.0.survey.set(Box::new(survey));
     }
 
@@ -248,8 +248,7 @@ impl Metrics {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         if let Some(survey) = inner.survey.get() {
-            let (shard, fleet) = survey();
-            self.show(shard, &fleet);
+            survey(inner);
         }
         if prometheus_client::encoding::text::encode(&mut text, &registry).is_err() {
             tracing::error!("metrics could not be encoded");

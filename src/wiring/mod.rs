@@ -12,7 +12,6 @@ use crate::cloud::{Doubt, Http};
 use crate::instance::memory::all::Memories;
 use crate::inventory::{Settings as ListingSettings, Subject};
 use crate::runtime::events::Events;
-use crate::runtime::queue::Priority;
 use crate::runtime::watch::ObjectKey;
 use crate::runtime::{Metrics, Rights, Shard, Term};
 use crate::session::{SecretVersions, Sessions};
@@ -69,12 +68,21 @@ impl Contexts {
                 objects.wake_account(key, None);
             }
         };
+        // A listing that shows a change wakes the Instance.
+        let on_change = {
+            let (objects, memories) = (objects.clone(), memories.clone());
+            move |subject: Subject, priority| {
+                if let Some(key) = memories.key_of(&subject) {
+                    objects.wake_instance(&key, priority);
+                }
+            }
+        };
         let sessions = Sessions::new(
             (cluster.clone(), shard),
             http,
             ListingSettings::default(),
             metrics.clone(),
-            wake(objects, &memories),
+            on_change,
             on_doubt.clone(),
             stop.child_token(),
         );
@@ -130,19 +138,6 @@ impl Contexts {
             instances,
             accounts,
             feed,
-        }
-    }
-}
-
-/// A listing that shows a change wakes the Instance.
-fn wake(
-    objects: &Arc<dyn Objects>,
-    memories: &Memories,
-) -> impl Fn(Subject, Option<Priority>) + Send + Sync + 'static {
-    let (objects, memories) = (objects.clone(), memories.clone());
-    move |subject, priority| {
-        if let Some(key) = memories.key_of(&subject) {
-            objects.wake_instance(&key, priority);
         }
     }
 }

@@ -1,7 +1,6 @@
 use super::*;
-use crate::api::Instance;
-use crate::runtime::metrics::ObjectState;
-use crate::runtime::store::Stored;
+use crate::runtime::Metrics;
+use crate::runtime::watch::ObjectKey;
 use kube::core::DeserializeGuard;
 use serde_json::{Value, json};
 
@@ -25,14 +24,23 @@ fn condition(type_: &str, status: &str, reason: &str) -> Value {
     })
 }
 
-fn counted(instances: &[DeserializeGuard<Instance>]) -> Fleet {
-    let mut fleet = Fleet::default();
-    let now = "2026-11-21T15:10:00Z".parse().unwrap();
-    for instance in instances {
-        let brief = Instance::brief(instance);
-        count_instance(&mut fleet, &brief, now);
+/// Asserts that a scrape that follows a survey of these Instances has these lines, each with its number.
+fn assert_counted(
+    metrics: &Metrics,
+    instances: &[DeserializeGuard<Instance>],
+    lines: &[(&str, &str)],
+) {
+    let store = Store::default();
+    for (number, instance) in instances.iter().enumerate() {
+        store.put(&ObjectKey::new("team", &number.to_string()), instance);
     }
-    fleet
+    let now = "2026-11-21T15:10:00Z".parse().unwrap();
+    survey(metrics, "0-of-1", &store, &Store::default(), now);
+    let text = metrics.encode();
+    for (series, number) in lines {
+        let line = format!("cloud_server_operator_{series}}} {number}\n");
+        assert!(text.contains(&line), "{line} in {text}");
+    }
 }
 
 #[test]
@@ -61,14 +69,26 @@ fn instances_are_counted_by_state_and_reason_whatever_stands_in_them() {
     }))
     .unwrap();
     all.push(unreadable);
-    let fleet = counted(&all);
-    let of = |state, reason| fleet.instances.get(&ObjectState { state, reason }).copied();
-    assert_eq!(of("ready", "Available"), Some(2));
-    assert_eq!(of("stalled", "ImageDiffers"), Some(1));
-    assert_eq!(of("reconciling", "Creating"), Some(1));
-    assert_eq!(of("unknown", "Unknown"), Some(1001));
-    assert_eq!(of("stalled", "Undecodable"), Some(1));
-    assert_eq!((fleet.instances.len(), fleet.drifted), (5, 1));
+    let states = [
+        ("ready", "Available", "2"),
+        ("stalled", "ImageDiffers", "1"),
+        ("reconciling", "Creating", "1"),
+        ("unknown", "Unknown", "1001"),
+        ("stalled", "Undecodable", "1"),
+    ];
+    let series = states.map(|(state, reason, _)| {
+        format!("instances{{shard=\"0-of-1\",state=\"{state}\",reason=\"{reason}\"")
+    });
+    let mut lines = vec![("instances_drifted{shard=\"0-of-1\"", "1")];
+    let numbers = states.map(|(_, _, number)| number);
+    lines.extend(series.iter().map(String::as_str).zip(numbers));
+    let metrics = Metrics::default();
+    assert_counted(&metrics, &all, &lines);
+    let counted = |text: &str| text.matches("cloud_server_operator_instances{").count();
+    assert_eq!(counted(&metrics.encode()), 5);
+    // A state that no object has any more disappears with the next scrape.
+    assert_counted(&metrics, &[instance(&ready)], &[(&series[0], "1")]);
+    assert_eq!(counted(&metrics.encode()), 1);
 }
 
 #[test]
@@ -76,18 +96,23 @@ fn the_oldest_operation_of_a_verb_counts_and_one_that_ended_does_not() {
     let operation = |verb: &str, started: &str| json!({"operation": {"verb": verb, "attempt": 1, "startedAt": started}});
     let mut ended = operation("Stop", "2026-11-21T14:00:00Z");
     ended["operation"]["end"] = json!({"reason": "Failed", "finishedAt": "2026-11-21T14:01:00Z"});
-    let fleet = counted(&[
+    let instances = [
         instance(&operation("ModifyPassword", "2026-11-21T15:09:00Z")),
         instance(&operation("ModifyPassword", "2026-11-21T15:08:00Z")),
         // Announced by a process whose clock runs ahead.
         instance(&operation("Restart", "2026-11-21T16:00:00Z")),
         instance(&ended),
-    ]);
-    let of = |verb| fleet.operations.get(verb).copied().unwrap_or_default();
-    let two_minutes = std::time::Duration::from_secs(120);
-    let (count, oldest) = (2, two_minutes);
-    assert_eq!(of("modify_password"), Open { count, oldest });
-    let (count, oldest) = (1, std::time::Duration::ZERO);
-    assert_eq!(of("restart"), Open { count, oldest });
-    assert_eq!(of("stop"), Open::default());
+    ];
+    let count = |verb| format!("operations_in_progress{{shard=\"0-of-1\",verb=\"{verb}\"");
+    let age = |verb| {
+        format!("operations_in_progress_oldest_age_seconds{{shard=\"0-of-1\",verb=\"{verb}\"")
+    };
+    let lines = [
+        (&*count("modify_password"), "2"),
+        (&*age("modify_password"), "120.0"),
+        (&*count("restart"), "1"),
+        (&*age("restart"), "0.0"),
+        (&*count("stop"), "0"),
+    ];
+    assert_counted(&Metrics::default(), &instances, &lines);
 }

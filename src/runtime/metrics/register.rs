@@ -36,7 +36,7 @@ impl<M: Clone, const N: usize> By<M, N> {
     }
 
     /// Removes all series.
-    pub(super) fn clear(&self) {
+    pub fn clear(&self) {
         self.series.clear();
     }
 }
