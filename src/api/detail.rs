@@ -35,14 +35,22 @@ const INSTANCE: &[Field] = &[
     ("bandwidth", Whole, "Bandwidth, in Mbit/s."),
     ("bandwidthType", Text, "Type, for example CMCC."),
     ("freeFlow", Whole, "Free traffic, in GB."),
-    ("usedFlow", Number, "Used traffic, in GB; may be old."),
+    (
+        "usedFlow",
+        Number,
+        "Traffic used so far, in GB. A change of it alone is not written.",
+    ),
     ("limitFlow", Text, "Limited traffic, for example FALSE."),
     ("internetChargeType", Text, "For example PAY_BY_TRAFFIC."),
     ("networkType", Text, "For example PRIVATE_NETWORK."),
     ("internalIpAddress", Text, "Internal address."),
     ("publicIpAddress", Text, "Public address."),
     ("publicIpResourceUUID", Text, "Identifier of the address."),
-    ("secondaryPublicIpInfoList", List, "Further addresses."),
+    (
+        "secondaryPublicIpInfoList",
+        List,
+        "Further public addresses, in a form that the service does not specify.",
+    ),
     ("systemDiskResourceUUID", Text, "Identifier of the disk."),
     ("systemDiskCategory", Text, "For example LOCAL_SSD."),
     ("systemDiskSize", Whole, "Size of the system disk, in GiB."),
@@ -61,7 +69,11 @@ const INSTANCE: &[Field] = &[
     ("regionName", Text, "Name of the region."),
     ("zoneCode", Text, "Zone code."),
     ("zoneName", Text, "Name of the zone."),
-    ("createTime", Text, "In the service's time zone."),
+    (
+        "createTime",
+        Text,
+        "When the server was created, as YYYY-MM-DD HH:MM:SS in the service's time zone.",
+    ),
 ];
 
 /// The fields of a data disk, section 2.4 of the specification.
