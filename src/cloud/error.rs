@@ -5,6 +5,7 @@ mod obstacle;
 
 use super::address::{Refused, Target};
 use super::tls::TlsError;
+pub(super) use obstacle::TransportError;
 use obstacle::{beneath, obstacle};
 use std::fmt;
 use std::sync::Arc;
@@ -77,19 +78,6 @@ pub(super) enum Fault {
     },
     /// The service answered with a success status and something that cannot be used.
     Unfit { status: u16, unfit: Unfit },
-}
-
-/// The cause of a request without an answer.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum TransportError {
-    #[error(transparent)]
-    Network(reqwest::Error),
-    /// A carrier in the same process returned no answer.
-    #[error("no answer in this process")]
-    Carrier,
-    /// Other calls under way left no memory for its answer until its deadline.
-    #[error("the answers to other calls under way left no memory for this one")]
-    NoRoom,
 }
 
 /// A readable error envelope.

@@ -1,10 +1,22 @@
 //! Finds the reason why no connection was opened in the source chain of a transport error.
 
-use super::TransportError;
 use super::flaw::flaw;
 use crate::cloud::address::Refused;
 use std::borrow::Cow;
 use std::io;
+
+/// The cause of a request without an answer.
+#[derive(Debug, thiserror::Error)]
+pub(in crate::cloud) enum TransportError {
+    #[error(transparent)]
+    Network(reqwest::Error),
+    /// A carrier in the same process returned no answer.
+    #[error("no answer in this process")]
+    Carrier,
+    /// Other calls under way left no memory for its answer until its deadline.
+    #[error("the answers to other calls under way left no memory for this one")]
+    NoRoom,
+}
 
 /// An error and all its sources.
 pub(super) fn beneath<'a>(
