@@ -17,7 +17,6 @@ use super::ownership::ManagedSecret;
 use super::plan::Chore;
 use super::writing::{SecretChange, SecretClient, SecretNotWritten};
 use crate::api::PASSWORD;
-use crate::api::names::{ROTATED_AT, SETTLED_FROM};
 use crate::cloud::password;
 use crate::session::{Content, SecretProblem};
 use jiff::Timestamp;
@@ -70,22 +69,16 @@ fn settled(content: &Content) -> Option<SecretChange> {
         change.put(PREVIOUS, former);
     }
     change.removed.push(PENDING);
-    Some(settled_from(content, change))
+    change.settled_from = Some(content.resource_version.clone());
+    Some(change)
 }
 
 /// The values stay, so a password that was in force in the former version is in force in the new one.
 fn kept(content: &Content) -> SecretChange {
-    let change = SecretChange::default();
-    match is_settled(content) {
-        true => settled_from(content, change),
-        false => change,
+    SecretChange {
+        settled_from: is_settled(content).then(|| content.resource_version.clone()),
+        ..SecretChange::default()
     }
-}
-
-fn settled_from(content: &Content, mut change: SecretChange) -> SecretChange {
-    let from = content.resource_version.clone();
-    change.annotations.push((SETTLED_FROM, from));
-    change
 }
 
 impl GeneratedSecret<'_> {
@@ -95,66 +88,56 @@ impl GeneratedSecret<'_> {
     /// See [`SecretNotWritten`].
     pub async fn write(&self, chore: &Chore) -> Result<LoginMetadata, SecretNotWritten> {
         let managed = self.login.managed.as_ref().ok_or(SecretNotWritten::Stale)?;
-        match chore {
-            Chore::Connect(_) => Err(SecretNotWritten::Stale),
+        let version = match chore {
+            Chore::Connect(_) => return Err(SecretNotWritten::Stale),
             Chore::Generate => {
-                let change = self.with_account(first(&password::generate(), self.has_server));
-                let version = self.secrets.create(managed, &self.dated(change)).await?;
-                Ok(self.login.metadata(managed, &version, Some(self.now)))
+                let change = self.in_force(first(&password::generate(), self.has_server));
+                let version = self.secrets.create(managed, &change).await?;
+                return Ok(self.login.metadata(managed, &version, change.rotated_at));
             }
-            Chore::Renew { version } => {
-                self.change(managed, version, |content| {
-                    Some(self.dated(renewed(content)))
-                })
-                .await
+            Chore::Renew { version } | Chore::Settle { version } | Chore::Keep { version } => {
+                version
             }
-            Chore::Settle { version } => {
-                let settled = |content: &_| Some(self.dated(self.with_account(settled(content)?)));
-                self.change(managed, version, settled).await
-            }
-            Chore::Keep { version } => {
-                self.change(managed, version, |content| Some(kept(content)))
-                    .await
-            }
-        }
-    }
-
-    /// Changes the Secret if it belongs to the Instance and has the version that the plan is based on.
-    async fn change(
-        &self,
-        managed: &ManagedSecret<'_>,
-        version: &str,
-        change: impl FnOnce(&Content) -> Option<SecretChange>,
-    ) -> Result<LoginMetadata, SecretNotWritten> {
-        let content = match self.login.read(self.secrets.client).await {
-            Ok(content) if self.login.version(&content) == version => content,
-            Err(SecretProblem::Unread { source, .. }) => {
-                return Err(SecretNotWritten::of(&managed.name, &source));
-            }
-            Ok(_) | Err(_) => return Err(SecretNotWritten::Stale),
         };
-        if managed.conflict(managed.ownership(&content)).is_some() {
-            return Err(SecretNotWritten::Stale);
-        }
-        let change = change(&content).ok_or(SecretNotWritten::Stale)?;
-        let is_dated = change
-            .annotations
-            .iter()
-            .any(|(name, _)| *name == ROTATED_AT);
-        let rotated_at = match is_dated {
-            true => Some(self.now),
-            false => rotated_at(&content),
+        let content = self.read(managed, version).await?;
+        let change = match chore {
+            Chore::Renew { .. } => SecretChange {
+                rotated_at: Some(self.now),
+                ..renewed(&content)
+            },
+            Chore::Settle { .. } => {
+                self.in_force(settled(&content).ok_or(SecretNotWritten::Stale)?)
+            }
+            Chore::Keep { .. } | Chore::Generate | Chore::Connect(_) => kept(&content),
         };
+        let rotated_at = change.rotated_at.or_else(|| rotated_at(&content));
         let version = self.secrets.patch(managed, &content, &change).await?;
         Ok(self.login.metadata(managed, &version, rotated_at))
     }
 
-    fn dated(&self, mut change: SecretChange) -> SecretChange {
-        change.annotations.push((ROTATED_AT, self.now.to_string()));
-        change
+    /// The current Secret, if it belongs to the Instance and has the version that the plan is based on.
+    async fn read(
+        &self,
+        managed: &ManagedSecret<'_>,
+        version: &str,
+    ) -> Result<Content, SecretNotWritten> {
+        match self.login.read(self.secrets.client).await {
+            Ok(content)
+                if self.login.version(&content) == version
+                    && managed.conflict(managed.ownership(&content)).is_none() =>
+            {
+                Ok(content)
+            }
+            Err(SecretProblem::Unread { source, .. }) => {
+                Err(SecretNotWritten::of(&managed.name, &source))
+            }
+            Ok(_) | Err(_) => Err(SecretNotWritten::Stale),
+        }
     }
 
-    fn with_account(&self, mut change: SecretChange) -> SecretChange {
+    /// The change, with the account of the login and since when its password is in force.
+    fn in_force(&self, mut change: SecretChange) -> SecretChange {
+        change.rotated_at = Some(self.now);
         if let Some(name) = self.username {
             change.put(USERNAME, name);
         }

@@ -57,37 +57,22 @@ pub fn upkeep(
         return Some(Upkeep::Write(Chore::Keep { version }));
     }
     Some(match due_in(known.rotated_at, every?, now) {
-        RenewalDue::Now => Upkeep::Write(Chore::Renew { version }),
-        RenewalDue::In(left) => Upkeep::RenewIn(left),
-        RenewalDue::Unknown => Upkeep::Write(Chore::Settle { version }),
+        // The period begins again.
+        None => Upkeep::Write(Chore::Settle { version }),
+        Some(left) if left.is_zero() => Upkeep::Write(Chore::Renew { version }),
+        Some(left) => Upkeep::RenewIn(left),
     })
 }
 
-/// When the next password is due.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum RenewalDue {
-    Now,
-    In(Duration),
-    /// The recorded time is missing or impossible, so the period begins again.
-    Unknown,
-}
-
+/// When the next password is due; None if the recorded time is missing or impossible.
+///
 /// Uses the time in the Secret and nothing that is lost with a process. A time that is more than a whole period in the future
 /// comes from a wrong clock: it is corrected, and no password is generated for it.
-fn due_in(stamp: Option<Timestamp>, every: Duration, now: Timestamp) -> RenewalDue {
-    let Some(stamp) = stamp else {
-        return RenewalDue::Unknown;
-    };
-    let age = now.as_second().saturating_sub(stamp.as_second());
+fn due_in(stamp: Option<Timestamp>, every: Duration, now: Timestamp) -> Option<Duration> {
+    let age = now.as_second().saturating_sub(stamp?.as_second());
     let every = i64::try_from(every.as_secs()).unwrap_or(i64::MAX);
-    if age >= every {
-        RenewalDue::Now
-    } else if age < every.saturating_neg() {
-        RenewalDue::Unknown
-    } else {
-        let left = u64::try_from(every.saturating_sub(age)).unwrap_or(u64::MAX);
-        RenewalDue::In(Duration::from_secs(left))
-    }
+    let left = every.saturating_sub(age).max(0);
+    (age >= every.saturating_neg()).then(|| Duration::from_secs(left.unsigned_abs()))
 }
 
 #[cfg(test)]
@@ -104,15 +89,15 @@ mod tests {
     fn another_password_is_due_by_the_time_that_stands_on_the_secret() {
         let day = 24 * HOUR;
         for (stamp, now, due) in [
-            (Some(at(0)), at(0), RenewalDue::In(day)),
-            (Some(at(0)), at(23), RenewalDue::In(HOUR)),
-            (Some(at(0)), at(24), RenewalDue::Now),
-            (Some(at(0)), at(900_000), RenewalDue::Now),
+            (Some(at(0)), at(0), Some(day)),
+            (Some(at(0)), at(23), Some(HOUR)),
+            (Some(at(0)), at(24), Some(Duration::ZERO)),
+            (Some(at(0)), at(900_000), Some(Duration::ZERO)),
             // The clocks of two machines differ, or a clock was set back by less than a period.
-            (Some(at(5)), at(0), RenewalDue::In(29 * HOUR)),
-            (Some(at(24)), at(0), RenewalDue::In(2 * day)),
-            (Some(at(25)), at(0), RenewalDue::Unknown),
-            (None, at(0), RenewalDue::Unknown),
+            (Some(at(5)), at(0), Some(29 * HOUR)),
+            (Some(at(24)), at(0), Some(2 * day)),
+            (Some(at(25)), at(0), None),
+            (None, at(0), None),
         ] {
             assert_eq!(due_in(stamp, day, now), due, "{stamp:?} {now}");
         }
@@ -124,9 +109,9 @@ mod tests {
         // The clock jumps ahead by years, runs on, and jumps back; each result is written as returned.
         for now in [at(1), at(90_000), at(90_001), at(2), at(3), at(10)] {
             match due_in(Some(stamp), 24 * HOUR, now) {
-                RenewalDue::Now => (made, stamp) = (made + 1, now),
-                RenewalDue::Unknown => stamp = now,
-                RenewalDue::In(_) => {}
+                Some(Duration::ZERO) => (made, stamp) = (made + 1, now),
+                None => stamp = now,
+                Some(_) => {}
             }
         }
         assert_eq!((made, stamp), (1, at(2)));

@@ -3,12 +3,13 @@
 use super::ownership::{ManagedSecret, Ownership, SecretOwner};
 use crate::api::Instance;
 use crate::api::conditions::{Readiness, Reason};
-use crate::api::names::{BINDING, MANAGER};
+use crate::api::names::{BINDING, MANAGER, ROTATED_AT, SETTLED_FROM};
 use crate::runtime::kubernetes::{call, patch_params};
 use crate::runtime::watch::ObjectKey;
 use crate::runtime::{KubeError, Metrics, Obstacle, Rights};
 use crate::session::{Content, SecretVersions};
 use data_encoding::BASE64;
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{ObjectMeta, Patch, PostParams};
 use kube::{Api, Client, ResourceExt};
@@ -71,7 +72,10 @@ fn refused(name: &str, obstacle: Obstacle, error: &KubeError) -> String {
 pub(super) struct SecretChange {
     pub(super) values: Vec<(&'static str, SecretString)>,
     pub(super) removed: Vec<&'static str>,
-    pub(super) annotations: Vec<(&'static str, String)>,
+    /// Since when the password is in force.
+    pub(super) rotated_at: Option<Timestamp>,
+    /// The version whose password is in force in the new one.
+    pub(super) settled_from: Option<String>,
 }
 
 impl SecretChange {
@@ -93,8 +97,13 @@ impl SecretChange {
     }
 
     fn annotations(&self, managed: &ManagedSecret<'_>) -> Map<String, Value> {
-        let ours = self.annotations.iter();
-        let ours = ours.map(|(name, text)| ((*name).to_owned(), Value::from(text.as_str())));
+        let rotated_at = self.rotated_at.map(|at| at.to_string());
+        let ours = [
+            (ROTATED_AT, rotated_at),
+            (SETTLED_FROM, self.settled_from.clone()),
+        ];
+        let ours = ours.map(|(name, text)| Some((name.to_owned(), Value::from(text?))));
+        let ours = ours.into_iter().flatten();
         managed.annotations().into_iter().chain(ours).collect()
     }
 

@@ -84,7 +84,7 @@ impl fmt::Display for Use {
 
 /// Why a Secret is not used. Each message names what to add, and where.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum Refusal {
+pub enum ConsentRefusal {
     /// The Secret does not permit this use.
     #[error(
         "Secret {name} does not consent to its use as {wanted}: if it is one, a user who may write it runs: kubectl \
@@ -126,7 +126,7 @@ pub enum Refusal {
     BoundNowhere { name: String },
 }
 
-impl Refusal {
+impl ConsentRefusal {
     pub fn reason(&self) -> Reason {
         match self {
             Self::Unlabelled { .. } => Reason::SecretUseNotAllowed,
@@ -145,7 +145,7 @@ pub enum UseProblem {
     Secret(#[from] SecretProblem),
     /// The Secret does not consent.
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Refused(#[from] ConsentRefusal),
 }
 
 /// Reads a Secret if it consents to this use and destination. The check comes first, so that no error reveals which keys a Secret
@@ -187,11 +187,11 @@ fn check(
     name: &str,
     wanted: Use,
     destination: &Destination,
-) -> Result<(), Refusal> {
+) -> Result<(), ConsentRefusal> {
     let label = content.labels.get(USE).map(String::as_str);
     let is_of_type = wanted.of_type() == Some(content.kind.as_str());
     if label != Some(wanted.as_str()) && !is_of_type {
-        return Err(Refusal::Unlabelled {
+        return Err(ConsentRefusal::Unlabelled {
             name: name.to_owned(),
             namespace: namespace.to_owned(),
             wanted,
@@ -208,7 +208,7 @@ fn check(
             Ok(pattern) => patterns.push(pattern),
             Err(error) => {
                 let number = index + 1;
-                return Err(Refusal::Unreadable {
+                return Err(ConsentRefusal::Unreadable {
                     name,
                     number,
                     error,
@@ -217,7 +217,7 @@ fn check(
         }
     }
     if patterns.is_empty() {
-        return Err(Refusal::BoundNowhere { name });
+        return Err(ConsentRefusal::BoundNowhere { name });
     }
     let is_bound = |url: &Url| patterns.iter().any(|pattern| pattern.matches(url));
     let mut urls = destination.urls();
@@ -227,7 +227,7 @@ fn check(
     let texts: Vec<String> = patterns.iter().map(ToString::to_string).collect();
     let bound = texts.join(" ");
     let remedy = rebind(namespace, &name, &bound, field, url);
-    Err(Refusal::BoundElsewhere {
+    Err(ConsentRefusal::BoundElsewhere {
         name,
         bound,
         field,
@@ -256,7 +256,7 @@ mod tests {
 
     const HERE: &str = "https://cloud.example/api";
 
-    fn asked(secret: Value, wanted: Use, endpoint: &str) -> Result<(), Refusal> {
+    fn asked(secret: Value, wanted: Use, endpoint: &str) -> Result<(), ConsentRefusal> {
         through(secret, wanted, endpoint, None)
     }
 
@@ -265,7 +265,7 @@ mod tests {
         wanted: Use,
         endpoint: &str,
         proxy: Option<&str>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), ConsentRefusal> {
         let mut secret: Secret = serde_json::from_value(secret).unwrap();
         let destination = Destination {
             endpoint: Url::parse(endpoint).unwrap(),

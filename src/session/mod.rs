@@ -33,14 +33,14 @@ use tokio_util::sync::CancellationToken;
 pub use account_session::{
     AccountSession, AccountState, Credentials, MadeFrom, Problem, Session, limits,
 };
-pub use consent::{Destination, Refusal, Use, UseProblem, read_for, read_token};
+pub use consent::{ConsentRefusal, Destination, Use, UseProblem, read_for, read_token};
 pub use copies::{Copies, TokenCopy};
 pub use credential::FormerKey;
 use owners::OwnershipClaim;
 pub use owners::{Owner, Owners};
 pub use quota::{AccountLimits, Limit, Quota, QuotaState, Usage};
 pub use reconcile_session::ReconcileSession;
-pub use secrets::{Content, SecretProblem, SecretVersions, read, read_key};
+pub use secrets::{Content, SecretProblem, SecretVersions, read};
 pub use tls::{bundle_version, names_config_map, read_tls, route, tls_secrets, tls_version};
 
 /// By this time after the beginning of its term, this process has reconciled every usable Account and listed its servers.

@@ -1,4 +1,3 @@
-use crate::api::SecretKeyRef;
 use crate::api::valid::{self, NoName};
 use crate::runtime::KubeError;
 use crate::runtime::kubernetes::call;
@@ -7,7 +6,7 @@ use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Api, Client};
 use secrecy::{ExposeSecret, SecretString};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use thiserror::Error;
 use zeroize::Zeroize;
@@ -20,12 +19,19 @@ pub struct SecretVersions {
 
 #[derive(Debug, Default)]
 struct Versions {
-    by_secret: HashMap<ObjectKey, String>,
-    /// Secrets that an older version of the operator wrote, without a marker.
-    unmarked: HashSet<ObjectKey>,
+    by_secret: HashMap<ObjectKey, SecretVersion>,
     /// The newest version that a watch has delivered. Versions increase over all objects, so the watch has also delivered the
     /// result of every older write, except for a Secret that came and went between two lists.
     newest: u64,
+}
+
+/// A version of a Secret.
+#[derive(Debug, Default)]
+struct SecretVersion {
+    /// UID and resourceVersion.
+    text: String,
+    /// Whether an older version of the operator wrote it, without a marker.
+    lacks_marker: bool,
 }
 
 impl SecretVersions {
@@ -33,22 +39,21 @@ impl SecretVersions {
     pub fn note(&self, notice: &Notice) -> bool {
         let mut versions = self.lock();
         versions.newest = versions.newest.max(number(&notice.version));
+        let known = versions.by_secret.get(&notice.key);
+        let known = known.map(|known| known.text.as_str());
         match notice.change {
             Change::Gone => {
-                versions.unmarked.remove(&notice.key);
-                let known = versions.by_secret.get(&notice.key);
                 let is_known = known.is_some_and(|known| known.starts_with(&*notice.uid));
                 is_known && versions.by_secret.remove(&notice.key).is_some()
             }
             Change::Listed | Change::Applied => {
-                let now = version(&notice.uid, &notice.version);
-                let former = versions.by_secret.insert(notice.key.clone(), now.clone());
-                let is_new = former != Some(now);
+                let text = version(&notice.uid, &notice.version);
+                let is_new = known != Some(text.as_str());
                 // If a policy removes the label from Secrets that the operator wrote, the operator does not add it again.
-                if !notice.lacks_marker {
-                    versions.unmarked.remove(&notice.key);
-                } else if is_new {
-                    versions.unmarked.insert(notice.key.clone());
+                if is_new {
+                    let lacks_marker = notice.lacks_marker;
+                    let now = SecretVersion { text, lacks_marker };
+                    versions.by_secret.insert(notice.key.clone(), now);
                 }
                 is_new
             }
@@ -61,26 +66,30 @@ impl SecretVersions {
         // The watch may be ahead of the answer: it already delivered a later write, or the deletion. If the newest version comes
         // from the watch of another namespace that is further ahead, the watch of this one follows a moment later.
         let known = versions.by_secret.get(&secret);
-        let known = known.and_then(|known| known.split_once('/'));
+        let known = known.and_then(|known| known.text.split_once('/'));
         let newest = match known.filter(|(known_uid, _)| *known_uid == uid) {
             Some((_, known)) => number(known),
             None => versions.newest,
         };
         if newest < number(resource_version) {
-            let now = version(uid, resource_version);
-            versions.unmarked.remove(&secret);
+            let now = SecretVersion {
+                text: version(uid, resource_version),
+                lacks_marker: false,
+            };
             versions.by_secret.insert(secret, now);
         }
     }
 
     /// UID and resourceVersion of a Secret, if it exists.
     pub fn of(&self, secret: &ObjectKey) -> Option<String> {
-        self.lock().by_secret.get(secret).cloned()
+        Some(self.lock().by_secret.get(secret)?.text.clone())
     }
 
     /// Whether an older version of the operator wrote the Secret, without a marker.
     pub fn is_unmarked(&self, secret: &ObjectKey) -> bool {
-        self.lock().unmarked.contains(secret)
+        let versions = self.lock();
+        let known = versions.by_secret.get(secret);
+        known.is_some_and(|known| known.lacks_marker)
     }
 
     fn lock(&self) -> MutexGuard<'_, Versions> {
@@ -201,21 +210,6 @@ pub async fn read(client: &Client, namespace: &str, name: &str) -> Result<Conten
             source,
         }),
     }
-}
-
-/// Reads one key of a Secret, and the Secret's UID and resourceVersion. Drops trailing white space: a line feed from an editor
-/// belongs neither to a token nor to a password.
-///
-/// # Errors
-/// See [`SecretProblem`]; no variant contains the Secret's content.
-pub async fn read_key(
-    client: &Client,
-    namespace: &str,
-    reference: &SecretKeyRef,
-) -> Result<(SecretString, String), SecretProblem> {
-    let mut content = read(client, namespace, &reference.name).await?;
-    let text = content.take(&reference.name, &reference.key)?;
-    Ok((text, content.version()))
 }
 
 #[cfg(test)]
