@@ -106,6 +106,8 @@ pub struct Readiness {
     pub reason: Reason,
     /// A sentence for people. It names the object and the remedy, without clocks, counters or request ids.
     pub message: String,
+    /// It may pass quickly, so that status shows it only if it lasts.
+    pub is_progress: bool,
 }
 
 /// The overall state of an object.
@@ -128,6 +130,7 @@ impl Readiness {
             state,
             reason,
             message,
+            is_progress: false,
         }
     }
 
@@ -139,6 +142,33 @@ impl Readiness {
     /// An operation or a wait is in progress.
     pub fn reconciling(reason: Reason, message: impl Into<String>) -> Self {
         Self::new(State::Reconciling, reason, message)
+    }
+
+    /// The same, shown only if it lasts.
+    pub fn progress(reason: Reason, message: impl Into<String>) -> Self {
+        let is_progress = true;
+        Self {
+            is_progress,
+            ..Self::reconciling(reason, message)
+        }
+    }
+
+    /// A refusal by the service. Status shows it at once, unless the next attempt may succeed.
+    pub fn refused(message: &str, reason: Reason) -> Self {
+        match reason {
+            Reason::CreateRefused | Reason::OperationRefused => Self::stalled(reason, message),
+            Reason::RateLimited | Reason::ServiceUnreachable => Self::progress(reason, message),
+            _ => Self::reconciling(reason, message),
+        }
+    }
+
+    /// The same, shown at once if the condition holds.
+    pub fn at_once_if(self, condition: bool) -> Self {
+        let is_progress = self.is_progress && !condition;
+        Self {
+            is_progress,
+            ..self
+        }
     }
 
     /// Human action is needed.

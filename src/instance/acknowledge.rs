@@ -12,7 +12,6 @@ use crate::instance::memory::{Memory, open};
 use crate::instance::observation::Observation;
 use crate::instance::plan::delete;
 use crate::instance::plan::step::{Plan, StatusChanges, Step};
-use crate::instance::plan::why::Why;
 use crate::instance::status::{self, ready, write};
 use crate::instance::times;
 use crate::runtime::chance;
@@ -108,28 +107,28 @@ pub(super) async fn while_waiting(
 }
 
 /// The reason to report for an edit or a deletion that no reconcile has seen. None if status has not been written yet.
-fn answer(facts: &Facts) -> Option<Why> {
+fn answer(facts: &Facts) -> Option<Readiness> {
     if facts.deleting && facts.spec.deletion_protection {
-        return Some(delete::protected().into());
+        return Some(delete::protected());
     }
     let is_open = facts.is_open() || facts.shows_open_purchase();
     if !is_behind(facts) {
         let shown = ready(&facts.status.conditions)?;
         // An operation that status reports continues after an edit.
         if let Some(reason) = Reason::of(&shown.reason).filter(|_| is_open) {
-            return Some(Readiness::reconciling(reason, shown.message.clone()).into());
+            return Some(Readiness::reconciling(reason, shown.message.clone()));
         }
     }
     let why = "the operator has not observed it yet: a call is under way, or waits because spec.requests of the Account are in use";
     Some(waits(facts, why))
 }
 
-fn waits(facts: &Facts, why: &str) -> Why {
+fn waits(facts: &Facts, why: &str) -> Readiness {
     let (reason, what) = match facts.deleting {
         true => (Reason::Releasing, "this Instance is being deleted"),
         false => (Reason::WaitingForService, "the spec was changed"),
     };
-    Readiness::reconciling(reason, format!("{what}; {why}")).into()
+    Readiness::reconciling(reason, format!("{what}; {why}"))
 }
 
 /// Why the plan knows nothing about the new spec yet.

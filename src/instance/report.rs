@@ -2,7 +2,7 @@
 
 mod audit;
 
-use crate::api::conditions::Reason;
+use crate::api::conditions::{Readiness, Reason};
 use crate::api::{InstanceStatus, Operation, Verb};
 use crate::cloud::ServerId;
 use crate::instance::context::Context;
@@ -11,7 +11,6 @@ use crate::instance::memory::{Memory, open};
 use crate::instance::observation::{Observation, of_purchase};
 use crate::instance::outcome::Outcome;
 use crate::instance::plan::step::{Plan, StatusChanges, Step};
-use crate::instance::plan::why::Why;
 use crate::instance::status::write::{was_overwritten, write_status};
 use crate::instance::status::{change_of_ready, differs, ready, render};
 use crate::instance::{journal, times};
@@ -140,7 +139,7 @@ fn changes(observed: &Observation, plan: &Plan, outcome: &Outcome) -> StatusChan
 }
 
 /// The reason to report after the step.
-fn why(plan: &Plan, outcome: &Outcome) -> Option<Why> {
+fn why(plan: &Plan, outcome: &Outcome) -> Option<Readiness> {
     match outcome {
         // The next plan stops the server or ends the operation, and reports that.
         Outcome::Refused {
@@ -160,10 +159,10 @@ fn why(plan: &Plan, outcome: &Outcome) -> Option<Why> {
         }
         Outcome::Refused {
             message, reason, ..
-        } => Some(Why::refused(message, *reason)),
+        } => Some(Readiness::refused(message, *reason)),
         // The next reconcile reports the unknown outcome and its consequences.
         Outcome::Unknown(_) => None,
-        Outcome::NotDone(_, readiness) => readiness.clone().map(Why::from),
+        Outcome::NotDone(_, readiness) => readiness.clone(),
         Outcome::Stale | Outcome::Finished => None,
         Outcome::Rested | Outcome::Accepted { .. } | Outcome::Release { .. } | Outcome::Written => {
             plan.why.clone()
@@ -179,7 +178,7 @@ fn why(plan: &Plan, outcome: &Outcome) -> Option<Why> {
 fn wait(
     facts: &Facts,
     changes: &StatusChanges,
-    why: Option<&Why>,
+    why: Option<&Readiness>,
     next: &InstanceStatus,
     memory: &mut Memory,
 ) -> Option<Duration> {
@@ -190,9 +189,9 @@ fn wait(
     let is_edit = is_older && (facts.deleting || ready(&former.conditions).is_some());
     let is_over_another = was_overwritten(facts, memory);
     let written = &mut memory.status_writes.written;
-    let progress = why.filter(|why| why.is_progress() && !is_edit);
+    let progress = why.filter(|why| why.is_progress && !is_edit);
     if let Some(why) = why {
-        let reason = why.readiness.reason;
+        let reason = why.reason;
         let known = written.progress.filter(|(known, _)| *known == reason);
         written.progress = progress.map(|_| known.unwrap_or((reason, now)));
     }
@@ -201,7 +200,7 @@ fn wait(
     }
     let patience = progress.and_then(|why| match shows(former, next, why) {
         true => Some(times::IDLE_REQUEUE),
-        false => rest(written.progress?.1 + why.patience, now),
+        false => rest(written.progress?.1 + times::patience(why.reason), now),
     });
     let is_misleading = is_older || (is_ready(former) && !is_ready(next));
     let pause = written
@@ -212,10 +211,10 @@ fn wait(
 }
 
 /// Whether status shows this progress, so that another message is not worth a write.
-fn shows(former: &InstanceStatus, next: &InstanceStatus, why: &Why) -> bool {
+fn shows(former: &InstanceStatus, next: &InstanceStatus, why: &Readiness) -> bool {
     let number = |status: &InstanceStatus| status.operation.as_ref().map(|it| it.attempt);
     let ready = ready(&former.conditions);
-    ready.is_some_and(|ready| ready.reason == why.readiness.reason.as_str())
+    ready.is_some_and(|ready| ready.reason == why.reason.as_str())
         && former.id == next.id
         && number(former) == number(next)
 }

@@ -14,7 +14,6 @@ use crate::instance::expiry;
 use crate::instance::facts::Facts;
 use crate::instance::observation::{AccountFact, Observation};
 use crate::instance::plan::step::StatusChanges;
-use crate::instance::plan::why::Why;
 use crate::instance::references;
 use crate::runtime::events::EventNote;
 use jiff::Timestamp;
@@ -26,16 +25,15 @@ const HISTORY: usize = 8;
 /// The service's fields with the server's state.
 const STATES: [&str; 2] = ["ecsStatus", "ecsPendingStatus"];
 
-/// Renders the next status: its conditions from `why`, the other fields from `changes` and the observation, if there is one. Pure.
+/// Renders the next status: its conditions from `readiness`, the other fields from `changes` and the observation, if there is one. Pure.
 /// Every status that is written comes from here.
 pub fn render(
     facts: &Facts,
     observed: Option<&Observation>,
     wall_clock: Timestamp,
     changes: &StatusChanges,
-    why: Option<&Why>,
+    readiness: Option<&Readiness>,
 ) -> InstanceStatus {
-    let readiness = why.map(|why| &why.readiness);
     let former = &facts.status;
     let mut next = InstanceStatus::clone(former);
     // A detail that an older version wrote may have values that the schema rejects now.

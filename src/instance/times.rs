@@ -1,6 +1,7 @@
 //! All time constants of the Instance controller, each with its reason.
 
 use crate::api::EndReason;
+use crate::api::conditions::Reason;
 use jiff::SignedDuration;
 use std::time::Duration;
 
@@ -216,6 +217,14 @@ pub const PROGRESS_SHOWN_AFTER: Duration = Duration::from_secs(2);
 /// The wait for the request limit is shown later: a whole fleet that is applied at once is done sooner than this, and a user who
 /// waits longer wants to know why.
 pub const QUEUED_SHOWN_AFTER: Duration = Duration::from_secs(10);
+
+/// How long a progress with this reason must last before status shows it.
+pub fn patience(reason: Reason) -> Duration {
+    match reason {
+        Reason::ClientRateLimited => QUEUED_SHOWN_AFTER,
+        _ => PROGRESS_SHOWN_AFTER,
+    }
+}
 
 /// How often an unconfirmed server is searched for in the listings, which costs no call.
 pub const UNCONFIRMED_RECHECK: Duration = Duration::from_secs(20);

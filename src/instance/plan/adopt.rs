@@ -1,7 +1,7 @@
 //! A server exists that the record does not name: the service gave it to this process a moment ago, or a listing shows it with
 //! our marker. It is recorded before anything else, and no second server is bought next to it.
 
-use crate::api::conditions::Reason;
+use crate::api::conditions::{Readiness, Reason};
 use crate::api::{Applied, Cause, PurchaseRecord, attempt_number};
 use crate::cloud::{ServerId, TaskId};
 use crate::instance::fact::Fact;
@@ -9,7 +9,6 @@ use crate::instance::memory::call::NewestCall;
 use crate::instance::observation::Observation;
 use crate::instance::plan::observed::{InSession, OnRecord};
 use crate::instance::plan::step::{Plan, Step};
-use crate::instance::plan::why::Why;
 use crate::instance::plan::{attempt, diff, evidence, words};
 use crate::runtime::events::EventNote;
 use tokio::time::Instant;
@@ -178,8 +177,8 @@ pub(super) fn put_on_record(
         record.places.push(place);
     }
     let why = match &record.imported {
-        Some(_) => Why::progress(Reason::Importing, words::importing(id, &Fact::NotAsked)),
-        None => Why::progress(Reason::Creating, attempt::creating(observed)),
+        Some(_) => Readiness::progress(Reason::Importing, words::importing(id, &Fact::NotAsked)),
+        None => Readiness::progress(Reason::Creating, attempt::creating(observed)),
     };
     let record = Box::new(record);
     let plan = Plan::act(Step::Record { record }).because(Some(why));

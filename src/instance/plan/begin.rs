@@ -4,6 +4,7 @@
 //! change of the spec or of a Secret erases or changes anything (rules 10 and 11). Operations run one at a time: an open one is
 //! resolved in [`follow`](super::follow) before the spec is compared again.
 
+use crate::api::conditions::Readiness;
 use crate::api::{Applied, Before, ForceStop, Operation, Verb};
 use crate::cloud::ServerId;
 use crate::credentials::{KnownLogin, LoginFact};
@@ -17,7 +18,6 @@ use crate::instance::plan::login::credentials;
 use crate::instance::plan::observed::OnRecord;
 use crate::instance::plan::step::{NeededRead, Plan, Step};
 use crate::instance::plan::verbs::row;
-use crate::instance::plan::why::Why;
 use crate::instance::plan::{attempt, cause, ended, judge, policy, words};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Map, Value};
@@ -117,7 +117,7 @@ fn announce(
 
 /// The plan that makes the current call of an operation. `announce`: its intent is written first.
 pub(super) fn call(id: &ServerId, operation: Operation, announce: bool) -> Plan {
-    let why = Why::progress(row(operation.verb).reason, words::running(&operation, id));
+    let why = Readiness::progress(row(operation.verb).reason, words::running(&operation, id));
     Plan::act(Step::Operate {
         operation: Box::new(operation),
         announce,

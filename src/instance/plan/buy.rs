@@ -9,7 +9,6 @@ use crate::instance::plan::evidence::{Proof, breaker_open, look};
 use crate::instance::plan::observed::InSession;
 use crate::instance::plan::purchase::{FormerOutcome, create, repeat};
 use crate::instance::plan::step::{OrPlan, Plan};
-use crate::instance::plan::why::Why;
 use crate::instance::plan::{adopt, evidence, import, policy, recreate, words};
 use crate::instance::times;
 use tokio::time::Instant;
@@ -129,7 +128,7 @@ fn after_refusal(
         }
         Proof::Open => {
             let (message, reason) = refusal;
-            let plan = Plan::rest(Why::refused(message, reason), times::PASS_RECHECK);
+            let plan = Plan::rest(Readiness::refused(message, reason), times::PASS_RECHECK);
             Ok(plan.wanting(since, 2))
         }
     }
@@ -145,7 +144,7 @@ fn pause(
     let not_before = observed.memory.pace.not_before;
     match not_before.filter(|at| *at > observed.now && is_refused) {
         Some(at) => Err(Box::new(Plan::rest(
-            Why::refused(message, reason),
+            Readiness::refused(message, reason),
             at - observed.now,
         ))),
         None => Ok(()),
@@ -193,7 +192,7 @@ fn unsettled(observed: &Observation, doubt: &str, settled: Instant) -> Plan {
         ),
     };
     let message = format!("{doubt}: looking for a server named {name}{listings}");
-    let why = Readiness::reconciling(Reason::CreateUnconfirmed, message).into();
+    let why = Readiness::reconciling(Reason::CreateUnconfirmed, message);
     let why = Some(why).filter(|_| !recreate::is_withdrawn(observed));
     Plan::until_proven(why, observed, settled)
         .with_operation(observed.facts.purchase().map(of_purchase))

@@ -12,7 +12,6 @@ use crate::instance::observation::{Observation, is_idle};
 use crate::instance::plan::evidence::{Proof, breaker_open};
 use crate::instance::plan::observed::InSession;
 use crate::instance::plan::step::{Plan, ReleaseReason, Step};
-use crate::instance::plan::why::Why;
 use crate::instance::plan::{adopt, evidence, policy, words};
 use crate::instance::times;
 use crate::runtime::events::EventNote;
@@ -138,7 +137,7 @@ fn release(observed: &Observation, id: &ServerId) -> Plan {
         return plan.with_id(observed.facts.id());
     }
     let why = match failure {
-        Some(note) => Readiness::reconciling(Reason::Releasing, note).into(),
+        Some(note) => Readiness::reconciling(Reason::Releasing, note),
         None => releasing(observed, format!("releasing server {id}")),
     };
     let not_before = call.and_then(|call| call.not_before);
@@ -152,12 +151,12 @@ fn release(observed: &Observation, id: &ServerId) -> Plan {
     plan.with_id(observed.facts.id())
 }
 
-fn releasing(observed: &Observation, note: String) -> Why {
+fn releasing(observed: &Observation, note: String) -> Readiness {
     let since = observed.facts.deleted_at.unwrap_or(observed.wall_clock);
     let age = observed.wall_clock.duration_since(since);
     match Duration::try_from(age).is_ok_and(|age| age >= times::RELEASE_OVERDUE) {
-        true => words::overdue(&note).into(),
-        false => Why::progress(Reason::Releasing, note),
+        true => words::overdue(&note),
+        false => Readiness::progress(Reason::Releasing, note),
     }
 }
 
@@ -218,7 +217,7 @@ fn confirming(observed: &Observation, since: Instant) -> Plan {
         };
         let note =
             format!("looking for a server with the name of this Instance, to keep it{obstacle}");
-        Why::progress(reason, note)
+        Readiness::progress(reason, note)
     } else {
         let note = format!("confirming that no server is left{obstacle}");
         releasing(observed, note)

@@ -4,7 +4,6 @@ use crate::api::conditions::{Readiness, Reason};
 use crate::api::{Applied, EndReason, HistoryEntry, Operation, OperationEnd, Retry, Stage, Verb};
 use crate::instance::observation::Observation;
 use crate::instance::plan::step::StatusChanges;
-use crate::instance::plan::why::Why;
 use crate::instance::plan::{diff, words};
 use crate::instance::times;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -109,7 +108,7 @@ pub(super) fn pause(
     observed: &Observation,
     verb: Verb,
     applied: &Applied,
-) -> Option<(Duration, Why)> {
+) -> Option<(Duration, Readiness)> {
     let target = diff::target(verb, applied, diff::as_specified(observed));
     // The power state that the server last had is no part of the request.
     let requested = |target: &Applied| Applied {
@@ -164,14 +163,14 @@ pub(super) fn is_same_installation(
 }
 
 /// The reason to report after an operation ended badly. It is `Stalled` once it has failed so often that waiting is not enough.
-pub(super) fn why(retry: &Retry) -> Why {
+pub(super) fn why(retry: &Retry) -> Readiness {
     let (verb, failed) = (retry.verb, Reason::OperationFailed);
     let message = retry.message.as_deref().unwrap_or_default();
     let is_hopeless =
         usize::try_from(retry.times).is_ok_and(|times| times >= times::RETRY_FAILED.len());
     let failure = format!("the {verb} failed: {message}; it is retried");
     match retry.reason {
-        EndReason::Refused => return Why::refused(message, Reason::OperationRefused),
+        EndReason::Refused => Readiness::refused(message, Reason::OperationRefused),
         EndReason::OutcomeUnknown => words::undecided(message),
         EndReason::AnswerLost => Readiness::reconciling(
             failed,
@@ -184,5 +183,4 @@ pub(super) fn why(retry: &Retry) -> Why {
             false => Readiness::reconciling(failed, failure),
         },
     }
-    .into()
 }

@@ -7,7 +7,6 @@ use crate::instance::memory::look::RowDigest;
 use crate::instance::observation::Observation;
 use crate::instance::plan::observed::{InSession, OnRecord};
 use crate::instance::plan::step::Plan;
-use crate::instance::plan::why::Why;
 use crate::instance::plan::words;
 use crate::instance::times;
 use crate::inventory::Absence;
@@ -60,7 +59,7 @@ pub(super) fn look(observed: &Observation, since: Instant, passes: u8) -> Plan {
         "reading the service's listing before anything is bought{}",
         unlisted.unwrap_or_default()
     );
-    let why = Why::progress(Reason::CheckingForExistingServer, message);
+    let why = Readiness::progress(Reason::CheckingForExistingServer, message);
     let rest = since.saturating_duration_since(observed.now);
     if rest.is_zero() {
         return Plan::rest(why, times::PASS_RECHECK).wanting(since, passes);

@@ -9,7 +9,6 @@ use crate::instance::plan::evidence::{Proof, breaker_open};
 use crate::instance::plan::observed::OnRecord;
 use crate::instance::plan::purchase::FormerOutcome;
 use crate::instance::plan::step::{Plan, ReleaseReason, Step, either};
-use crate::instance::plan::why::Why;
 use crate::instance::plan::{adopt, ended, evidence, policy, purchase, recreate, surplus};
 use crate::instance::times;
 use tokio::time::Instant;
@@ -37,7 +36,7 @@ pub(super) fn plan(observed: &OnRecord<'_>) -> Option<Plan> {
     }
     // The report that no other server is bought stays: a new process that has observed less adds nothing.
     let is_called_off = recreate::is_withdrawn(observed);
-    let why = (!is_called_off).then(|| readiness.into());
+    let why = (!is_called_off).then_some(readiness);
     if let Some((_, since)) = observed.memory.gone(id) {
         // A doubled request made another server, which replaces the failed one. Otherwise another one is bought; from now on a
         // user can edit fields that are immutable while a server exists.
@@ -84,7 +83,7 @@ fn report_failure(observed: &OnRecord<'_>, words: &str, mut plan: Plan) -> Plan 
 }
 
 /// The leftover of the failed create is gone: another server is bought after a pause, once nothing of the old one exists.
-fn once_more(observed: &OnRecord<'_>, since: Instant, why: Option<Why>) -> Plan {
+fn once_more(observed: &OnRecord<'_>, since: Instant, why: Option<Readiness>) -> Plan {
     let record = observed.record;
     let doubt = observed.memory.in_doubt_since(record);
     let settled = doubt.map_or(since, |doubt| (doubt + observed.session.settle).max(since));

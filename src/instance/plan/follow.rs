@@ -10,6 +10,7 @@ mod call;
 mod end;
 mod lost;
 
+use crate::api::conditions::Readiness;
 use crate::api::{EndReason, Operation, PowerState, Stage, Verb};
 use crate::cloud::{Detail, TaskState};
 use crate::instance::fact::Fact;
@@ -18,7 +19,6 @@ use crate::instance::observation::is_idle;
 use crate::instance::plan::observed::OnRecord;
 use crate::instance::plan::step::{NeededRead, Plan};
 use crate::instance::plan::verbs::{Effect, VerbRow, row};
-use crate::instance::plan::why::Why;
 use crate::instance::plan::{evidence, policy, words};
 use crate::instance::{observation, times};
 use std::time::Duration;
@@ -206,8 +206,8 @@ impl OpenOperation<'_> {
 
     fn waiting(&self, note: String) -> Plan {
         let why = match self.is_overdue() {
-            true => words::overdue(&note).into(),
-            false => Why::progress(row(self.operation.verb).reason, note),
+            true => words::overdue(&note),
+            false => Readiness::progress(row(self.operation.verb).reason, note),
         };
         self.because(why, times::PASS_RECHECK)
             .in_flight_while_readable(self.observed)
@@ -225,7 +225,7 @@ impl OpenOperation<'_> {
     }
 
     /// Does nothing about the open operation, for this reason.
-    fn because(&self, why: impl Into<Why>, again: Duration) -> Plan {
+    fn because(&self, why: Readiness, again: Duration) -> Plan {
         Plan::rest(why, again)
             .with_id(Some(self.observed.id.clone()))
             .with_operation(Some(self.operation.clone()))

@@ -8,7 +8,6 @@ use crate::instance::fact::Fact;
 use crate::instance::observation::{Observation, is_idle};
 use crate::instance::plan::observed::{InSession, OnRecord};
 use crate::instance::plan::step::{NeededRead, OrPlan, Plan};
-use crate::instance::plan::why::Why;
 use crate::instance::plan::{adopt, attempt, resolve, words};
 use crate::instance::{references, times};
 use crate::inventory::{Row, ZoneViews};
@@ -79,7 +78,7 @@ fn find(observed: &Observation, import: &Import) -> OrPlan<ServerId> {
             "reading the service's listing of {here} for the server that is to be imported{}",
             unlisted.unwrap_or_default()
         );
-        let why = Why::progress(Reason::Importing, message);
+        let why = Readiness::progress(Reason::Importing, message);
         let plan = Plan::rest(why, times::PASS_RECHECK).wanting(since, 1);
         return Err(Box::new(plan));
     };
@@ -259,6 +258,6 @@ fn wrong(reason: Reason, message: String) -> Box<Plan> {
 }
 
 fn looking(message: String) -> Box<Plan> {
-    let why = Why::progress(Reason::Importing, message);
+    let why = Readiness::progress(Reason::Importing, message);
     Box::new(Plan::rest(why, times::UNREADABLE_RETRY))
 }

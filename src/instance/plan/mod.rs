@@ -37,7 +37,6 @@ mod steady;
 pub mod step;
 mod surplus;
 pub(super) mod verbs;
-pub mod why;
 pub(super) mod words;
 
 use crate::api::PurchaseRecord;
@@ -47,7 +46,6 @@ use crate::instance::observation::{AccountFact, Observation};
 use crate::instance::plan::evidence::is_current;
 use crate::instance::plan::observed::{InSession, OnRecord};
 use crate::instance::plan::step::{Plan, Step, either};
-use crate::instance::plan::why::Why;
 use crate::instance::times;
 use crate::session::ConflictingOwner;
 use std::time::Duration;
@@ -167,9 +165,8 @@ pub(super) fn in_line(observed: &Observation, planned: &Plan, again: Duration) -
 fn waiting(observed: &Observation, reason: Reason, message: String, again: Duration) -> Plan {
     match is_current(observed) {
         true => Plan::wait(again),
-        false => {
-            Plan::rest(Why::progress(reason, message), again).with_id(observed.facts.status_id())
-        }
+        false => Plan::rest(Readiness::progress(reason, message), again)
+            .with_id(observed.facts.status_id()),
     }
 }
 

@@ -121,7 +121,7 @@ fn paused(observed: &Observation, plan: Plan, left: Option<Duration>) -> Plan {
     };
     let plan = match is_allowed {
         true if is_protected => plan,
-        true => plan.because(Some(holds(observed).into())),
+        true => plan.because(Some(holds(observed))),
         false => instead(plan, holds(observed)),
     };
     plan.within(left.unwrap_or(times::IDLE_REQUEUE))

@@ -9,7 +9,6 @@ use crate::instance::plan::evidence::look;
 use crate::instance::plan::login::login;
 use crate::instance::plan::observed::InSession;
 use crate::instance::plan::step::{OrPlan, Plan, Step};
-use crate::instance::plan::why::Why;
 use crate::instance::plan::{attempt, cause, diff, import, policy, recreate, resolve};
 use crate::instance::times;
 use crate::session::{Limit, QuotaState};
@@ -89,7 +88,7 @@ fn send(observed: &Observation, mut record: PurchaseRecord, announce: bool) -> O
         record: Box::new(record),
         announce,
     };
-    let why = Why::progress(Reason::Creating, creating(observed));
+    let why = Readiness::progress(Reason::Creating, creating(observed));
     Ok(Plan::act(step).because(Some(why)))
 }
 
@@ -188,7 +187,10 @@ fn quota(observed: &Observation) -> OrPlan<()> {
                  by itself",
                 counted(allowed, "server")
             );
-            Plan::rest(Why::progress(Reason::CreateRateReached, message), again)
+            Plan::rest(
+                Readiness::progress(Reason::CreateRateReached, message),
+                again,
+            )
         }
     };
     Err(Box::new(plan))

@@ -18,7 +18,6 @@ use crate::instance::plan::evidence::{breaker_open, is_our_account, of_other_acc
 use crate::instance::plan::observed::OnRecord;
 use crate::instance::plan::purchase::FormerOutcome;
 use crate::instance::plan::step::{NeededRead, Plan, either};
-use crate::instance::plan::why::Why;
 use crate::instance::plan::{adopt, ended, evidence, policy, purchase, recreate, words};
 use crate::instance::times;
 use crate::inventory::Absence;
@@ -131,7 +130,7 @@ fn unreported_end(observed: &OnRecord<'_>) -> Option<HistoryEntry> {
 
 /// None if status has dropped the server and refers to the current spec. A reconcile with less proof adds nothing then: status
 /// must not alternate with each listing while another server is not available.
-fn proving(observed: &OnRecord<'_>, settled: Instant) -> Option<Why> {
+fn proving(observed: &OnRecord<'_>, settled: Instant) -> Option<Readiness> {
     if observed.facts.is_dropped_from_status() && evidence::is_current(observed) {
         return None;
     }
@@ -145,7 +144,7 @@ fn proving(observed: &OnRecord<'_>, settled: Instant) -> Option<Why> {
         observed.id,
         words::until(observed, settled)
     );
-    Some(Readiness::reconciling(Reason::ServerMissing, message).into())
+    Some(Readiness::reconciling(Reason::ServerMissing, message))
 }
 
 /// Detail and listing agree that the recorded server does not exist. A missing server is not proven gone: without that proof it

@@ -12,7 +12,6 @@ use crate::instance::plan::judge::judge;
 use crate::instance::plan::observed::OnRecord;
 use crate::instance::plan::replace::gone;
 use crate::instance::plan::step::{NeededRead, Plan, Step};
-use crate::instance::plan::why::Why;
 use crate::instance::plan::{
     adopt, begin, cause, diff, due, evidence, failed_create, follow, import, resolve, secret,
     surplus, words,
@@ -98,8 +97,8 @@ fn running(observed: &OnRecord<'_>) -> Plan {
     let poll = observed.memory.observations.poll.as_ref();
     let is_overdue = poll.is_some_and(|poll| observed.now >= poll.since + times::CREATE_OVERDUE);
     let why = match is_overdue {
-        true => words::overdue(&note).into(),
-        false => Why::progress(reason, note).at_once_if(is_unusual),
+        true => words::overdue(&note),
+        false => Readiness::progress(reason, note).at_once_if(is_unusual),
     };
     // Do not report the create as open if it may have ended long ago, before status was lost. Otherwise the purchase would count
     // as the applied state, and the disk would be erased again for a reinstall token that was carried out.
@@ -189,7 +188,7 @@ fn unread(observed: &OnRecord<'_>) -> Plan {
         Fact::Unknown(why) if observed.facts.status.detail.is_empty() && named.is_some() => {
             let message = format!("server {id} is recorded; its detail could not be read: {why}");
             let readiness = Readiness::reconciling(Reason::ServerReadFailed, message);
-            wait(times::UNREADABLE_RETRY).because(Some(readiness.into()))
+            wait(times::UNREADABLE_RETRY).because(Some(readiness))
         }
         // A user waits for an answer about this spec. Regular listings are a minute apart, even after a failure, so the server
         // itself is read.

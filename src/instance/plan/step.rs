@@ -7,7 +7,6 @@ use crate::credentials::Chore;
 use crate::instance::memory::kinds::Wants;
 use crate::instance::observation::{Observation, of_purchase};
 use crate::instance::pins::LookUpScope;
-use crate::instance::plan::why::Why;
 use crate::instance::times;
 use crate::inventory::Attention;
 use crate::runtime::events::EventNote;
@@ -21,7 +20,7 @@ pub struct Plan {
     /// The step to carry out now.
     pub step: Step,
     /// The reason for the conditions. None if nothing was learnt, so that the current conditions stay.
-    pub why: Option<Why>,
+    pub why: Option<Readiness>,
     /// The changes of the other fields of status.
     pub changes: StatusChanges,
     /// Events in addition to the one for every change of the Ready reason.
@@ -157,8 +156,8 @@ impl Plan {
     }
 
     /// No step, for this reason.
-    pub(in crate::instance) fn rest(why: impl Into<Why>, again: Duration) -> Self {
-        Self::wait(again).because(Some(why.into()))
+    pub(in crate::instance) fn rest(why: Readiness, again: Duration) -> Self {
+        Self::wait(again).because(Some(why))
     }
 
     /// No plan without this read.
@@ -176,7 +175,7 @@ impl Plan {
         }
     }
 
-    pub(in crate::instance) fn because(self, why: Option<Why>) -> Self {
+    pub(in crate::instance) fn because(self, why: Option<Readiness>) -> Self {
         Self { why, ..self }
     }
 
@@ -198,7 +197,7 @@ impl Plan {
     /// Waits for a proof of absence. Until `settled`, when a doubtful call is over, listings come at the short interval; after
     /// that the plan waits for two listings in a row, as soon as possible.
     pub(in crate::instance) fn until_proven(
-        why: Option<Why>,
+        why: Option<Readiness>,
         observed: &Observation,
         settled: Instant,
     ) -> Self {
@@ -213,7 +212,7 @@ impl Plan {
 
     /// The readiness that the plan reports in the conditions, if any.
     pub fn readiness(&self) -> Option<&Readiness> {
-        self.why.as_ref().map(|why| &why.readiness)
+        self.why.as_ref()
     }
 
     /// The reason of its condition Ready, if it reports one.
@@ -232,7 +231,7 @@ impl Plan {
 
     /// Whether it reports a progress that may pass quickly.
     pub fn is_progress(&self) -> bool {
-        self.why.as_ref().is_some_and(Why::is_progress)
+        self.why.as_ref().is_some_and(|why| why.is_progress)
     }
 
     /// Whether it does nothing, and reports that human action is needed.

@@ -37,7 +37,7 @@ pub(super) fn check(observed: &OnRecord<'_>, plan: Plan) -> Plan {
         }
         // The policy `Observe` keeps it: the Instance is not Ready while there are two.
         _ if policy::is_observed(observed) && plan.is_ready() => {
-            plan.because(Some(policy::surplus(first).into()))
+            plan.because(Some(policy::surplus(first)))
         }
         _ if is_forbidden => plan,
         // The listing is read again soon, and everything else continues.

@@ -5,7 +5,7 @@ use crate::api::{InstanceSpec, Operation, Stage, Verb};
 use crate::cloud::{Detail, ServerId};
 use crate::instance::fact::Fact;
 use crate::instance::memory::call::NewestCall;
-use crate::instance::observation::{Observation, is_idle};
+use crate::instance::observation::Observation;
 use crate::instance::plan::cause;
 use crate::instance::plan::verbs::row;
 use crate::runtime::events::EventNote;
@@ -28,13 +28,7 @@ pub(super) fn importing(id: &ServerId, detail: &Fact<Detail>) -> String {
         Fact::Unknown(why) => {
             format!("server {id} is imported; its detail could not be read: {why}")
         }
-        Fact::Known(detail) if !is_idle(detail.pending()) => {
-            let word = detail.pending().unwrap_or_default();
-            format!("server {id} is imported; the service is busy with it ({word})")
-        }
-        Fact::Known(_) | Fact::NotAsked | Fact::Absent => {
-            format!("server {id} is imported, and is read once more")
-        }
+        _ => format!("server {id} is imported, and is read until the service is done with it"),
     }
 }
 

@@ -49,8 +49,8 @@ fn pause(facts: &Facts, next: &InstanceStatus, memory: &mut Memory) -> Option<Du
 }
 
 fn progress(facts: &Facts, reason: Reason, memory: &mut Memory) -> Option<Duration> {
-    let why = Why::progress(reason, "it goes on");
-    let next = status_of(&why.readiness);
+    let why = Readiness::progress(reason, "it goes on");
+    let next = status_of(&why);
     wait(facts, &StatusChanges::default(), Some(&why), &next, memory)
 }
 

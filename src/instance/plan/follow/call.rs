@@ -1,14 +1,13 @@
 //! Makes the current call of an open operation: again if it certainly had no effect, or the next one.
 
 use super::OpenOperation;
-use crate::api::conditions::Reason;
+use crate::api::conditions::{Readiness, Reason};
 use crate::api::{EndReason, Operation, PowerState, Stage, Verb};
 use crate::cloud::{Detail, TaskState};
 use crate::credentials::LoginFact;
 use crate::instance::fact::Fact;
 use crate::instance::observation::is_idle;
 use crate::instance::plan::step::{NeededRead, Plan};
-use crate::instance::plan::why::Why;
 use crate::instance::plan::{begin, login, policy};
 use crate::instance::times;
 use std::time::Duration;
@@ -167,6 +166,6 @@ impl OpenOperation<'_> {
 
     /// Repeats the call after this time.
     fn later(&self, message: &str, reason: Reason, left: Duration) -> Plan {
-        self.because(Why::refused(message, reason), left)
+        self.because(Readiness::refused(message, reason), left)
     }
 }

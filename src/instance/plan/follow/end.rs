@@ -113,7 +113,7 @@ impl OpenOperation<'_> {
         let waits = changes.retry.as_ref();
         let why = match waits.filter(|retry| !is_another_reinstall_requested(&retry.target)) {
             Some(retry) => ended::why(retry),
-            None => judge::judge(observed, &applied, fields).into(),
+            None => judge::judge(observed, &applied, fields),
         };
         let plan = Plan::rest(why, times::AFTER_OWN_WRITE);
         Plan { changes, ..plan }

@@ -33,7 +33,7 @@ fn a_server_on_the_record_of_another_cluster_is_reported_before_another_one_is_b
     let listed = copy().listed(Duration::ZERO, &[("ecs-7", "web-of-there")]);
     let plan = listed.plan();
     assert!(rests(&plan));
-    let told = plan.why.unwrap().readiness;
+    let told = plan.why.unwrap();
     assert_eq!(
         (told.state, told.reason),
         (State::Reconciling, Reason::RecordedByOtherCluster)
@@ -50,7 +50,7 @@ fn a_server_on_the_record_of_another_cluster_is_reported_before_another_one_is_b
     let plan = reported.plan();
     assert!(rests(&plan));
     assert_eq!(plan.again, times::REPORTED_BEFORE_PURCHASE);
-    assert_eq!(plan.why.unwrap().readiness.message, told.message);
+    assert_eq!(plan.why.unwrap().message, told.message);
     let later = reported.with(|observed| {
         observed.now += times::REPORTED_BEFORE_PURCHASE;
     });

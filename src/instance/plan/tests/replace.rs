@@ -77,7 +77,7 @@ fn that_a_changed_token_holds_up_another_server_is_said() {
         unreachable!()
     };
     (session.credential, session.shown_ours) = ("secret/2".into(), true);
-    let told = scene.plan().why.unwrap().readiness;
+    let told = scene.plan().why.unwrap();
     assert_eq!(
         (told.state, told.reason),
         (State::Stalled, Reason::ServerMissing)
@@ -285,7 +285,7 @@ fn a_doubled_server_takes_the_place_of_the_one_that_is_gone_and_nothing_is_bough
     });
     let fails = fails.plan();
     assert!(rests(&fails), "nobody asked for another one");
-    let told = fails.why.unwrap().readiness.message;
+    let told = fails.why.unwrap().message;
     assert!(told.contains(SIBLING), "{told}");
 }
 

@@ -484,7 +484,7 @@ fn a_connection_secret_is_compared_once_and_again_after_another_writer() {
     };
     let foreign = known(Some(trouble), "u/1").plan();
     assert!(rests(&foreign));
-    let readiness = foreign.why.unwrap().readiness;
+    let readiness = foreign.why.unwrap();
     assert_eq!(
         readiness.state,
         State::Ready,
