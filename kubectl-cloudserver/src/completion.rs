@@ -8,10 +8,10 @@ pub(super) mod values;
 use crate::PROGRAM;
 use crate::output::{failed, print};
 use clap::{Args, Command};
-use clap_complete::engine::{CompletionCandidate, complete};
-use clap_complete::env::{Bash, Elvish, EnvCompleter, Fish, Powershell, Shells, Zsh};
+use clap_complete::engine::complete;
+use clap_complete::env::{Bash, Elvish, Fish, Powershell, Shells, Zsh};
 use cloud_server_operator::program;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -27,18 +27,30 @@ pub(super) struct CompletionArgs {
     shell: String,
 }
 
-const SHELLS: Shells<'_> = Shells(&[&Bash, &Zsh, &Fish, &Powershell, &Elvish, &Kubectl]);
+const SHELLS: Shells<'_> = Shells(&[&Bash, &Zsh, &Fish, &Powershell, &Elvish]);
+
+/// kubectl completes a plugin by running `kubectl_complete-<plugin>` with the words so far, the last of them unfinished.
+const KUBECTL: &str = "kubectl";
 
 /// Prints the script.
 pub(super) fn completion(args: &CompletionArgs) -> ExitCode {
-    let Some(shell) = SHELLS.completer(&args.shell) else {
-        return failed(&format!("{} is no shell", args.shell));
-    };
     let (name, program) = (PROGRAM, executable());
+    if args.shell == KUBECTL {
+        let program = program.replace('\'', r"'\''");
+        return print(&format!(
+            r#"#!/bin/sh
+# Candidates for `kubectl cloudserver`: put this into PATH as kubectl_complete-cloudserver, executable.
+export {SHELL}={KUBECTL}
+exec '{program}' -- {PROGRAM} "$@""#
+        ));
+    }
     let mut script = Vec::new();
-    match shell.write_registration(SHELL, name, name, &program, &mut script) {
-        Ok(()) => print(String::from_utf8_lossy(&script).trim_end()),
-        Err(error) => failed(&format!("the script could not be written: {error}")),
+    let written = SHELLS
+        .completer(&args.shell)
+        .map(|shell| shell.write_registration(SHELL, name, name, &program, &mut script));
+    match written {
+        Some(Ok(())) => print(String::from_utf8_lossy(&script).trim_end()),
+        _ => failed(&format!("there is no script for {}", args.shell)),
     }
 }
 
@@ -60,17 +72,24 @@ fn words() -> Vec<OsString> {
 /// without such a request: the program runs as usual.
 pub(super) fn answer(mut command: Command) -> Option<ExitCode> {
     let shell = std::env::var(SHELL).ok()?;
-    let shell = SHELLS.completer(&shell)?;
+    let completer = SHELLS.completer(&shell);
+    if completer.is_none() && shell != KUBECTL {
+        return None;
+    }
     // Error output of a credential plugin would appear in the line that the user types.
     let _ = std::fs::File::create("/dev/null").map(rustix::stdio::dup2_stderr);
     let words = words();
     // Some shells name the word to complete, the others mean the last.
     let index = std::env::var("_CLAP_COMPLETE_INDEX").ok();
     let index = index.and_then(|index| index.parse().ok());
-    let word = words.get(index.unwrap_or(words.len().saturating_sub(1)));
+    let index = index.unwrap_or(words.len().saturating_sub(1));
+    let word = words.get(index).map(OsString::as_os_str);
     let wants_flags = word.is_some_and(|word| word.as_encoded_bytes().starts_with(b"-"));
     let (here, mut all) = (std::env::current_dir().ok(), Vec::new());
-    let written = shell.write_complete(&mut command, words, here.as_deref(), &mut all);
+    let written = match completer {
+        Some(shell) => shell.write_complete(&mut command, words, here.as_deref(), &mut all),
+        None => for_kubectl(&mut command, words, here.as_deref(), &mut all),
+    };
     if written.is_err() {
         return Some(ExitCode::FAILURE); // no candidates are no error for the user
     }
@@ -84,65 +103,25 @@ pub(super) fn answer(mut command: Command) -> Option<ExitCode> {
     }
 }
 
-/// kubectl completes a plugin by running `kubectl_complete-<plugin>` with the words so far, the last of them unfinished: it
-/// prints the candidates, one a line, and then a directive.
-struct Kubectl;
-
-/// No additional file names; no space after an unfinished candidate, such as a directory.
+/// The directives of kubectl: no additional file names; no space after an unfinished candidate, such as a directory.
 const NO_FILES: u8 = 4;
 const NO_SPACE: u8 = 2;
 
-impl EnvCompleter for Kubectl {
-    fn name(&self) -> &'static str {
-        "kubectl"
-    }
-
-    fn is(&self, name: &str) -> bool {
-        name == "kubectl"
-    }
-
-    fn write_registration(
-        &self,
-        var: &str,
-        _: &str,
-        _: &str,
-        completer: &str,
-        buf: &mut dyn Write,
-    ) -> io::Result<()> {
-        let program = completer.replace('\'', r"'\''");
-        write!(
-            buf,
-            r#"#!/bin/sh
-# Candidates for `kubectl cloudserver`: put this into PATH as kubectl_complete-cloudserver, executable.
-export {var}=kubectl
-exec '{program}' -- {PROGRAM} "$@"
-"#
-        )
-    }
-
-    fn write_complete(
-        &self,
-        cmd: &mut Command,
-        args: Vec<OsString>,
-        current_dir: Option<&Path>,
-        buf: &mut dyn Write,
-    ) -> io::Result<()> {
-        let index = args.len().saturating_sub(1);
-        let all = complete(cmd, args, index, current_dir)?;
-        let values = all.iter().map(CompletionCandidate::get_value);
-        let values: Vec<_> = values.map(OsStr::to_string_lossy).collect();
-        for value in &values {
-            writeln!(buf, "{value}")?;
+/// The candidates, one a line, and then a directive.
+fn for_kubectl(
+    command: &mut Command,
+    words: Vec<OsString>,
+    here: Option<&Path>,
+    out: &mut Vec<u8>,
+) -> io::Result<()> {
+    let index = words.len().saturating_sub(1);
+    let mut directive = NO_FILES;
+    for candidate in complete(command, words, index, here)? {
+        let value = candidate.get_value().to_string_lossy();
+        if value.ends_with('/') {
+            directive = NO_FILES | NO_SPACE;
         }
-        let is_directory = values.iter().any(|value| value.ends_with('/'));
-        writeln!(
-            buf,
-            ":{}",
-            if is_directory {
-                NO_FILES | NO_SPACE
-            } else {
-                NO_FILES
-            }
-        )
+        writeln!(out, "{value}")?;
     }
+    writeln!(out, ":{directive}")
 }

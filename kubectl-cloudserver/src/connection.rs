@@ -22,99 +22,61 @@ use thiserror::Error;
 /// The heading of these flags in `--help`.
 pub const HEADING: &str = "Connection to the cluster";
 
-/// kubectl's flags for the connection to the cluster, under the same names.
+/// kubectl's flags for the connection to the cluster, under the same names. [`shared`] adds what they have in common.
 #[derive(Clone, Debug, Default, Args)]
 pub struct ConnectionArgs {
     /// The kubeconfig; the files of KUBECONFIG or ~/.kube/config when absent.
-    #[arg(long, global = true, help_heading = HEADING, value_name = "FILE")]
+    #[arg(long, help_heading = HEADING, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
 
     /// The context of the kubeconfig; its current one when absent.
-    #[arg(long, global = true, help_heading = HEADING, value_name = "NAME", add = values::contexts())]
+    #[arg(long, help_heading = HEADING, value_name = "NAME", add = values::contexts())]
     context: Option<String>,
 
     /// The cluster of the kubeconfig; that of the context when absent.
-    #[arg(
-        long,
-        global = true, help_heading = HEADING,
-        hide_short_help = true,
-        value_name = "NAME",
-        add = values::clusters()
-    )]
+    #[arg(long, help_heading = HEADING, value_name = "NAME", add = values::clusters())]
     cluster: Option<String>,
 
     /// The user of the kubeconfig; that of the context when absent.
-    #[arg(
-        long,
-        global = true, help_heading = HEADING,
-        hide_short_help = true,
-        value_name = "NAME",
-        add = values::users()
-    )]
+    #[arg(long, help_heading = HEADING, value_name = "NAME", add = values::users())]
     user: Option<String>,
 
     /// Address of the apiserver, in place of the kubeconfig's. Without a scheme, https is used.
-    #[arg(
-        id = "apiserver",
-        short = 's',
-        long = "server",
-        global = true, help_heading = HEADING,
-        hide_short_help = true,
-        value_name = "URL"
-    )]
+    #[arg(id = "apiserver", short = 's', long = "server", help_heading = HEADING, value_name = "URL")]
     server: Option<String>,
 
     /// Bearer token for the apiserver, in place of the kubeconfig's credentials.
-    #[arg(long, global = true, help_heading = HEADING, hide_short_help = true, value_name = "TOKEN")]
+    #[arg(long, help_heading = HEADING, value_name = "TOKEN")]
     token: Option<SecretString>,
 
     /// File with the client certificate for the apiserver, in place of the kubeconfig's credentials.
-    #[arg(
-        long,
-        global = true, help_heading = HEADING,
-        hide_short_help = true,
-        value_name = "FILE",
-        requires = "client_key"
-    )]
+    #[arg(long, help_heading = HEADING, value_name = "FILE", requires = "client_key")]
     client_certificate: Option<String>,
 
     /// File with the private key of --client-certificate.
-    #[arg(
-        long,
-        global = true, help_heading = HEADING,
-        hide_short_help = true,
-        value_name = "FILE",
-        requires = "client_certificate"
-    )]
+    #[arg(long, help_heading = HEADING, value_name = "FILE", requires = "client_certificate")]
     client_key: Option<String>,
 
     /// User to impersonate.
-    #[arg(
-        id = "impersonated",
-        long = "as",
-        global = true, help_heading = HEADING,
-        hide_short_help = true,
-        value_name = "NAME"
-    )]
+    #[arg(id = "impersonated", long = "as", help_heading = HEADING, value_name = "NAME")]
     impersonated: Option<String>,
 
     /// Group to impersonate; may be given several times.
-    #[arg(long, global = true, help_heading = HEADING, hide_short_help = true, value_name = "NAME")]
+    #[arg(long, help_heading = HEADING, value_name = "NAME")]
     as_group: Vec<String>,
 
     /// UID to impersonate.
-    #[arg(long, global = true, help_heading = HEADING, hide_short_help = true, value_name = "UID")]
+    #[arg(long, help_heading = HEADING, value_name = "UID")]
     as_uid: Option<String>,
 
     /// File with the authority that signed the apiserver's certificate.
-    #[arg(long, global = true, help_heading = HEADING, hide_short_help = true, value_name = "FILE")]
+    #[arg(long, help_heading = HEADING, value_name = "FILE")]
     certificate_authority: Option<String>,
 
     /// Do not verify the apiserver's certificate: every machine on the way can read and change the requests.
     #[arg(
         long,
-        global = true, help_heading = HEADING,
-        hide_short_help = true,
+        help_heading = HEADING,
         value_name = "BOOL",
         num_args = 0..=1,
         require_equals = true,
@@ -124,11 +86,11 @@ pub struct ConnectionArgs {
     insecure_skip_tls_verify: Option<bool>,
 
     /// Name by which the apiserver's certificate is verified; the host of its address when absent.
-    #[arg(long, global = true, help_heading = HEADING, hide_short_help = true, value_name = "NAME")]
+    #[arg(long, help_heading = HEADING, value_name = "NAME")]
     tls_server_name: Option<String>,
 
     /// How long one request to the apiserver may take: 30s, 2m, or a number of seconds; at most a year, also for 0; 15s when absent.
-    #[arg(long, global = true, help_heading = HEADING, hide_short_help = true, value_parser = timeout, value_name = "DURATION")]
+    #[arg(long, help_heading = HEADING, value_parser = timeout, value_name = "DURATION")]
     request_timeout: Option<Duration>,
 }
 
@@ -171,6 +133,18 @@ pub enum ConnectError {
     NoProxy { what: &'static str },
     #[error("the cluster's configuration is not usable")]
     Client { source: kube::Error },
+}
+
+/// The command, with these flags in all its subcommands. Short help shows the two that most users need.
+pub fn shared(command: clap::Command) -> clap::Command {
+    let command = command.mut_args(|arg| {
+        if arg.get_help_heading() != Some(HEADING) {
+            return arg;
+        }
+        let is_usual = matches!(arg.get_id().as_str(), "kubeconfig" | "context");
+        arg.global(true).hide_short_help(!is_usual)
+    });
+    command.mut_subcommands(shared)
 }
 
 /// The longest timeout, for kubectl's 0, which sets no limit. The client library adds it to the present time, which overflows at

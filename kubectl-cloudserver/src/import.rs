@@ -4,10 +4,10 @@
 mod guess;
 
 use super::completion::values;
-use super::owners::{Owners, Ownership, owners};
+use super::owners::Ownership;
 use super::progress::Progress;
-use super::servers::{self, Places, Within};
-use super::service::{Reached, ServiceArgs};
+use super::servers::{self, Servers, Within};
+use super::service::ServiceArgs;
 use super::{PROGRAM, ended};
 use crate::output::print;
 use crate::parsers;
@@ -16,7 +16,7 @@ use cloud_server_operator::api::names::{DEFAULT_ACCOUNT, GROUP};
 use cloud_server_operator::api::valid::NoName;
 use cloud_server_operator::api::{Account, Imports, Instance, Marker, SecretKeyRef, printable};
 use cloud_server_operator::catalog::Candidates;
-use cloud_server_operator::cloud::{CallPriority, Detail, Offer, Place, ServerId};
+use cloud_server_operator::cloud::{CallPriority, Detail, Place, ServerId};
 use cloud_server_operator::runtime::watch::ObjectKey;
 use kube::ResourceExt;
 use serde_json::{Value, json};
@@ -97,29 +97,16 @@ pub(super) fn import(args: &ImportArgs) -> ExitCode {
 /// The manifests as one text, and whether every server is in it.
 async fn manifests(args: &ImportArgs) -> Result<(String, bool), String> {
     let progress = &Progress::begin("asking the cluster");
-    let reached = &args.service.reach().await?;
-    let owners = &owners(reached, progress).await;
-    let (client, account) = (&reached.client, reached.account.as_ref());
-    let places = servers::places(client, owners.as_ref(), account, &args.within).await?;
+    let all_servers = &Servers::reach(&args.service, &args.within, progress).await?;
     let servers = match &args.server {
-        Some(text) => vec![find(text, reached, &places, progress).await?],
+        Some(text) => vec![find(text, all_servers).await?],
         None => {
-            let listed = servers::read(client, &places.all, progress).await?;
-            let is_free = |row: &Offer| {
-                !matches!(
-                    owner(
-                        owners,
-                        &ServerId::from(row.id.as_str()),
-                        row.name.as_deref()
-                    ),
-                    Ownership::Owned(_)
-                )
-            };
-            listed
-                .into_iter()
-                .filter(is_free)
-                .map(|row| ServerId::from(row.id))
-                .collect()
+            let mut rows = all_servers.read().await?;
+            rows.retain(|row| {
+                let owner = all_servers.owner(&row.id, row.name.as_deref());
+                !matches!(owner, Ownership::Owned(_))
+            });
+            rows.into_iter().map(|row| ServerId::from(row.id)).collect()
         }
     };
     if servers.is_empty() {
@@ -128,7 +115,7 @@ async fn manifests(args: &ImportArgs) -> Result<(String, bool), String> {
     let (mut all, mut names, mut doubts) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
     for (number, id) in servers.iter().enumerate() {
         progress.show(|| format!("reading servers: {} of {}", number + 1, servers.len()));
-        match manifest(args, reached, owners, id).await {
+        match manifest(args, all_servers, id).await {
             Ok(made) if names.insert(made.name.clone()) => {
                 doubts.extend(made.doubts.iter().cloned());
                 all.push(made);
@@ -148,10 +135,8 @@ async fn manifests(args: &ImportArgs) -> Result<(String, bool), String> {
     }
     progress.clear();
     let is_whole = all.len() == servers.len();
-    Ok((
-        text(args, &all).map_err(|error| error.to_string())?,
-        is_whole,
-    ))
+    let text = text(args, &all).map_err(|error| error.to_string())?;
+    Ok((text, is_whole))
 }
 
 /// The manifests as one text; no text at all for an empty list.
@@ -174,21 +159,15 @@ fn text(args: &ImportArgs, all: &[Manifest]) -> Result<String, Box<dyn std::erro
     })
 }
 
-fn owner(owners: &Option<Owners>, id: &ServerId, name: Option<&str>) -> Ownership {
-    let owners = owners.as_ref();
-    owners.map_or(Ownership::Unknown, |owners| owners.of(id, name))
-}
-
 /// The manifest that imports this server.
 async fn manifest(
     args: &ImportArgs,
-    reached: &Reached,
-    owners: &Option<Owners>,
+    servers: &Servers<'_>,
     id: &ServerId,
 ) -> Result<Manifest, String> {
-    let (client, mut doubts) = (&reached.client, Vec::new());
+    let (client, mut doubts) = (&servers.reached.client, Vec::new());
     let detail = servers::detail(client, id).await?;
-    let ownership = owner(owners, id, detail.name());
+    let ownership = servers.owner(id.as_str(), detail.name());
     if let Ownership::Owned(owner) = &ownership {
         return Err(format!(
             "server {id} belongs to Instance {}/{}: name another server, or delete that Instance with spec.deletionPolicy: Retain \
@@ -196,7 +175,7 @@ async fn manifest(
             owner.namespace, owner.name
         ));
     }
-    let name = name(args, reached, owners.as_ref(), &detail)?;
+    let name = name(args, servers, &detail)?;
     let (Some(region), Some(zone), Some(image)) = (detail.region(), detail.zone(), detail.image())
     else {
         return Err(format!(
@@ -234,7 +213,7 @@ async fn manifest(
     if let Some(firewall) = firewall {
         value["spec"]["firewall"] = json!({"id": firewall});
     }
-    if let Some(account) = &reached.account {
+    if let Some(account) = &servers.reached.account {
         value["metadata"]["namespace"] = json!(account.namespace());
         if account.name_any() != DEFAULT_ACCOUNT {
             value["spec"]["accountRef"] = json!({"name": account.name_any()});
@@ -311,25 +290,21 @@ fn comments(
 }
 
 /// The server with this identifier or name.
-async fn find(
-    text: &str,
-    reached: &Reached,
-    places: &Places,
-    progress: &Progress,
-) -> Result<ServerId, String> {
-    progress.show(|| format!("looking for {text}"));
+async fn find(text: &str, servers: &Servers<'_>) -> Result<ServerId, String> {
+    let client = &servers.reached.client;
+    servers.progress.show(|| format!("searching {text}"));
     // The answer to a text that is no identifier is not specified: then the list decides.
     let id = ServerId::from(text);
-    if let Ok(detail) = reached.client.detail(CallPriority::Urgent, &id).await {
+    if let Ok(detail) = client.detail(CallPriority::Urgent, &id).await {
         let [region, zone] = [detail.region(), detail.zone()].map(Option::unwrap_or_default);
-        return match places.fit(region, zone) {
+        return match servers.places.fit(region, zone) {
             true => Ok(id),
             false => Err(format!(
                 "server {text} is in {region}/{zone}, outside of --region and --zone: leave them out, or name another server"
             )),
         };
     }
-    let mut found = servers::read(&reached.client, &places.all, progress).await?;
+    let mut found = servers.read().await?;
     found.retain(|row| row.id == text || row.name.as_deref() == Some(text));
     match found.as_slice() {
         [] => Err(format!(
@@ -345,12 +320,7 @@ async fn find(
 }
 
 /// The name of the Instance: the requested one, or one made from the server's. No Instance has it yet.
-fn name(
-    args: &ImportArgs,
-    reached: &Reached,
-    owners: Option<&Owners>,
-    detail: &Detail,
-) -> Result<String, String> {
+fn name(args: &ImportArgs, servers: &Servers<'_>, detail: &Detail) -> Result<String, String> {
     let of_server = || object_name(detail.name().map_or(detail.id.as_str(), unmarked));
     let name = args.name.clone().or_else(of_server).ok_or_else(|| {
         format!(
@@ -358,10 +328,9 @@ fn name(
             detail.id
         )
     })?;
-    let account = reached.account.as_ref().and_then(ResourceExt::namespace);
-    let cluster = reached.cluster.as_ref();
-    let namespace = account.or_else(|| cluster.map(|cluster| cluster.namespace.clone()));
-    let key = namespace.map(|namespace| ObjectKey::new(&namespace, &name));
+    let cluster = servers.reached.cluster.as_ref();
+    let key = cluster.map(|cluster| ObjectKey::new(&cluster.namespace, &name));
+    let owners = servers.owners.as_ref();
     match key.filter(|key| owners.is_some_and(|owners| owners.find(key).is_some())) {
         Some(key) => Err(format!(
             "Instance {}/{name} exists already, and applying the manifest would change it: name another one with --name",

@@ -2,13 +2,13 @@
 
 use super::ended;
 use super::output::{Column, Output, note, print, render};
-use super::owners::{Owners, Ownership, owners};
+use super::owners::Ownership;
 use super::progress::Progress;
-use super::servers::{self, Within};
-use super::service::{Reached, ServiceArgs};
+use super::servers::{self, Servers, Within};
+use super::service::ServiceArgs;
 use clap::Args;
 use cloud_server_operator::api::{Account, Instance, counted};
-use cloud_server_operator::cloud::{Offer, ServerId};
+use cloud_server_operator::cloud::Offer;
 use cloud_server_operator::runtime::watch::ObjectKey;
 use futures::{StreamExt, TryStreamExt};
 use kube::ResourceExt;
@@ -65,41 +65,36 @@ pub(super) fn instances(args: &InstancesArgs) -> ExitCode {
 
 async fn show(args: &InstancesArgs) -> Result<String, String> {
     let progress = Progress::begin("asking the cluster");
-    let reached = args.service.reach().await?;
-    let owners = owners(&reached, &progress).await;
-    if owners.is_none() && (args.owned || args.unowned) {
+    let servers = Servers::reach(&args.service, &args.within, &progress).await?;
+    if servers.owners.is_none() && (args.owned || args.unowned) {
         return Err(
             "the owners of servers are unknown without the cluster's Instances: name a cluster with --kubeconfig, --context or -n, \
              or leave out --owned and --unowned"
                 .to_owned(),
         );
     }
-    let Reached {
-        client, account, ..
-    } = &reached;
-    let places = servers::places(client, owners.as_ref(), account.as_ref(), &args.within).await?;
-    let listed = servers::read(client, &places.all, &progress).await?;
-    let count = listed.len();
-    progress.show(|| format!("reading {}", counted(count, "server")));
+    let listed = servers.read().await?;
+    progress.show(|| format!("reading {}", counted(listed.len(), "server")));
+    let client = &servers.reached.client;
     let whole = futures::stream::iter(listed)
         .map(|row| servers::completed(client, row))
         .buffered(AT_ONCE);
     let whole: Vec<Offer> = whole.try_collect().await?;
-    let mut rows: Vec<Value> = whole
-        .iter()
-        .map(|server| row(server, owners.as_ref()))
-        .filter(|row| match row["ownership"].as_str() {
-            Some("owned") => !args.unowned,
-            _ => !args.owned,
-        })
-        .collect();
-    if let (Some(owners), Some(account), false) = (&owners, account, args.unowned) {
+    let mut rows: Vec<Value> = whole.iter().map(|server| row(server, &servers)).collect();
+    rows.retain(|row| match row["ownership"].as_str() {
+        Some("owned") => !args.unowned,
+        _ => !args.owned,
+    });
+    if let (Some(owners), Some(account), false) =
+        (&servers.owners, &servers.reached.account, args.unowned)
+    {
         let shown: BTreeSet<&str> = whole.iter().map(|server| server.id.as_str()).collect();
+        let places = &servers.places;
         let is_here = |instance: &&Instance| places.fit(&instance.spec.region, &instance.spec.zone);
         let waiting = owners.instances().filter(is_here);
         rows.extend(waiting.filter_map(|instance| serverless(instance, account, &shown)));
     }
-    drop(progress);
+    progress.clear();
     if rows.is_empty() {
         let why = match (whole.is_empty(), args.unowned) {
             (true, _) => "the service lists no server there",
@@ -118,17 +113,15 @@ async fn show(args: &InstancesArgs) -> Result<String, String> {
 }
 
 /// A server under the service's own field names, with its owner.
-fn row(server: &Offer, owners: Option<&Owners>) -> Value {
-    let ownership = owners.map_or(Ownership::Unknown, |owners| {
-        owners.of(&ServerId::from(server.id.as_str()), server.name.as_deref())
-    });
+fn row(server: &Offer, servers: &Servers<'_>) -> Value {
+    let ownership = servers.owner(&server.id, server.name.as_deref());
     let mut fields = server.fields.clone();
     fields.insert("ownership".to_owned(), json!(ownership.word()));
     let owner = match &ownership {
         Ownership::Owned(key) => Some(key),
         Ownership::Marked | Ownership::Unowned | Ownership::Unknown => None,
     };
-    let instance = owner.and_then(|key| owners?.find(key));
+    let instance = owner.and_then(|key| servers.owners.as_ref()?.find(key));
     fields.insert("instance".to_owned(), json!(owner.map(named)));
     fields.insert("package".to_owned(), json!(instance.and_then(package)));
     Value::Object(fields)

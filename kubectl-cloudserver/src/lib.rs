@@ -18,7 +18,7 @@ mod service;
 mod support;
 mod verbs;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use cloud_server_operator::catalog::Unread;
 use cloud_server_operator::cloud::Client;
 use cloud_server_operator::program::keep_private;
@@ -65,7 +65,8 @@ pub fn main() -> ExitCode {
     if let Some(code) = completion::answer(command()) {
         return code;
     }
-    match Cli::try_parse() {
+    let parsed = command().try_get_matches();
+    match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => run(&cli.command),
         Err(error) => misused(&error),
     }
@@ -87,7 +88,7 @@ fn run(command: &Command) -> ExitCode {
 
 /// The command line.
 pub fn command() -> clap::Command {
-    Cli::command()
+    connection::shared(Cli::command())
 }
 
 /// Prints requested help, or the error of a command line. An error ends with status 1, as other failures do: 2 is an answer of `plan`.

@@ -2,8 +2,9 @@
 
 use super::completion::values;
 use super::offers::{self, choose};
-use super::owners::Owners;
+use super::owners::{Owners, Ownership, owners};
 use super::progress::Progress;
+use super::service::{Reached, ServiceArgs};
 use super::unreadable;
 use clap::Args;
 use cloud_server_operator::api::Account;
@@ -11,7 +12,6 @@ use cloud_server_operator::catalog::{self, Choice};
 use cloud_server_operator::cloud::{
     CallPriority, Client, Detail, IdAndName, List, Offer, Place, ServerId,
 };
-use std::cell::Cell;
 use std::collections::BTreeSet;
 
 /// Flags that limit the places.
@@ -28,7 +28,7 @@ pub(super) struct Within {
 
 /// The places whose servers are listed.
 pub(super) struct Places {
-    pub(super) all: Vec<Place>,
+    all: Vec<Place>,
     /// The regions that the service lists.
     regions: Vec<Offer>,
     /// The requested codes.
@@ -51,43 +51,66 @@ impl Places {
     }
 }
 
-/// Reads the listing of every place, one after the other, and notes unreadable rows.
-pub(super) async fn read(
-    client: &Client,
-    places: &[Place],
-    progress: &Progress,
-) -> Result<Vec<Offer>, String> {
-    let mut rows = Vec::new();
-    for (number, place) in places.iter().enumerate() {
-        let pages = Cell::new(0);
-        let list = List::Servers(place.clone());
-        let read = |page| {
-            pages.set(page);
-            progress.show(|| {
-                let count = places.len();
-                format!(
-                    "reading servers: {place} ({} of {count}), page {page}",
-                    number + 1
-                )
-            });
-            client.offers(CallPriority::Urgent, &list, page)
-        };
-        let listed = catalog::read(&list, read)
-            .await
-            .map_err(|unread| unreadable(client, &format!("servers of {place}"), unread))?;
-        if !listed.readable {
-            progress.note(&format!(
-                "the list of {place} has malformed rows, which are omitted"
-            ));
-        }
-        rows.extend(listed.rows);
+/// The servers of a service, and who owns them.
+pub(super) struct Servers<'a> {
+    pub(super) reached: Reached,
+    pub(super) owners: Option<Owners>,
+    pub(super) places: Places,
+    pub(super) progress: &'a Progress,
+}
+
+impl<'a> Servers<'a> {
+    /// Reads the owners, as far as the user may, and the places.
+    pub(super) async fn reach(
+        service: &ServiceArgs,
+        within: &Within,
+        progress: &'a Progress,
+    ) -> Result<Self, String> {
+        let reached = service.reach().await?;
+        let owners = owners(&reached, progress).await;
+        let account = reached.account.as_ref();
+        Ok(Self {
+            places: places(&reached.client, owners.as_ref(), account, within).await?,
+            owners,
+            reached,
+            progress,
+        })
     }
-    Ok(rows)
+
+    pub(super) fn owner(&self, id: &str, name: Option<&str>) -> Ownership {
+        let (owners, id) = (self.owners.as_ref(), ServerId::from(id));
+        owners.map_or(Ownership::Unknown, |owners| owners.of(&id, name))
+    }
+
+    /// Reads the listing of every place, one after the other, and notes unreadable rows.
+    pub(super) async fn read(&self) -> Result<Vec<Offer>, String> {
+        let (client, count) = (&self.reached.client, self.places.all.len());
+        let mut rows = Vec::new();
+        for (number, place) in (1..).zip(&self.places.all) {
+            let list = List::Servers(place.clone());
+            let read = |page| {
+                self.progress.show(|| {
+                    format!("reading servers: {place} ({number} of {count}), page {page}")
+                });
+                client.offers(CallPriority::Urgent, &list, page)
+            };
+            let listed = catalog::read(&list, read).await;
+            let listed = listed
+                .map_err(|unread| unreadable(client, &format!("servers of {place}"), unread))?;
+            if !listed.readable {
+                self.progress.note(&format!(
+                    "the list of {place} has malformed rows, which are omitted"
+                ));
+            }
+            rows.extend(listed.rows);
+        }
+        Ok(rows)
+    }
 }
 
 /// The places in which an account may have servers: those that the service lists, those of the Instances' servers, and those in
 /// the Account's status, since a sold-out region leaves the service's list.
-pub(super) async fn places(
+async fn places(
     client: &Client,
     owners: Option<&Owners>,
     account: Option<&Account>,
@@ -164,10 +187,8 @@ pub(super) async fn completed(client: &Client, mut row: Offer) -> Result<Offer, 
     {
         return Ok(row);
     }
-    match client
-        .detail(CallPriority::Urgent, &ServerId::from(row.id.as_str()))
-        .await
-    {
+    let id = ServerId::from(row.id.as_str());
+    match client.detail(CallPriority::Urgent, &id).await {
         Ok(detail) => {
             row.fields.extend(detail.fields);
             Ok(row)
@@ -175,7 +196,7 @@ pub(super) async fn completed(client: &Client, mut row: Offer) -> Result<Offer, 
         // The server was released meanwhile.
         Err(error) if error.is_no_such_instance() => Ok(row),
         Err(error) => {
-            let what = format!("detail of server {}", row.id);
+            let what = format!("detail of server {id}");
             Err(unreadable(client, &what, error))
         }
     }

@@ -93,45 +93,50 @@ impl Bundle {
 
 async fn collect(args: &SupportArgs) -> Result<String, String> {
     let cluster = args.cluster.connect()?;
-    let namespace = (!args.all_namespaces).then_some(cluster.namespace.as_str());
     let mut bundle = Bundle::default();
-    let version = call(
-        "ask for the apiserver's version",
-        cluster.client.apiserver_version(),
-    )
-    .await;
+    let version = cluster.client.apiserver_version();
+    let version = call("ask for the apiserver's version", version).await;
     let version = version.map_err(|error| cluster.explain(&error))?;
     bundle.file(
         "versions.yaml",
         &json!({"command": env!("CARGO_PKG_VERSION"), "apiserver": version.git_version, "at": Timestamp::now()}),
     );
     let label = format!("app.kubernetes.io/name={MANAGER}");
-    let (of_users, leases) = ((namespace, ""), (Some(&*args.operator_namespace), ""));
-    let own = (leases.0, &*label);
-    for (kind, (namespace, labels), file) in [
-        (kind::<Account>(), of_users, "accounts.yaml"),
-        (kind::<Instance>(), of_users, "instances.yaml"),
-        (kind::<Event>(), of_users, EVENTS),
-        (kind::<Deployment>(), own, "operator/deployments.yaml"),
-        (kind::<StatefulSet>(), own, "operator/statefulsets.yaml"),
-        (kind::<Lease>(), leases, "operator/leases.yaml"),
-        (kind::<Pod>(), own, PODS),
+    let of_users = (!args.all_namespaces).then_some(cluster.namespace.as_str());
+    let of_operator = Some(args.operator_namespace.as_str());
+    for (kind, namespace, labels, file) in [
+        (kind::<Account>(), of_users, "", "accounts.yaml"),
+        (kind::<Instance>(), of_users, "", "instances.yaml"),
+        (kind::<Event>(), of_users, "", EVENTS),
+        (
+            kind::<Deployment>(),
+            of_operator,
+            &*label,
+            "operator/deployments.yaml",
+        ),
+        (
+            kind::<StatefulSet>(),
+            of_operator,
+            &label,
+            "operator/statefulsets.yaml",
+        ),
+        (kind::<Lease>(), of_operator, "", "operator/leases.yaml"),
+        (kind::<Pod>(), of_operator, &label, PODS),
     ] {
-        match list(&cluster, &kind, namespace, labels).await {
-            Ok(mut objects) => {
-                match file {
-                    EVENTS => objects.retain(is_ours),
-                    PODS => {
-                        metrics(&cluster, &args.operator_namespace, &objects, &mut bundle).await;
-                    }
-                    _ => {}
-                }
-                bundle.file(file, &Value::Array(objects));
+        let mut objects = match list(&cluster, &kind, namespace, labels).await {
+            Ok(objects) => objects,
+            Err(error) => {
+                let why = cluster.explain(&error);
+                bundle.missing.push(format!("{file}: {why}"));
+                continue;
             }
-            Err(error) => bundle
-                .missing
-                .push(format!("{file}: {}", cluster.explain(&error))),
+        };
+        match file {
+            EVENTS => objects.retain(is_ours),
+            PODS => metrics(&cluster, &args.operator_namespace, &objects, &mut bundle).await,
+            _ => {}
         }
+        bundle.file(file, &Value::Array(objects));
     }
     write(args.output.clone(), &bundle)
 }
@@ -171,19 +176,15 @@ async fn list(
         None => Api::all_with(client, kind),
     };
     let params = ListParams::default().labels(labels);
-    let listed = lists::all(&api, "list what there is", params).await?;
-    let read = listed
-        .iter()
-        .filter_map(|object| serde_json::to_value(object).ok());
-    Ok(read.map(redacted).collect())
+    let listed = lists::all(&api, "list objects", params).await?.into_iter();
+    let values = listed.filter_map(|object| serde_json::to_value(object).ok());
+    Ok(values.map(redacted).collect())
 }
 
 /// An Event of one of our objects.
 fn is_ours(event: &Value) -> bool {
-    let of = event["regarding"]["apiVersion"]
-        .as_str()
-        .unwrap_or_default();
-    of.split('/').next() == Some(GROUP)
+    let version = event["regarding"]["apiVersion"].as_str();
+    version.is_some_and(|version| version.split('/').next() == Some(GROUP))
 }
 
 fn write(output: Option<PathBuf>, bundle: &Bundle) -> Result<String, String> {
@@ -191,30 +192,22 @@ fn write(output: Option<PathBuf>, bundle: &Bundle) -> Result<String, String> {
         let at = Timestamp::now().strftime("%Y%m%d-%H%M%S");
         format!("cloud-server-support-{at}.tar.gz").into()
     });
-    let told = |error: std::io::Error| {
-        format!(
-            "{} could not be written: {error}: name another file with --output",
-            file.display()
-        )
-    };
-    let bytes = bundle.archive().map_err(told)?;
-    let written = made(&file, |target| {
-        target.write_all(&bytes)?;
-        target.sync_all()
+    let written = bundle.archive().and_then(|bytes| {
+        made(&file, |target| {
+            target.write_all(&bytes)?;
+            target.sync_all()
+        })
     });
-    written.map_err(told)?;
-    let mut lines = vec![format!(
-        "{} has {} files; no Secret and no log is in it",
-        file.display(),
-        bundle.files.len() + 1
-    )];
-    lines.extend(
-        bundle
-            .missing
-            .iter()
-            .map(|missing| format!("left out: {missing}")),
-    );
-    Ok(lines.join("\n"))
+    let name = file.display();
+    written.map_err(|error| {
+        format!("{name} could not be written: {error}: name another file with --output")
+    })?;
+    let count = bundle.files.len() + 1;
+    let mut text = format!("{name} has {count} files; no Secret and no log is in it");
+    for missing in &bundle.missing {
+        text += &format!("\nleft out: {missing}");
+    }
+    Ok(text)
 }
 
 /// A new file that only its owner can read. A failed write removes the file: half an archive would block the next try, and look
@@ -235,7 +228,7 @@ mod tests {
     use std::io::Error;
 
     #[test]
-    fn what_could_not_be_written_does_not_stay_and_what_was_is_not_replaced() {
+    fn a_failed_write_leaves_no_file_and_a_file_is_not_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("archive");
         let failed = made(&path, |file| {

@@ -8,11 +8,10 @@ use crate::connection::ConnectionArgs;
 use crate::service::{Cluster, ClusterArgs, ServiceArgs};
 use clap::{ArgMatches, FromArgMatches};
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
-use cloud_server_operator::api::{Account, Instance, PlaceInventory};
+use cloud_server_operator::api::{Account, AccountStatus, Instance};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, ListParams};
 use kube::config::Kubeconfig;
-use kube::core::NamespaceResourceScope;
 use kube::{Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use std::collections::BTreeSet;
@@ -33,30 +32,23 @@ pub(crate) fn namespaces() -> ArgValueCandidates {
 
 /// Accounts of the namespace.
 pub(crate) fn accounts() -> ArgValueCandidates {
-    listed::<Account>(of_namespace)
+    listed::<Account>(|cluster| Api::namespaced(cluster.client, &cluster.namespace))
 }
 
 /// Instances of the namespace.
 pub(crate) fn instances() -> ArgValueCandidates {
-    listed::<Instance>(of_namespace)
-}
-
-fn of_namespace<K: Resource<DynamicType = (), Scope = NamespaceResourceScope>>(
-    cluster: Cluster,
-) -> Api<K> {
-    Api::namespaced(cluster.client, &cluster.namespace)
+    listed::<Instance>(|cluster| Api::namespaced(cluster.client, &cluster.namespace))
 }
 
 /// The names of the objects of a kind.
 fn listed<K: Resource + Clone + DeserializeOwned + Debug + 'static>(
     api: fn(Cluster) -> Api<K>,
 ) -> ArgValueCandidates {
-    ArgValueCandidates::new(move || {
-        of_cluster(async move |cluster| {
-            let page = ListParams::default().limit(MOST);
-            let listed = api(cluster).list_metadata(&page).await.ok()?.items;
-            Some(listed.iter().map(|row| plain(row.name_any())).collect())
-        })
+    from_flags(async move |flags: ClusterArgs| {
+        let page = ListParams::default().limit(MOST);
+        let listed = api(flags.connect().ok()?).list_metadata(&page).await;
+        let names = listed.ok()?.items.into_iter();
+        Some(names.map(|row| plain(row.name_any())).collect())
     })
 }
 
@@ -76,43 +68,40 @@ pub(crate) fn users() -> ArgValueCandidates {
 }
 
 fn of_kubeconfig(names: fn(Kubeconfig) -> Vec<String>) -> ArgValueCandidates {
-    ArgValueCandidates::new(move || {
-        in_time(async move || {
-            let (read, _) = of_line::<ConnectionArgs>()?.read().ok()?;
-            Some(names(read).into_iter().map(plain).collect())
-        })
+    from_flags(async move |flags: ConnectionArgs| {
+        let (read, _) = flags.read().ok()?;
+        Some(names(read).into_iter().map(plain).collect())
     })
 }
 
 /// Unowned servers, from the Account's status.
 pub(crate) fn unowned() -> ArgValueCandidates {
-    ArgValueCandidates::new(|| {
-        of_account(|account| {
-            let servers = account.status.unwrap_or_default().unowned.into_iter();
-            let named = servers.map(|server| plain(server.id).help(server.name.map(Into::into)));
-            named.collect()
-        })
+    of_account(|status| {
+        let servers = status.unowned.into_iter();
+        let named = servers.map(|server| plain(server.id).help(server.name.map(Into::into)));
+        named.collect()
     })
 }
 
 /// Regions in which the Account's status counts servers.
 pub(crate) fn regions() -> ArgValueCandidates {
-    places(|place| place.region)
+    of_account(|status| once_each(status.inventory.into_iter().map(|place| place.region)))
 }
 
 /// Zones in which the Account's status counts servers.
 pub(crate) fn zones() -> ArgValueCandidates {
-    places(|place| place.zone)
+    of_account(|status| once_each(status.inventory.into_iter().map(|place| place.zone)))
 }
 
-/// Each code once, also if several places have it.
-fn places(code: fn(PlaceInventory) -> String) -> ArgValueCandidates {
-    ArgValueCandidates::new(move || {
-        of_account(move |account| {
-            let places = account.status.unwrap_or_default().inventory.into_iter();
-            let codes: BTreeSet<String> = places.map(code).collect();
-            codes.into_iter().map(plain).collect()
-        })
+fn once_each(codes: impl Iterator<Item = String>) -> Vec<CompletionCandidate> {
+    let codes: BTreeSet<String> = codes.collect();
+    codes.into_iter().map(plain).collect()
+}
+
+fn of_account(candidates: fn(AccountStatus) -> Vec<CompletionCandidate>) -> ArgValueCandidates {
+    from_flags(async move |flags: ServiceArgs| {
+        let (_, account) = flags.account().await.ok()?;
+        Some(candidates(account.status.unwrap_or_default()))
     })
 }
 
@@ -125,20 +114,20 @@ fn plain(value: String) -> CompletionCandidate {
     CompletionCandidate::new(value)
 }
 
-/// Candidates from the cluster that the words so far name.
-fn of_cluster(
-    read: impl AsyncFnOnce(Cluster) -> Option<Vec<CompletionCandidate>> + Send + 'static,
-) -> Vec<CompletionCandidate> {
-    in_time(async || read(of_line::<ClusterArgs>()?.connect().ok()?).await)
-}
-
-/// Candidates from the Account that the words so far name.
-fn of_account(
-    candidates: impl FnOnce(Account) -> Vec<CompletionCandidate> + Send + 'static,
-) -> Vec<CompletionCandidate> {
-    in_time(async || {
-        let (_, account) = of_line::<ServiceArgs>()?.account().await.ok()?;
-        Some(candidates(account))
+/// Candidates to which the flags among the words so far lead, within [`PATIENCE`]. They are read in a separate thread, since reading
+/// a file or running a credential plugin has no deadline.
+fn from_flags<T: FromArgMatches + 'static>(
+    read: impl AsyncFn(T) -> Option<Vec<CompletionCandidate>> + Copy + Send + Sync + 'static,
+) -> ArgValueCandidates {
+    ArgValueCandidates::new(move || {
+        let (sender, receiver) = mpsc::channel();
+        std::thread::spawn(move || {
+            let values = of_line().map(|flags| crate::block_on(read(flags)));
+            // The receiver may have stopped waiting.
+            let _ = sender.send(values.and_then(Result::ok).flatten());
+        });
+        let values = receiver.recv_timeout(PATIENCE).ok();
+        values.flatten().unwrap_or_default()
     })
 }
 
@@ -151,18 +140,4 @@ fn of_line<T: FromArgMatches>() -> Option<T> {
         last = below;
     }
     T::from_arg_matches(last).ok()
-}
-
-/// Does the work in a separate thread and waits for [`PATIENCE`] at most: reading a file or running a credential plugin has no
-/// deadline.
-fn in_time(
-    work: impl AsyncFnOnce() -> Option<Vec<CompletionCandidate>> + Send + 'static,
-) -> Vec<CompletionCandidate> {
-    let (sender, receiver) = mpsc::channel();
-    std::thread::spawn(move || {
-        // The receiver may have stopped waiting.
-        let _ = sender.send(crate::block_on(work()));
-    });
-    let values = receiver.recv_timeout(PATIENCE).ok();
-    values.and_then(Result::ok).flatten().unwrap_or_default()
 }

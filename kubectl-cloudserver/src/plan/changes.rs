@@ -71,18 +71,18 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn each_field_that_differs_is_told_once() {
+    fn each_field_that_differs_is_listed_once() {
         let now = json!({"spec": {"image": {"id": "a"}, "restart": {"token": "1"}, "same": [1]},
             "metadata": {"annotations": {LAST_APPLIED: "x", "b": "1"}, "generation": 1}});
         let then = json!({"spec": {"image": {"name": "n"}, "restart": {"token": "2"}, "same": [1]},
             "metadata": {"labels": {"l": "v"}, "annotations": {LAST_APPLIED: "y", "b": "1"}, "generation": 2}});
-        let told: Vec<(String, Value, Value)> = changes(&now, &then)
+        let listed: Vec<(String, Value, Value)> = changes(&now, &then)
             .into_iter()
             .map(|change| (change.field, change.from, change.to))
             .collect();
         let of = |field: &str, from: Value, to: Value| (field.to_owned(), from, to);
         assert_eq!(
-            told,
+            listed,
             [
                 of("spec.image.id", json!("a"), json!(null)),
                 of("spec.image.name", json!(null), json!("n")),
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_former_manifest_had_is_taken_away() {
+    fn fields_of_only_the_former_manifest_are_removed() {
         let before =
             json!({"spec": {"pause": {}, "image": {"id": "a"}}, "metadata": {"name": "w"}});
         let manifest = json!({"spec": {"image": {"name": "n"}}, "metadata": {"name": "w"}});

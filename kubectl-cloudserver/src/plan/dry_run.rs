@@ -3,13 +3,13 @@
 use super::super::service::Cluster;
 use super::changes::{Change, changes, three_way};
 use super::files::Manifest;
+use super::verdict::{Effect, Finding};
 use cloud_server_operator::api::names::LAST_APPLIED;
 use cloud_server_operator::api::{Instance, valid};
 use cloud_server_operator::runtime::KubeError;
 use cloud_server_operator::runtime::kubernetes::call;
 use kube::ResourceExt;
 use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams};
-use kube::core::Status;
 use serde_json::{Map, Value};
 
 /// The field manager of client-side `kubectl apply`.
@@ -18,20 +18,9 @@ const CLIENT_SIDE: &str = "kubectl-client-side-apply";
 /// Part of the apiserver's message if a server-side apply does not match the schema.
 const NOT_TYPED: &str = "failed to create typed patch object";
 
-/// The result for one manifest.
-#[derive(Debug)]
-pub(super) enum DryRun {
-    /// The cluster would accept it.
-    Taken(Box<Taken>),
-    /// The cluster would reject it, for this reason.
-    Refused(String),
-    /// The result could not be determined, for this reason.
-    Unknown(String),
-}
-
 /// The object after the apply.
 #[derive(Debug)]
-pub(super) struct Taken {
+pub(super) struct Applied {
     pub(super) object: Instance,
     /// The cluster has no object of this name yet.
     pub(super) is_new: bool,
@@ -39,35 +28,18 @@ pub(super) struct Taken {
     pub(super) notes: Vec<String>,
 }
 
-/// The dry run of one manifest.
-pub(super) async fn rehearse(
+/// The dry run of one manifest: the object, or a refusal, or why the result is unknown.
+pub(super) async fn dry_run(
     cluster: &Cluster,
     namespace: &str,
     manifest: &Manifest,
     manager: &str,
-) -> DryRun {
-    let Some(name) = manifest.name() else {
-        return DryRun::Refused("metadata.name is missing: give the Instance a name".to_owned());
-    };
-    let named = valid::object_name(name).map_err(|no_name| ("metadata.name", no_name));
-    let placed = valid::namespace(namespace).map_err(|no_name| ("metadata.namespace", no_name));
-    if let Err((field, no_name)) = named.and(placed) {
-        return DryRun::Refused(format!("{field}: {no_name}: fix it"));
-    }
+) -> Result<Applied, Finding> {
     let kind = ApiResource::erase::<Instance>(&());
-    let version = manifest.text("/apiVersion").unwrap_or_default();
-    if version != kind.api_version {
-        let message = format!(
-            "apiVersion {version} is not known here: set it to {}",
-            kind.api_version
-        );
-        return DryRun::Refused(message);
-    }
+    let name = check(namespace, manifest, &kind.api_version).map_err(refused)?;
     let api: Api<DynamicObject> = Api::namespaced_with(cluster.client.clone(), namespace, &kind);
-    let live = match call("read the Instance", api.get_opt(name)).await {
-        Ok(live) => live,
-        Err(error) => return DryRun::Unknown(cluster.explain(&error)),
-    };
+    let live = call("read the Instance", api.get_opt(name)).await;
+    let live = live.map_err(|error| Finding::of(Effect::Unknown, cluster.explain(&error)))?;
     let mut notes = Vec::new();
     let next = match &live {
         Some(live) if is_client_side(live, manager) => {
@@ -75,22 +47,43 @@ pub(super) async fn rehearse(
         }
         _ => server_side(&api, manifest, name, manager, &mut notes).await,
     };
-    let next = match next {
-        Ok(next) => next,
-        Err(error) => return not_taken(cluster, &error, namespace),
-    };
+    let next = next.map_err(|error| not_applied(cluster, &error, namespace))?;
     let values = [live.as_ref(), Some(&next)];
     let [now, then] = values.map(|object| serde_json::to_value(object).unwrap_or_default());
-    match serde_json::from_value::<Instance>(then.clone()) {
-        Ok(object) => DryRun::Taken(Box::new(Taken {
-            changes: changes(&now, &then),
-            is_new: live.is_none(),
-            object,
-            notes,
-        })),
-        Err(error) => DryRun::Unknown(format!(
-            "this version cannot read the Instance as it would be: {error}: use the version that its CustomResourceDefinition \
-             belongs to"
+    let changes = changes(&now, &then);
+    let object = serde_json::from_value(then).map_err(|error| {
+        let why = format!(
+            "this version cannot read the Instance as it would be: {error}: use the version that its CustomResourceDefinition belongs to"
+        );
+        Finding::of(Effect::Unknown, why)
+    })?;
+    Ok(Applied {
+        object,
+        is_new: live.is_none(),
+        changes,
+        notes,
+    })
+}
+
+fn refused(why: String) -> Finding {
+    Finding::of(Effect::Refused, why)
+}
+
+/// The name of the Instance, if the manifest can be sent.
+fn check<'a>(
+    namespace: &str,
+    manifest: &'a Manifest,
+    api_version: &str,
+) -> Result<&'a str, String> {
+    let name = manifest
+        .name()
+        .ok_or("metadata.name is missing: give the Instance a name")?;
+    valid::object_name(name).map_err(|why| format!("metadata.name: {why}: fix it"))?;
+    valid::namespace(namespace).map_err(|why| format!("metadata.namespace: {why}: fix it"))?;
+    match manifest.text("/apiVersion").unwrap_or_default() {
+        version if version == api_version => Ok(name),
+        version => Err(format!(
+            "apiVersion {version} is not known here: set it to {api_version}"
         )),
     }
 }
@@ -128,7 +121,7 @@ async fn client_side(
     };
     let params = params.validation_strict();
     call(
-        "rehearse the change",
+        "make a dry run of the change",
         api.patch(name, &params, &Patch::Merge(&patch)),
     )
     .await
@@ -149,7 +142,7 @@ async fn server_side(
     let params = PatchParams::apply(manager).dry_run().validation_strict();
     let apply = async |params: &PatchParams| {
         call(
-            "rehearse the change",
+            "make a dry run of the change",
             api.patch(name, params, &Patch::Apply(&value)),
         )
         .await
@@ -157,40 +150,33 @@ async fn server_side(
     match apply(&params).await {
         Err(KubeError::Refused { status, .. }) if status.code == 409 => {
             notes.push(format!(
-                "others manage fields of it ({}): shown is what --force-conflicts would make; name the manager that applies it with \
+                "others manage fields of it ({}): the plan shows the result of --force-conflicts; name the manager that applies it with \
                  --field-manager",
                 status.message.replace('\n', " ")
             ));
             apply(&params.force()).await
         }
-        answered => answered,
+        answer => answer,
     }
 }
 
-fn not_taken(cluster: &Cluster, error: &KubeError, namespace: &str) -> DryRun {
-    match error {
-        KubeError::Refused { status, .. } if status.code == 404 => DryRun::Refused(format!(
-            "{}: create namespace {namespace} first, and install the CustomResourceDefinitions (`crds`)",
-            status.message
+fn not_applied(cluster: &Cluster, error: &KubeError, namespace: &str) -> Finding {
+    let KubeError::Refused { status, .. } = error else {
+        return Finding::of(Effect::Unknown, cluster.explain(error));
+    };
+    let message = &status.message;
+    match status.code {
+        404 => refused(format!(
+            "{message}: create namespace {namespace} first, and install the CustomResourceDefinitions (`crds`)"
         )),
-        KubeError::Refused { status, .. } if lacks_a_right(status) => DryRun::Refused(format!(
-            "{}: have yourself allowed to patch Instances there, and to create those that are new; a dry run needs the same \
-             rights as applying, and writes nothing",
-            status.message
+        403 if is_forbidden(message) => refused(format!(
+            "{message}: have yourself allowed to patch Instances there, and to create those that are new; a dry run needs the same \
+             rights as applying, and writes nothing"
         )),
+        400 | 401 | 403 | 409 | 413 | 422 => refused(without_the_object(message).to_owned()),
         // The apiserver reports a field that the schema does not know as an error of its own.
-        KubeError::Refused { status, .. }
-            if matches!(status.code, 400 | 401 | 403 | 409 | 413 | 422)
-                || status.message.contains(NOT_TYPED) =>
-        {
-            DryRun::Refused(without_the_object(&status.message).to_owned())
-        }
-        KubeError::Refused { .. }
-        | KubeError::Timeout { .. }
-        | KubeError::NotActive { .. }
-        | KubeError::Malformed { .. }
-        | KubeError::Unwritable { .. }
-        | KubeError::Transport { .. } => DryRun::Unknown(cluster.explain(error)),
+        _ if message.contains(NOT_TYPED) => refused(without_the_object(message).to_owned()),
+        _ => Finding::of(Effect::Unknown, cluster.explain(error)),
     }
 }
 
@@ -203,8 +189,8 @@ fn without_the_object(message: &str) -> &str {
 }
 
 /// Whether RBAC forbids the request, and not a policy the object: this is RBAC's message.
-fn lacks_a_right(status: &Status) -> bool {
-    status.code == 403 && status.message.contains(" is forbidden: User ")
+fn is_forbidden(message: &str) -> bool {
+    message.contains(" is forbidden: User ")
 }
 
 #[cfg(test)]
@@ -212,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_that_quotes_the_whole_object_is_told_by_its_reason() {
+    fn a_refusal_that_quotes_the_whole_object_is_shown_by_its_reason() {
         let quoted = "\"\" is invalid: patch: Invalid value: \"{\\\"metadata\\\":{}}\": strict decoding error: unknown field \"spec.regoin\"";
         assert_eq!(without_the_object(quoted), "unknown field \"spec.regoin\"");
         assert_eq!(without_the_object("denied: because"), "denied: because");

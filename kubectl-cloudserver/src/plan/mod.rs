@@ -19,7 +19,7 @@ use super::progress::Progress;
 use super::service::{Cluster, ClusterArgs};
 use crate::output::print;
 use clap::{Args, ValueEnum};
-use dry_run::{DryRun, Taken};
+use dry_run::{Applied, dry_run};
 use files::{Manifest, Manifests};
 use futures::{StreamExt, stream};
 use serde_json::json;
@@ -28,7 +28,7 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use verdict::{Answer, Effect, Finding};
+use verdict::{Answer, Finding};
 
 /// Concurrent requests.
 const AT_ONCE: usize = 8;
@@ -108,7 +108,7 @@ async fn answer(args: &PlanArgs) -> Result<(String, u8), String> {
     }
     drop(progress);
     let effects = answers.iter().flat_map(|answer| &answer.effects);
-    let status = verdict::status(effects.map(|said| said.effect));
+    let status = verdict::status(effects.map(|finding| finding.effect));
     let text = match args.output {
         Form::Text => show::text(&answers),
         Form::Json => {
@@ -125,55 +125,37 @@ async fn answers(
     files: &Manifests,
     progress: &Progress,
 ) -> Result<(Vec<Answer>, Vec<String>), String> {
-    if let (Some(asked), Some(manifest)) = (&args.cluster.namespace, elsewhere(args, files)) {
-        return Err(format!(
-            "{} names namespace {} for Instance {}, and -n names {asked}: remove one of them",
-            manifest.file,
-            manifest.namespace().unwrap_or_default(),
-            manifest.name().unwrap_or_default()
-        ));
-    }
-    if let Some((former, later)) = twice(cluster, files) {
-        return Err(format!(
-            "Instance {} occurs twice, in {} and in {}: remove one of them",
-            later.name().unwrap_or_default(),
-            former.place(),
-            later.place()
-        ));
-    }
+    check(args, cluster, files)?;
     let mut notes = Vec::new();
     let cluster = &secrets::as_applied(cluster, &files.secrets, &mut notes);
     // First, since it fails immediately if the cluster does not answer.
     let mut stage = Stage::set(cluster, args.cluster_id.as_ref(), notes).await?;
     let manager = args.field_manager.as_str();
     let (done, count) = (&Cell::new(0), files.instances.len());
-    let rehearsed: Vec<(&Manifest, DryRun)> = stream::iter(&files.instances)
+    let results: Vec<(&Manifest, Result<Applied, Finding>)> = stream::iter(&files.instances)
         .map(|manifest| async move {
             let namespace = manifest.namespace().unwrap_or(&cluster.namespace);
-            let outcome = dry_run::rehearse(cluster, namespace, manifest, manager).await;
+            let result = dry_run(cluster, namespace, manifest, manager).await;
             done.set(done.get() + 1);
             progress.show(|| format!("asking the cluster: {} of {count}", done.get()));
-            (manifest, outcome)
+            (manifest, result)
         })
         .buffered(AT_ONCE)
         .collect()
         .await;
     progress.show(|| "reading Accounts and Secrets".to_owned());
-    let taken: Vec<&Taken> = rehearsed
+    let applied = results
         .iter()
-        .filter_map(|(_, outcome)| match outcome {
-            DryRun::Taken(taken) => Some(&**taken),
-            DryRun::Refused(_) | DryRun::Unknown(_) => None,
-        })
-        .collect();
-    stage.furnish(&taken, &files.accounts).await;
+        .filter_map(|(_, result)| result.as_ref().ok());
+    let applied: Vec<&Applied> = applied.collect();
+    stage.furnish(&applied, &files.accounts).await;
     done.set(0);
     let stage = &stage;
-    let answers = stream::iter(&rehearsed)
-        .map(|(manifest, outcome)| async move {
-            let answer = judged(stage, cluster, manifest, outcome).await;
+    let answers = stream::iter(&results)
+        .map(|(manifest, result)| async move {
+            let answer = judged(stage, cluster, manifest, result).await;
             done.set(done.get() + 1);
-            progress.show(|| format!("looking at servers: {} of {count}", done.get()));
+            progress.show(|| format!("reading servers: {} of {count}", done.get()));
             answer
         })
         .buffered(AT_ONCE)
@@ -182,35 +164,49 @@ async fn answers(
     Ok((answers, stage.notes.clone()))
 }
 
-/// A manifest of another namespace than the flag names: kubectl would not apply it.
-fn elsewhere<'a>(args: &PlanArgs, files: &'a Manifests) -> Option<&'a Manifest> {
-    let asked = args.cluster.namespace.as_deref()?;
-    let mut all = files.instances.iter();
-    all.find(|manifest| manifest.namespace().is_some_and(|named| named != asked))
+/// Refuses a manifest of another namespace than -n names, which kubectl would not apply, and two manifests of one Instance.
+fn check(args: &PlanArgs, cluster: &Cluster, files: &Manifests) -> Result<(), String> {
+    let mut known = HashMap::new();
+    for manifest in &files.instances {
+        let name = manifest.name().unwrap_or_default();
+        if let (Some(flag), Some(named)) = (&args.cluster.namespace, manifest.namespace())
+            && flag != named
+        {
+            return Err(format!(
+                "{} names namespace {named} for Instance {name}, and -n names {flag}: remove one of them",
+                manifest.file
+            ));
+        }
+        let Some(key) = manifest.key(&cluster.namespace) else {
+            continue;
+        };
+        if let Some(former) = known.insert(key, manifest) {
+            return Err(format!(
+                "Instance {name} occurs twice, in {} and in {}: remove one of them",
+                former.place(),
+                manifest.place()
+            ));
+        }
+    }
+    Ok(())
 }
 
-/// Two manifests of one Instance, which is ambiguous.
-fn twice<'a>(cluster: &Cluster, files: &'a Manifests) -> Option<(&'a Manifest, &'a Manifest)> {
-    let mut met = HashMap::new();
-    files.instances.iter().find_map(|manifest| {
-        let namespace = manifest.namespace().unwrap_or(&cluster.namespace);
-        let former = met.insert((namespace, manifest.name()?), manifest);
-        former.map(|former| (former, manifest))
-    })
-}
-
-async fn judged(stage: &Stage, cluster: &Cluster, manifest: &Manifest, outcome: &DryRun) -> Answer {
-    let (effects, changes, notes) = match outcome {
-        DryRun::Refused(why) => (vec![Finding::of(Effect::Refused, why)], vec![], vec![]),
-        DryRun::Unknown(why) => (vec![Finding::of(Effect::Unknown, why)], vec![], vec![]),
-        DryRun::Taken(taken) => {
-            let (effects, notes) = stage.effects(taken).await;
+async fn judged(
+    stage: &Stage,
+    cluster: &Cluster,
+    manifest: &Manifest,
+    result: &Result<Applied, Finding>,
+) -> Answer {
+    let (effects, changes, notes) = match result {
+        Err(finding) => (vec![finding.clone()], vec![], vec![]),
+        Ok(applied) => {
+            let (effects, notes) = stage.effects(applied).await;
             // Every field of a new object is new, so a list of them is useless.
-            let changes = match taken.is_new {
+            let changes = match applied.is_new {
                 true => Vec::new(),
-                false => taken.changes.clone(),
+                false => applied.changes.clone(),
             };
-            (effects, changes, [taken.notes.clone(), notes].concat())
+            (effects, changes, [applied.notes.clone(), notes].concat())
         }
     };
     let namespace = manifest.namespace().unwrap_or(&cluster.namespace);

@@ -3,14 +3,15 @@
 //! The object and its server are observed once, read-only. Then the operator's planner plans one step, the effect of this step is
 //! applied to the observation, and the planner plans again, until it has nothing left to do or waits.
 
+mod effects;
+
 use super::verdict::{Effect, Finding};
 use cloud_server_operator::api::conditions::{Readiness, Reason, State};
 use cloud_server_operator::api::names::FINALIZER;
 use cloud_server_operator::api::{
-    Instance, InstanceSpec, ManagementPolicy, OnExternalDeletion, Operation, Verb,
+    Instance, InstanceSpec, ManagementPolicy, OnExternalDeletion, Verb,
 };
-use cloud_server_operator::cloud::{Detail, ServerId};
-use cloud_server_operator::credentials::{Chore, KnownLogin, LoginFact};
+use cloud_server_operator::credentials::{Chore, LoginFact};
 use cloud_server_operator::instance::context::Context;
 use cloud_server_operator::instance::fact::Fact;
 use cloud_server_operator::instance::facts::Facts;
@@ -18,16 +19,14 @@ use cloud_server_operator::instance::memory::call::Release;
 use cloud_server_operator::instance::memory::kinds::Gone;
 use cloud_server_operator::instance::memory::look::LastAnswer;
 use cloud_server_operator::instance::memory::{Memory, open};
-use cloud_server_operator::instance::observation::{
-    AccountFact, Observation, SessionFacts, is_idle,
-};
+use cloud_server_operator::instance::observation::{Observation, is_idle};
 use cloud_server_operator::instance::plan::plan;
 use cloud_server_operator::instance::plan::step::{NeededRead, Plan, Step};
 use cloud_server_operator::instance::{observe, times};
 use cloud_server_operator::inventory::Sighting;
 use cloud_server_operator::runtime::watch::ObjectKey;
 use cloud_server_operator::session::ReconcileSession;
-use jiff::tz::Offset;
+use effects::{as_in_status, cause, complete, is_own, stand_in, unread};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::ops::ControlFlow::{self, Break, Continue};
@@ -129,12 +128,17 @@ async fn observe(
             let _ = observe::learn(context, &mut observed, read, session, memory).await;
         }
         let plan = planned(context, &mut observed, session.as_ref(), memory).await;
-        let looks = [Reason::CheckingForExistingServer, Reason::Importing];
         let listing = observed.listing.as_ref();
+        // A listing that failed will fail again.
+        let listing = listing.filter(|listing| listing.unread().is_none());
         let needs_listing = match (observed.facts.id(), &observed.detail) {
             (None, _) => {
-                let looks = plan.reason().is_some_and(|reason| looks.contains(&reason));
-                looks && plan.wants.pass_after.is_some()
+                let reason = plan.reason();
+                let is_searching = matches!(
+                    reason,
+                    Some(Reason::CheckingForExistingServer | Reason::Importing)
+                );
+                listing.is_some() && is_searching && plan.wants.pass_after.is_some()
             }
             (Some(id), Fact::Absent) => {
                 let sighting = listing.map(|listing| listing.sighting(&id));
@@ -142,9 +146,6 @@ async fn observe(
             }
             (Some(_), _) => false,
         };
-        // A listing that failed will fail again.
-        let needs_listing =
-            needs_listing && listing.is_some_and(|listing| listing.unread().is_none());
         match &session {
             Some(session) if needs_listing && Instant::now() < ends => {
                 open(memory).pace.wants = plan.wants;
@@ -287,9 +288,9 @@ impl Replay {
             let why = "a Secret of the operator gets its current content".to_owned();
             self.finding(Effect::InPlace, None, why)?;
         }
-        self.observed.login = stand_in(&self.observed);
+        let flow = self.with_stand_in();
         match is_new || is_unowned {
-            true => Continue(()),
+            true => flow,
             // The plan of the server itself may wait.
             false => self.rest(plan),
         }
@@ -301,10 +302,7 @@ impl Replay {
             None => {}
             // The metadata of a login that was not read changes nothing.
             Some(NeededRead::Login) if matches!(self.observed.login, LoginFact::Ready(_)) => {}
-            Some(NeededRead::Login) => {
-                self.observed.login = stand_in(&self.observed);
-                return Continue(());
-            }
+            Some(NeededRead::Login) => return self.with_stand_in(),
             Some(
                 NeededRead::References(_)
                 | NeededRead::Task
@@ -325,23 +323,32 @@ impl Replay {
             };
         };
         let (reason, message) = (readiness.reason, readiness.message.clone());
-        let is_login_known = matches!(self.observed.login, LoginFact::Ready(_));
+        let waits = Finding::waits(readiness);
+        let is_login_unknown = !matches!(self.observed.login, LoginFact::Ready(_));
         let mut retries = self.observed.facts.status.retries.iter();
-        let has_failed = retries.any(|retry| retry.not_before.is_some());
-        let goes_on = match reason {
+        // A pause after a failure ends automatically.
+        let is_retried = retries.any(|retry| retry.not_before.is_some());
+        match reason {
+            // The operator may read a Secret that the user may not read.
+            Reason::SecretReadFailed if is_login_unknown => {
+                self.notes.push(message);
+                return self.with_stand_in();
+            }
             Reason::LoginSecretNotFound
             | Reason::LoginPasswordInvalid
             | Reason::SecretNameConflict
-            | Reason::SecretReadFailed => !is_login_known,
-            // A pause after a failure ends automatically.
-            Reason::OperationRefused | Reason::OperationFailed => has_failed,
-            _ => false,
-        };
-        match reason {
-            Reason::Available => {}
-            // The operator may read a Secret that the user may not read.
-            Reason::SecretReadFailed | Reason::OperationFailed if goes_on => {
+                if is_login_unknown =>
+            {
+                self.effects.push(waits);
+                return self.with_stand_in();
+            }
+            Reason::OperationFailed if is_retried => {
                 self.notes.push(message);
+                return self.without_retries();
+            }
+            Reason::OperationRefused if is_retried => {
+                self.effects.push(waits);
+                return self.without_retries();
             }
             Reason::CreateRateReached | Reason::CreateFailed | Reason::RecordedByOtherCluster => {
                 self.finding(Effect::NewServer, Some(Verb::Create), message)?;
@@ -349,6 +356,7 @@ impl Replay {
             Reason::ServerMissing if readiness.state == State::Reconciling => {
                 return self.missing(&message, reason);
             }
+            Reason::Available => {}
             Reason::PowerStateDiffers if self.first.is_some() => {}
             Reason::ImageDiffers | Reason::PowerStateDiffers => self.notes.push(message),
             Reason::NameDiffers if is_own(&self.observed) => self.notes.push(message),
@@ -362,18 +370,22 @@ impl Replay {
             | Reason::ServiceBusy
             | Reason::RateLimited
             | Reason::InventoryUnreliable => return self.unknown(message, reason),
-            _ => self.effects.push(Finding::waits(readiness)),
+            _ => self.effects.push(waits),
         }
-        if !goes_on {
-            return Break(());
-        }
-        if is_login_known {
-            let status = Arc::make_mut(&mut self.observed.facts.status);
-            status.operation = None;
-            status.retries.retain(|retry| retry.not_before.is_none());
-        } else {
-            self.observed.login = stand_in(&self.observed);
-        }
+        Break(())
+    }
+
+    /// Continues as if the login had been read.
+    fn with_stand_in(&mut self) -> ControlFlow<()> {
+        self.observed.login = stand_in(&self.observed);
+        Continue(())
+    }
+
+    /// Continues as if the pauses after failures were over.
+    fn without_retries(&mut self) -> ControlFlow<()> {
+        let status = Arc::make_mut(&mut self.observed.facts.status);
+        status.operation = None;
+        status.retries.retain(|retry| retry.not_before.is_none());
         Continue(())
     }
 
@@ -451,7 +463,7 @@ impl Replay {
         all.extend(others);
         if all.is_empty() {
             let (effect, why) = match is_changed {
-                false => (Effect::Nothing, "object and server are as the file says"),
+                false => (Effect::Nothing, "object and server are as in the file"),
                 true => (
                     Effect::InPlace,
                     "only the object changes; nothing is sent to the service",
@@ -460,117 +472,6 @@ impl Replay {
             all.push(Finding::of(effect, why));
         }
         (all, notes)
-    }
-}
-
-/// A login in place of one that was not read. It is sent nowhere.
-fn stand_in(observed: &Observation) -> LoginFact {
-    LoginFact::Ready(KnownLogin {
-        secret: observed.secret_version.clone(),
-        ..KnownLogin::default()
-    })
-}
-
-/// Whether the server has a name of this Instance.
-fn is_own(observed: &Observation) -> bool {
-    let Fact::Known(detail) = &observed.detail else {
-        return true;
-    };
-    let name = detail.name();
-    name.is_none_or(|name| observed.facts.is_own_name(&detail.id, name))
-}
-
-/// Why the server was not read.
-fn unread(observed: &Observation, id: &ServerId) -> String {
-    let why = match (&observed.account, &observed.detail) {
-        (AccountFact::NotFound, _) => {
-            format!("there is no Account {}", observed.account_key.name)
-        }
-        (AccountFact::Unusable(problem), _) => problem.message.clone(),
-        (_, Fact::Unknown(why)) => why.clone(),
-        _ => "its Account has not been read".to_owned(),
-    };
-    format!("server {id} could not be read: {why}")
-}
-
-/// The server counts as status shows it, and its Account as usable.
-fn as_in_status(observed: &mut Observation, id: ServerId) {
-    let fields = observed.facts.status.detail.clone();
-    observed.detail = Fact::Known(Detail { id, fields });
-    if !matches!(observed.account, AccountFact::AccountSession(_)) {
-        let record = observed.facts.purchase();
-        let credential = record.map_or("", |record| record.credential.as_str());
-        observed.account = AccountFact::AccountSession(SessionFacts {
-            settle: Duration::ZERO,
-            imports: Default::default(),
-            credential: credential.into(),
-            former_credential: None,
-            utc_offset: Offset::UTC,
-            shown_ours: false,
-        });
-    }
-}
-
-/// The operation has succeeded: what it applied, and the server that it left.
-fn complete(observed: &mut Observation, operation: &Operation) {
-    let id = observed.facts.id().map(|id| id.to_string());
-    let status = Arc::make_mut(&mut observed.facts.status);
-    let mut applied = operation.target.clone();
-    if applied.image.is_empty() {
-        applied.image = status.applied.take().unwrap_or_default().image;
-    }
-    // The spec no longer names the Secret with the pending password, so the password that it names must be set.
-    if operation.waiting_password && observed.facts.spec.login.generate.is_none() {
-        applied.password_secret = None;
-    }
-    let shows = match operation.verb {
-        Verb::Reinstall => Some(("imageResourceUUID", applied.image.as_str())),
-        Verb::Start | Verb::Restart => Some(("ecsStatus", "STARTED")),
-        Verb::Stop => Some(("ecsStatus", "STOPPED")),
-        Verb::Create | Verb::Release | Verb::ModifyPassword => None,
-    };
-    if let (Fact::Known(detail), Some((field, value))) = (&mut observed.detail, shows) {
-        detail.fields.insert(field.to_owned(), value.into());
-        status.detail.clone_from(&detail.fields);
-    }
-    status.applied = Some(applied);
-    (status.operation, status.unfinished_image) = (None, None);
-    (status.attempt, status.id) = (operation.attempt, id);
-    observed.memory.follow_no_more();
-    observed.task = Fact::NotAsked;
-}
-
-/// The cause of an operation: from what to what.
-fn cause(observed: &Observation, operation: &Operation) -> String {
-    let (facts, target) = (&observed.facts, &operation.target);
-    let former = facts.status.applied.clone().unwrap_or_default();
-    let was_image = match former.image.is_empty() {
-        true => operation.before.image.clone(),
-        false => Some(former.image),
-    };
-    match operation.verb {
-        Verb::ModifyPassword => {
-            let secret = facts.login_secret().map(|secret| secret.name);
-            format!(
-                "Secret {} changed since its password was set; if it still holds the same password, nothing is sent",
-                secret.unwrap_or_default()
-            )
-        }
-        Verb::Start | Verb::Stop => format!("spec.powerState is {:?}", facts.spec.power_state),
-        Verb::Create | Verb::Release | Verb::Reinstall | Verb::Restart => {
-            let (reinstall, restart) = (target.reinstall.clone(), target.restart.clone());
-            let all = [
-                ("image", was_image, Some(target.image.clone())),
-                ("key pair", former.key, target.key.clone()),
-                ("spec.reinstall.token", former.reinstall, reinstall),
-                ("spec.restart.token", former.restart, restart),
-            ];
-            let changed = all.into_iter().filter(|(_, was, now)| was != now);
-            let word = |value: Option<String>| value.unwrap_or_else(|| "none".to_owned());
-            let words =
-                changed.map(|(field, was, now)| format!("{field} {} → {}", word(was), word(now)));
-            words.collect::<Vec<_>>().join(", ")
-        }
     }
 }
 

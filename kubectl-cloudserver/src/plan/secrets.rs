@@ -24,17 +24,17 @@ pub(super) fn as_applied(
 ) -> Cluster {
     let mut applied: HashMap<ObjectKey, Secret> = HashMap::new();
     for manifest in manifests {
-        let Some(name) = manifest.name() else {
+        let Some(key) = manifest.key(&cluster.namespace) else {
             continue;
         };
-        let key = ObjectKey::new(manifest.namespace().unwrap_or(&cluster.namespace), name);
         match read_manifest(&manifest.value) {
             Ok(secret) => {
                 applied.insert(key, secret);
             }
             Err(why) => notes.push(format!(
-                "Secret {}/{name} in {} {why}, so the Secret in the cluster counts",
+                "Secret {}/{} in {} {why}, so the Secret in the cluster counts",
                 key.namespace,
+                key.name,
                 manifest.place()
             )),
         }
@@ -152,7 +152,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_a_manifest_puts_under_its_keys_is_what_an_apply_would() {
+    fn the_values_of_a_manifest_are_those_of_an_apply() {
         let manifest = json!({
             "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "login"},
             "data": {"password": "b2xk", "other": "b3RoZXI="}, "stringData": {"password": "new"},
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_manifest_consents_for_the_values_that_it_brings_and_for_no_others() {
+    fn a_manifest_consents_only_for_its_own_values() {
         let label = json!({"cloudserver.dev/use": "token"});
         let manifest = |data: Value| {
             let manifest = json!({
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_encrypted_or_broken_is_left_out_and_quoted_nowhere() {
+    fn an_encrypted_or_malformed_secret_is_skipped_and_not_quoted() {
         let sops = json!({"kind": "Secret", "stringData": {"password": "ENC[..]"}, "sops": {}});
         assert_eq!(read_manifest(&sops), Err("is encrypted"));
         let broken = json!({"kind": "Secret", "data": {"password": "not base64!"}});

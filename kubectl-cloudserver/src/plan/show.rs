@@ -21,18 +21,18 @@ pub(super) fn text(answers: &[Answer]) -> String {
             line(&answer.namespace),
             line(&answer.name)
         ));
-        for said in &answer.effects {
-            let style = self::style(said.effect);
-            let what = match (&said.operation, said.reason) {
+        for finding in &answer.effects {
+            let style = self::style(finding.effect);
+            let what = match (&finding.operation, finding.reason) {
                 (Some(operation), _) => operation.clone(),
                 (None, Some(reason)) => reason.to_owned(),
-                (None, None) if said.effect == answer.verdict => String::new(),
-                (None, None) => said.effect.words().to_owned(),
+                (None, None) if finding.effect == answer.verdict => String::new(),
+                (None, None) => finding.effect.words().to_owned(),
             };
             let colon = if what.is_empty() { "" } else { ": " };
             text.push_str(&format!(
                 "    {style}{what}{style:#}{colon}{}\n",
-                line(&said.why)
+                line(&finding.why)
             ));
         }
         if matches!(answer.verdict, Effect::Refused) {
@@ -58,16 +58,14 @@ fn summary(answers: &[Answer]) -> String {
     for answer in answers {
         *counts.entry(answer.verdict).or_insert(0) += 1;
     }
-    let told = counts.into_iter().map(|(effect, count)| {
+    let parts = counts.into_iter().map(|(effect, count)| {
         let style = style(effect);
         format!("{count} {style}{}{style:#}", effect.counted(count))
     });
-    let told: Vec<String> = told.collect();
+    let parts: Vec<String> = parts.collect();
+    let colon = if parts.is_empty() { "" } else { ": " };
     let count = counted(answers.len(), "Instance");
-    match told.is_empty() {
-        true => format!("{count}\n"),
-        false => format!("{count}: {}\n", told.join(", ")),
-    }
+    format!("{count}{colon}{}\n", parts.join(", "))
 }
 
 fn style(effect: Effect) -> Style {
@@ -136,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn people_see_what_is_erased_and_why_on_lines_of_their_own() {
+    fn each_effect_has_a_line_with_its_cause() {
         let answer = Answer {
             namespace: "team-a".to_owned(),
             name: "web".to_owned(),

@@ -4,7 +4,7 @@
 use super::super::owners::Owners;
 use super::super::service::{Cluster, unusable};
 use super::super::{chain, remedy};
-use super::dry_run::Taken;
+use super::dry_run::Applied;
 use super::files::Manifest;
 use super::offered;
 use super::replay::{self, Replay};
@@ -142,11 +142,11 @@ impl Stage {
     }
 
     /// Reads the Accounts of the Instances, from the cluster or the files, and the versions of their Secrets.
-    pub(super) async fn furnish(&mut self, all: &[&Taken], accounts: &[Manifest]) {
+    pub(super) async fn furnish(&mut self, all: &[&Applied], accounts: &[Manifest]) {
         let mut needed = BTreeSet::new();
         let mut secrets = BTreeSet::new();
-        for taken in all {
-            let object = &taken.object;
+        for applied in all {
+            let object = &applied.object;
             let namespace = object.namespace().unwrap_or_default();
             needed.extend(facts::accounts(object).map(|name| (namespace.clone(), name)));
             secrets.extend(object.secrets().map(|name| (namespace.clone(), name)));
@@ -165,8 +165,8 @@ impl Stage {
                 index.listed(object);
             }
         }
-        for taken in all {
-            index.listed(&DeserializeGuard(Ok(taken.object.clone())));
+        for applied in all {
+            index.listed(&DeserializeGuard(Ok(applied.object.clone())));
         }
         for (namespace, name) in secrets {
             self.note_secret(&namespace, &name).await;
@@ -175,8 +175,8 @@ impl Stage {
 
     /// The effects of an Instance, and notes. An operation that names identifiers or codes which the service does not list is
     /// refused.
-    pub(super) async fn effects(&self, taken: &Taken) -> (Vec<Finding>, Vec<String>) {
-        let Taken { object, is_new, .. } = taken;
+    pub(super) async fn effects(&self, applied: &Applied) -> (Vec<Finding>, Vec<String>) {
+        let Applied { object, is_new, .. } = applied;
         let replay = replay::replay(&self.context, object, *is_new, &self.unreadable);
         let mut replay: Replay = Box::pin(replay).await;
         let account = replay.observed.account_key.clone();
@@ -184,7 +184,7 @@ impl Stage {
         if let Some(why) = &mut replay.unread {
             self.add_remedy(&account, why);
         }
-        let (mut effects, mut notes) = replay.findings(!taken.changes.is_empty());
+        let (mut effects, mut notes) = replay.findings(!applied.changes.is_empty());
         for finding in &mut effects {
             if finding.effect == Effect::Unknown {
                 self.add_remedy(&account, &mut finding.why);

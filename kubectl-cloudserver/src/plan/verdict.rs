@@ -59,50 +59,35 @@ pub(super) struct Finding {
 }
 
 impl Effect {
-    /// The words for people.
+    /// The exit status of this effect alone (see [`EXIT_STATUS`](super::EXIT_STATUS)), and the words for people: for one Instance, and
+    /// after a number of Instances.
+    fn row(self) -> (u8, &'static str, &'static str) {
+        match self {
+            Self::Nothing => (0, "nothing", "with nothing to do"),
+            Self::InPlace => (2, "in place", "in place"),
+            Self::TakesOver => (2, "takes over a server", "take over a server"),
+            Self::Restart => (2, "restart", "restarts"),
+            Self::NewServer => (3, "new server", "new servers"),
+            Self::Waits => (4, "waits", "wait"),
+            Self::ErasesDisk => (3, "ERASES THE DISK", "ERASE THE DISK"),
+            Self::Refused => (4, "refused", "refused"),
+            Self::Unknown => (1, "unknown", "unknown"),
+        }
+    }
+
     pub(super) fn words(self) -> &'static str {
-        match self {
-            Self::Nothing => "nothing",
-            Self::InPlace => "in place",
-            Self::TakesOver => "takes over a server",
-            Self::Restart => "restart",
-            Self::NewServer => "new server",
-            Self::Waits => "waits",
-            Self::ErasesDisk => "ERASES THE DISK",
-            Self::Refused => "refused",
-            Self::Unknown => "unknown",
-        }
+        self.row().1
     }
 
-    /// The same words after a number of Instances.
     pub(super) fn counted(self, count: usize) -> &'static str {
-        match (self, count) {
-            (_, 1) => self.words(),
-            (Self::Nothing, _) => "with nothing to do",
-            (Self::TakesOver, _) => "take over a server",
-            (Self::Restart, _) => "restarts",
-            (Self::NewServer, _) => "new servers",
-            (Self::Waits, _) => "wait",
-            (Self::ErasesDisk, _) => "ERASE THE DISK",
-            (Self::InPlace | Self::Refused | Self::Unknown, _) => self.words(),
-        }
-    }
-
-    /// The exit status of this effect alone: see [`EXIT_STATUS`](super::EXIT_STATUS).
-    pub(super) fn status(self) -> u8 {
-        match self {
-            Self::Nothing => 0,
-            Self::InPlace | Self::TakesOver | Self::Restart => 2,
-            Self::NewServer | Self::ErasesDisk => 3,
-            Self::Waits | Self::Refused => 4,
-            Self::Unknown => 1,
-        }
+        let (_, one, several) = self.row();
+        if count == 1 { one } else { several }
     }
 }
 
 /// The exit status of all effects: an unknown effect takes precedence, then the higher number.
 pub(super) fn status(effects: impl IntoIterator<Item = Effect>) -> u8 {
-    let all: Vec<u8> = effects.into_iter().map(Effect::status).collect();
+    let all: Vec<u8> = effects.into_iter().map(|effect| effect.row().0).collect();
     match all.contains(&1) {
         true => 1,
         false => all.into_iter().max().unwrap_or(0),
@@ -129,14 +114,11 @@ impl Finding {
 
     /// Whether it is a step of the operator.
     pub(super) fn is_step(&self) -> bool {
-        match self.effect {
-            Effect::InPlace
-            | Effect::TakesOver
-            | Effect::Restart
-            | Effect::NewServer
-            | Effect::ErasesDisk => true,
-            Effect::Nothing | Effect::Waits | Effect::Refused | Effect::Unknown => false,
-        }
+        use Effect::{ErasesDisk, InPlace, NewServer, Restart, TakesOver};
+        matches!(
+            self.effect,
+            InPlace | TakesOver | Restart | NewServer | ErasesDisk
+        )
     }
 }
 

@@ -10,8 +10,8 @@ const PLAIN: &str = "metrics";
 /// Name of the port of `metrics-auth`.
 const WITH_TLS: &str = "metrics-tls";
 
-const NEEDS_A_TOKEN: &str = "this Pod serves metrics with TLS, and with metrics-auth to those alone who show a token, which the \
-     apiserver does not pass on: read them by kubectl port-forward, with a token that may get /metrics";
+const NEEDS_A_TOKEN: &str = "this Pod serves metrics with TLS, and with metrics-auth only for a token, which the apiserver does not \
+     pass on: read them by kubectl port-forward, with a token that may get /metrics";
 
 /// The metrics, or why they cannot be read.
 pub(super) async fn page(
@@ -53,25 +53,25 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn metrics_are_asked_for_where_the_pod_serves_them() {
+    fn metrics_are_read_from_the_port_that_serves_them() {
         let ports = json!([{"name": "metrics", "containerPort": 8080}]);
         let with_tls = json!([{"name": "metrics", "containerPort": 8080}, {"name": "metrics-tls", "containerPort": 8443}]);
         let another = json!([{"name": "metrics", "containerPort": 9090}]);
         for (operator, expected) in [
             (json!({"ports": ports}), Ok(8080)),
             (json!({"ports": another}), Ok(9090)),
-            (json!({"ports": with_tls}), Err("show a token")),
+            (json!({"ports": with_tls}), Err("only for a token")),
             (json!({"ports": []}), Err("is called metrics")),
         ] {
             let mut named = operator.clone();
             named["name"] = json!(OPERATOR);
             let sidecar =
                 json!({"name": "sidecar", "ports": [{"name": "metrics", "containerPort": 1}]});
-            let told = port(&json!({"spec": {"containers": [sidecar, named]}}));
-            match (told, expected) {
+            let found = port(&json!({"spec": {"containers": [sidecar, named]}}));
+            match (found, expected) {
                 (Ok(port), Ok(expected)) => assert_eq!(port, expected, "{operator}"),
                 (Err(why), Err(expected)) => assert!(why.contains(expected), "{operator}: {why}"),
-                (told, expected) => panic!("{operator}: {told:?} is not {expected:?}"),
+                (found, expected) => panic!("{operator}: {found:?} is not {expected:?}"),
             }
         }
         let why = port(&json!({"spec": {}})).unwrap_err();

@@ -3,9 +3,7 @@
 
 use cloud_server_operator::api::names::GROUP;
 use cloud_server_operator::operator;
-use serde_json::{Value, json};
-
-const LEFT_OUT: &str = "(left out)";
+use serde_json::{Map, Value};
 
 /// The container whose arguments and variables are the operator's own.
 pub(super) const OPERATOR: &str = "operator";
@@ -23,107 +21,69 @@ fn is_shown(variable: &str) -> bool {
     VARIABLES.contains(&variable) || flags.any(|flag| flag == variable)
 }
 
-/// Fields of a container that are kept unchanged: they may name a Secret, but do not contain it.
-const OF_A_CONTAINER: [&str; 9] = [
-    "envFrom",
-    "image",
-    "imagePullPolicy",
-    "name",
-    "ports",
-    "resources",
-    "restartPolicy",
-    "securityContext",
-    "volumeMounts",
-];
+/// Fields that are kept of every container: they may name a Secret, but do not contain it.
+const OF_A_CONTAINER: [&str; 5] = ["image", "imagePullPolicy", "name", "ports", "resources"];
 
-/// Fields of a volume that are kept unchanged.
-const OF_A_VOLUME: [&str; 5] = ["name", "configMap", "emptyDir", "projected", "secret"];
-
-/// The object without possible secrets.
+/// The object without possible secrets. Of the specs of Pods, only the containers remain.
 pub(super) fn redacted(mut object: Value) -> Value {
     for metadata in ["/metadata", "/spec/template/metadata"] {
-        if let Some(metadata) = object.pointer_mut(metadata) {
-            annotations(metadata);
+        if let Some(Value::Object(annotations)) =
+            object.pointer_mut(&format!("{metadata}/annotations"))
+        {
+            // The operator's own annotations, such as the record.
+            annotations.retain(|name, _| name.split('/').next() == Some(GROUP));
         }
     }
     // The paths of a Pod, and of a Deployment or StatefulSet.
     for spec in ["/spec", "/spec/template/spec"] {
-        for containers in ["containers", "initContainers", "ephemeralContainers"] {
-            each(
-                object.pointer_mut(&format!("{spec}/{containers}")),
-                container,
-            );
+        if let Some(Value::Object(spec)) = object.pointer_mut(spec)
+            && spec.contains_key("containers")
+        {
+            spec.retain(|field, _| field == "containers");
+            each(spec.get_mut("containers"), container);
         }
-        each(object.pointer_mut(&format!("{spec}/volumes")), |volume| {
-            leave_out(volume, |field| OF_A_VOLUME.contains(&field));
-        });
     }
-    for statuses in [
-        "/status/containerStatuses",
-        "/status/initContainerStatuses",
-        "/status/ephemeralContainerStatuses",
-    ] {
-        each(object.pointer_mut(statuses), ended);
+    for kind in ["container", "initContainer", "ephemeralContainer"] {
+        let statuses = object.pointer_mut(&format!("/status/{kind}Statuses"));
+        each(statuses, |status| {
+            for state in ["state", "lastState"] {
+                let state = status.get_mut(state);
+                // The message of a terminated container may be the end of its log.
+                if let Some(Value::Object(ended)) = state.and_then(|it| it.get_mut("terminated")) {
+                    ended.remove("message");
+                }
+            }
+        });
     }
     object
 }
 
-/// Keeps the operator's own annotations, such as the record.
-fn annotations(metadata: &mut Value) {
-    if let Some(Value::Object(annotations)) = metadata.get_mut("annotations") {
-        annotations.retain(|name, _| name.split('/').next() == Some(GROUP));
-    }
-}
-
-fn container(container: &mut Value) {
-    let is_operator = container["name"] == OPERATOR;
+fn container(container: &mut Map<String, Value>) {
     // With a command the arguments are those of another program, such as a shell.
-    let has_own_arguments = is_operator && container["command"].is_null();
-    leave_out(container, |field| match field {
-        "env" | "startupProbe" | "livenessProbe" | "readinessProbe" => true,
-        "args" => has_own_arguments,
+    let is_operator =
+        container.get("name") == Some(&OPERATOR.into()) && !container.contains_key("command");
+    container.retain(|field, _| match field.as_str() {
+        "args" | "env" => is_operator,
         field => OF_A_CONTAINER.contains(&field),
     });
-    for name in ["startupProbe", "livenessProbe", "readinessProbe"] {
-        // The request and its headers may contain a secret; the numbers do not.
-        if let Some(Value::Object(probe)) = container.get_mut(name) {
-            probe.retain(|_, value| value.is_number());
-        }
-    }
     each(container.get_mut("env"), |variable| {
-        let name = variable["name"].as_str().unwrap_or_default();
-        let is_told = is_operator && is_shown(name);
-        if let Some(value) = variable.get_mut("value").filter(|_| !is_told) {
-            *value = json!(LEFT_OUT);
+        let name = variable.get("name").and_then(Value::as_str);
+        if !name.is_some_and(is_shown) {
+            variable.remove("value");
         }
     });
 }
 
-/// The message of a terminated container may be the end of its log.
-fn ended(status: &mut Value) {
-    for state in ["state", "lastState"] {
-        if let Some(message) = status.pointer_mut(&format!("/{state}/terminated/message")) {
-            *message = json!(LEFT_OUT);
-        }
-    }
-}
-
-fn leave_out(object: &mut Value, is_told: impl Fn(&str) -> bool) {
-    let fields = object.as_object_mut().into_iter().flatten();
-    for (_, value) in fields.filter(|(name, _)| !is_told(name)) {
-        *value = json!(LEFT_OUT);
-    }
-}
-
-fn each(list: Option<&mut Value>, change: impl FnMut(&mut Value)) {
-    let items = list.and_then(Value::as_array_mut);
-    items.into_iter().flatten().for_each(change);
+fn each(list: Option<&mut Value>, change: impl FnMut(&mut Map<String, Value>)) {
+    let items = list.and_then(Value::as_array_mut).into_iter().flatten();
+    items.filter_map(Value::as_object_mut).for_each(change);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use cloud_server_operator::api::names::LAST_APPLIED;
+    use serde_json::json;
 
     const SECRET: &str = "canary";
 
@@ -158,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn of_pods_stays_what_is_known_to_bear_no_secret() {
+    fn a_pod_keeps_only_fields_that_are_known_to_contain_no_secret() {
         let annotations = json!({LAST_APPLIED: SECRET, "a": SECRET});
         let pod = redacted(json!({
             "metadata": {"name": "web", "annotations": annotations},
@@ -171,15 +131,10 @@ mod tests {
         let operator = &pod["spec"]["containers"][0];
         assert_eq!(operator["args"], json!(["run", "--concurrency=7"]));
         assert_eq!(operator["image"], "operator:1");
-        assert_eq!(operator["livenessProbe"], json!({"periodSeconds": 10}));
         let variables = &operator["env"];
         assert_eq!(variables[0]["value"], "team-a");
-        assert_eq!(variables[1]["value"], LEFT_OUT);
+        assert_eq!(variables[1], json!({"name": "CSO_TOKEN"}));
         assert_eq!(variables[4], json!({"name": "POD_NAME", "valueFrom": {}}));
-        assert_eq!(
-            pod["spec"]["volumes"],
-            json!([{"name": "a", "secret": {"secretName": "b"}}, {"name": "c", "csi": LEFT_OUT}])
-        );
         let ended = &pod["status"]["containerStatuses"][0]["state"]["terminated"];
         assert_eq!(ended["exitCode"], 1);
 
@@ -196,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn an_instance_keeps_its_record_and_nobody_elses_annotations() {
+    fn an_instance_keeps_its_record_and_no_other_annotation() {
         let instance = json!({
             "metadata": {"annotations": {"cloudserver.dev/binding": "r", LAST_APPLIED: SECRET, "cloudserver.dev.evil/a": SECRET}},
             "spec": {"region": "r"},

@@ -32,63 +32,54 @@ pub(super) struct Edit {
     pub(super) notes: Vec<String>,
 }
 
-/// How a verb edits the spec.
-struct Row {
-    field: &'static str,
-    /// `Null` removes the field.
-    value: Value,
-    requested: &'static str,
-    /// The message if the field has the value already.
-    already: &'static str,
-    aim: Aim,
-}
-
 impl Verb {
-    /// `token` must be unused.
-    fn row(&self, live: &Instance, token: &str) -> Row {
-        let of_token = |aim: fn(String) -> Aim| (json!({"token": token}), aim(token.to_owned()));
-        let (field, (value, aim), requested, already) = match self {
-            Self::Start => (
-                "powerState",
-                (json!(PowerState::Running), Aim::Ready),
-                "start requested",
-                "spec.powerState is Running already",
-            ),
-            Self::Stop => (
-                "powerState",
-                (json!(PowerState::Stopped), Aim::Ready),
-                "stop requested",
-                "spec.powerState is Stopped already",
-            ),
-            Self::Restart => ("restart", of_token(Aim::Restarted), "restart requested", ""),
-            Self::Reinstall => {
-                let (mut value, aim) = of_token(Aim::Reinstalled);
-                // The user confirmed the displayed image: if the spec has another one meanwhile, nothing is erased.
-                value["image"] = json!(requested_image(live));
-                ("reinstall", (value, aim), "reinstall requested", "")
-            }
-            Self::Pause(until) => {
-                let pause = json!(Pause {
-                    until: until.clone()
-                });
-                let already = "it is paused already";
-                ("pause", (pause, Aim::Paused), "pause requested", already)
-            }
-            Self::Resume => {
-                let (requested, already) = ("pause removed", "it is not paused");
-                ("pause", (Value::Null, Aim::Ready), requested, already)
-            }
-            Self::Reconcile => {
-                let (requested, already) = ("reconcile requested", "");
-                ("reconcile", of_token(Aim::Observed), requested, already)
-            }
-        };
-        Row {
-            field,
-            value,
-            requested,
-            already,
-            aim,
+    /// The field of the spec that it sets or removes.
+    fn field(&self) -> &'static str {
+        match self {
+            Self::Start | Self::Stop => "powerState",
+            Self::Restart => "restart",
+            Self::Reinstall => "reinstall",
+            Self::Pause(_) | Self::Resume => "pause",
+            Self::Reconcile => "reconcile",
+        }
+    }
+
+    /// The value of the field; `Null` removes it. `token` must be unused.
+    fn value(&self, live: &Instance, token: &str) -> Value {
+        match self {
+            Self::Start => json!(PowerState::Running),
+            Self::Stop => json!(PowerState::Stopped),
+            Self::Restart | Self::Reconcile => json!({"token": token}),
+            // The user confirmed the displayed image: if the spec has another one meanwhile, nothing is erased.
+            Self::Reinstall => json!({"token": token, "image": requested_image(live)}),
+            Self::Pause(until) => json!(Pause {
+                until: until.clone()
+            }),
+            Self::Resume => Value::Null,
+        }
+    }
+
+    /// The state to wait for.
+    fn aim(&self, token: &str) -> Aim {
+        match self {
+            Self::Start | Self::Stop | Self::Resume => Aim::Ready,
+            Self::Restart => Aim::Restarted(token.to_owned()),
+            Self::Reinstall => Aim::Reinstalled(token.to_owned()),
+            Self::Pause(_) => Aim::Paused,
+            Self::Reconcile => Aim::Observed(token.to_owned()),
+        }
+    }
+
+    /// The message once the edit is accepted, and the one if the field has the value already.
+    fn messages(&self) -> [&'static str; 2] {
+        match self {
+            Self::Start => ["start requested", "spec.powerState is Running already"],
+            Self::Stop => ["stop requested", "spec.powerState is Stopped already"],
+            Self::Restart => ["restart requested", ""],
+            Self::Reinstall => ["reinstall requested", ""],
+            Self::Pause(_) => ["pause requested", "it is paused already"],
+            Self::Resume => ["pause removed", "it is not paused"],
+            Self::Reconcile => ["reconcile requested", ""],
         }
     }
 
@@ -133,21 +124,16 @@ pub(super) fn edit(verb: &Verb, live: &Instance, token: &str) -> Result<Edit, St
     if let Some(why) = verb.refusal(live) {
         return Err(why.to_owned());
     }
-    let Row {
-        field,
-        value,
-        requested,
-        already,
-        aim,
-    } = verb.row(live, token);
-    let current = serde_json::to_value(&live.spec).unwrap_or_default();
+    let (field, value) = (verb.field(), verb.value(live, token));
+    let [requested, already] = verb.messages();
     let mut edit = Edit {
         patch: None,
         message: already,
-        aim,
+        aim: verb.aim(token),
         notes: Vec::new(),
     };
-    if current[field] == value {
+    let spec = serde_json::to_value(&live.spec).unwrap_or_default();
+    if spec[field] == value {
         return Ok(edit);
     }
     if let Some(applier) = applier(live, field) {

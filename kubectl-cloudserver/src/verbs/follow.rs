@@ -15,17 +15,10 @@ use std::pin::pin;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The result for all of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
-    Done,
-    /// At least one cannot get there.
-    Failed,
-    /// The time limit was reached.
-    TimedOut,
-    /// The user interrupted the wait.
-    Interrupted,
-}
+/// Exit statuses: at least one failed, the time limit was reached, or the user interrupted the wait (as shells report it).
+const FAILED: u8 = 2;
+const TIMED_OUT: u8 = 3;
+pub(super) const INTERRUPTED: u8 = 130;
 
 /// The Instances that have not reached their goals.
 struct Waiting<'a> {
@@ -37,7 +30,7 @@ struct Waiting<'a> {
     has_failed: bool,
 }
 
-/// Waits for all of them.
+/// Waits for all of them. Returns the exit status.
 ///
 /// # Errors
 /// The user may not watch Instances.
@@ -46,7 +39,7 @@ pub(super) async fn follow(
     goals: BTreeMap<String, Goal>,
     timeout: Duration,
     progress: &Progress,
-) -> Result<End, String> {
+) -> Result<u8, String> {
     let api: Api<DeserializeGuard<Instance>> =
         Api::namespaced(cluster.client.clone(), &cluster.namespace);
     let unknown = |goal| (goal, "the cluster has not answered".to_owned());
@@ -64,11 +57,11 @@ pub(super) async fn follow(
         ended = waiting.all(events) => ended,
         () = tokio::time::sleep_until(end) => {
             waiting.note_unfinished(&format!("not within {} s", timeout.as_secs_f32()));
-            Ok(End::TimedOut)
+            Ok(TIMED_OUT)
         }
         _ = tokio::signal::ctrl_c() => {
             waiting.note_unfinished("the wait was interrupted");
-            Ok(End::Interrupted)
+            Ok(INTERRUPTED)
         }
     }
 }
@@ -78,7 +71,7 @@ impl Waiting<'_> {
     async fn all(
         &mut self,
         events: impl Stream<Item = watcher::Result<Event<DeserializeGuard<Instance>>>>,
-    ) -> Result<End, String> {
+    ) -> Result<u8, String> {
         let mut events = pin!(events);
         let mut listed = BTreeSet::new();
         self.show();
@@ -102,10 +95,7 @@ impl Waiting<'_> {
             }
             self.show();
         }
-        Ok(match self.has_failed {
-            true => End::Failed,
-            false => End::Done,
-        })
+        Ok(if self.has_failed { FAILED } else { 0 })
     }
 
     fn judge(&mut self, name: &str, object: Option<&DeserializeGuard<Instance>>) {

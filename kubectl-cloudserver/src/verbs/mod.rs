@@ -20,7 +20,7 @@ use cloud_server_operator::program::duration;
 use cloud_server_operator::runtime::kubernetes::{call, json_patch};
 use cloud_server_operator::runtime::{KubeError, chance};
 use edit::{Edit, Verb, edit};
-use follow::{End, follow};
+use follow::{INTERRUPTED, follow};
 use goal::{Aim, Goal};
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
@@ -38,9 +38,6 @@ Exit status:
   2    it failed: the Instance is Stalled, an operation failed, or it is gone
   3    the time of --timeout was over first
   130  Ctrl-C while waiting: the edit stays";
-
-/// The status of shells for a command that the user interrupted.
-const INTERRUPTED: u8 = 130;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum VerbCommand {
@@ -161,8 +158,8 @@ async fn wait(args: &WaitArgs) -> Result<u8, String> {
     let goals = instances
         .iter()
         .map(|live| (live.name_any(), goal(live, Aim::Ready)));
-    let end = follow(&cluster, goals.collect(), args.timeout, &progress).await?;
-    Ok(status(end).max(u8::from(progress.is_lost())))
+    let status = follow(&cluster, goals.collect(), args.timeout, &progress).await?;
+    Ok(status.max(u8::from(progress.is_lost())))
 }
 
 async fn carry_out(
@@ -201,15 +198,15 @@ async fn carry_out(
             }
         }
     }
-    let end = match args.wait && !goals.is_empty() {
+    let status = match args.wait && !goals.is_empty() {
         true => follow(&cluster, goals, args.of.timeout, &progress).await?,
-        false => End::Done,
+        false => 0,
     };
-    if end == End::Interrupted {
+    if status == INTERRUPTED {
         progress.note("the edits stay in the specs; `wait` waits for them");
     }
     // A rejected edit counts, and a failure during the wait counts more.
-    Ok(status(end).max(u8::from(has_failed || progress.is_lost())))
+    Ok(status.max(u8::from(has_failed || progress.is_lost())))
 }
 
 /// The goal for an object of this generation.
@@ -218,15 +215,6 @@ fn goal(live: &Instance, aim: Aim) -> Goal {
         uid: live.uid().unwrap_or_default(),
         generation: live.metadata.generation.unwrap_or_default(),
         aim,
-    }
-}
-
-fn status(end: End) -> u8 {
-    match end {
-        End::Done => 0,
-        End::Failed => 2,
-        End::TimedOut => 3,
-        End::Interrupted => INTERRUPTED,
     }
 }
 

@@ -52,7 +52,7 @@ async fn each_verdict_has_its_exit_status_and_nothing_is_done() {
     let spec_only = with("web", |spec| spec["deletionPolicy"] = json!("Retain"));
     let homeless = with("db", |spec| spec["accountRef"] = json!({"name": "nobody"}));
     for (manifest, wanted, status, words) in [
-        (instance("web"), "nothing", 0, "as the file says"),
+        (instance("web"), "nothing", 0, "as in the file"),
         (spec_only, "inPlace", 2, "only the object changes"),
         (stopped("web"), "inPlace", 2, "spec.powerState is Stopped"),
         (token("web", "kernel"), "restart", 2, "none → kernel"),

@@ -7,7 +7,11 @@ use super::super::stage;
 use super::*;
 use cloud_server_operator::api::names::BINDING;
 use cloud_server_operator::api::{InstanceStatus, Marker, PurchaseRecord};
+use cloud_server_operator::cloud::{Detail, ServerId};
+use cloud_server_operator::credentials::KnownLogin;
+use cloud_server_operator::instance::observation::{AccountFact, SessionFacts};
 use http::{Request, Response};
+use jiff::tz::Offset;
 use kube::Client;
 use kube::client::Body;
 use serde_json::json;
@@ -18,7 +22,7 @@ const ID: &str = "ecs-1";
 const UID: &str = "0d1c9d4e-0000-4000-8000-000000000001";
 
 /// The effects, each as verdict, operation or reason, and the notes.
-type Told = (Vec<(Effect, String)>, Vec<String>);
+type Shown = (Vec<(Effect, String)>, Vec<String>);
 
 struct Case {
     instance: Instance,
@@ -128,7 +132,7 @@ impl Case {
         })
     }
 
-    async fn replay(self) -> Told {
+    async fn replay(self) -> Shown {
         let service = tower::service_fn(async |_: Request<Body>| {
             let body = Body::from(Vec::new());
             Ok::<_, Infallible>(Response::builder().status(404).body(body).unwrap())
@@ -185,7 +189,7 @@ use Effect::{ErasesDisk, InPlace, NewServer, Nothing, Restart, Unknown, Waits};
 
 #[tokio::test(start_paused = true)]
 async fn all_steps_are_replayed_in_the_order_of_the_operator() {
-    converged().has(&[(Nothing, "as the file says")]).await;
+    converged().has(&[(Nothing, "as in the file")]).await;
     let other = json!({"image": {"id": "img-2"}});
     let erased = [(ErasesDisk, "reinstall: image img-1 → img-2")];
     converged().spec(&other).has(&erased).await;
@@ -271,7 +275,7 @@ async fn an_operation_in_progress_counts_as_done() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_step_that_waits_after_a_failure_is_announced() {
+async fn a_step_that_waits_after_a_failure_is_shown() {
     let target = json!({"image": "img-2", "passwordSecret": "login/1"});
     let now = jiff::Timestamp::now().to_string();
     for (reason, wanted) in [

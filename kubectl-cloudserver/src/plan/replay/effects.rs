@@ -1,0 +1,121 @@
+//! The effects of steps on an observation, and stand-ins for facts that the user may not read.
+
+use cloud_server_operator::api::{Operation, Verb};
+use cloud_server_operator::cloud::{Detail, ServerId};
+use cloud_server_operator::credentials::{KnownLogin, LoginFact};
+use cloud_server_operator::instance::fact::Fact;
+use cloud_server_operator::instance::observation::{AccountFact, Observation, SessionFacts};
+use jiff::tz::Offset;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A login in place of one that was not read. It is sent nowhere.
+pub(super) fn stand_in(observed: &Observation) -> LoginFact {
+    LoginFact::Ready(KnownLogin {
+        secret: observed.secret_version.clone(),
+        ..KnownLogin::default()
+    })
+}
+
+/// Whether the server has a name of this Instance.
+pub(super) fn is_own(observed: &Observation) -> bool {
+    let Fact::Known(detail) = &observed.detail else {
+        return true;
+    };
+    let name = detail.name();
+    name.is_none_or(|name| observed.facts.is_own_name(&detail.id, name))
+}
+
+/// Why the server was not read.
+pub(super) fn unread(observed: &Observation, id: &ServerId) -> String {
+    let why = match (&observed.account, &observed.detail) {
+        (AccountFact::NotFound, _) => {
+            format!("there is no Account {}", observed.account_key.name)
+        }
+        (AccountFact::Unusable(problem), _) => problem.message.clone(),
+        (_, Fact::Unknown(why)) => why.clone(),
+        _ => "its Account has not been read".to_owned(),
+    };
+    format!("server {id} could not be read: {why}")
+}
+
+/// The server counts as status shows it, and its Account as usable.
+pub(super) fn as_in_status(observed: &mut Observation, id: ServerId) {
+    let fields = observed.facts.status.detail.clone();
+    observed.detail = Fact::Known(Detail { id, fields });
+    if !matches!(observed.account, AccountFact::AccountSession(_)) {
+        let record = observed.facts.purchase();
+        let credential = record.map_or("", |record| record.credential.as_str());
+        observed.account = AccountFact::AccountSession(SessionFacts {
+            settle: Duration::ZERO,
+            imports: Default::default(),
+            credential: credential.into(),
+            former_credential: None,
+            utc_offset: Offset::UTC,
+            shown_ours: false,
+        });
+    }
+}
+
+/// The operation has succeeded: what it applied, and the server that it left.
+pub(super) fn complete(observed: &mut Observation, operation: &Operation) {
+    let id = observed.facts.id().map(|id| id.to_string());
+    let status = Arc::make_mut(&mut observed.facts.status);
+    let mut applied = operation.target.clone();
+    if applied.image.is_empty() {
+        applied.image = status.applied.take().unwrap_or_default().image;
+    }
+    // The spec no longer names the Secret with the pending password, so the password that it names must be set.
+    if operation.waiting_password && observed.facts.spec.login.generate.is_none() {
+        applied.password_secret = None;
+    }
+    let shows = match operation.verb {
+        Verb::Reinstall => Some(("imageResourceUUID", applied.image.as_str())),
+        Verb::Start | Verb::Restart => Some(("ecsStatus", "STARTED")),
+        Verb::Stop => Some(("ecsStatus", "STOPPED")),
+        Verb::Create | Verb::Release | Verb::ModifyPassword => None,
+    };
+    if let (Fact::Known(detail), Some((field, value))) = (&mut observed.detail, shows) {
+        detail.fields.insert(field.to_owned(), value.into());
+        status.detail.clone_from(&detail.fields);
+    }
+    status.applied = Some(applied);
+    (status.operation, status.unfinished_image) = (None, None);
+    (status.attempt, status.id) = (operation.attempt, id);
+    observed.memory.follow_no_more();
+    observed.task = Fact::NotAsked;
+}
+
+/// The cause of an operation: from what to what.
+pub(super) fn cause(observed: &Observation, operation: &Operation) -> String {
+    let (facts, target) = (&observed.facts, &operation.target);
+    let former = facts.status.applied.clone().unwrap_or_default();
+    let was_image = match former.image.is_empty() {
+        true => operation.before.image.clone(),
+        false => Some(former.image),
+    };
+    match operation.verb {
+        Verb::ModifyPassword => {
+            let secret = facts.login_secret().map(|secret| secret.name);
+            format!(
+                "Secret {} changed since its password was set; if it still holds the same password, nothing is sent",
+                secret.unwrap_or_default()
+            )
+        }
+        Verb::Start | Verb::Stop => format!("spec.powerState is {:?}", facts.spec.power_state),
+        Verb::Create | Verb::Release | Verb::Reinstall | Verb::Restart => {
+            let (reinstall, restart) = (target.reinstall.clone(), target.restart.clone());
+            let all = [
+                ("image", was_image, Some(target.image.clone())),
+                ("key pair", former.key, target.key.clone()),
+                ("spec.reinstall.token", former.reinstall, reinstall),
+                ("spec.restart.token", former.restart, restart),
+            ];
+            let changed = all.into_iter().filter(|(_, was, now)| was != now);
+            let word = |value: Option<String>| value.unwrap_or_else(|| "none".to_owned());
+            let words =
+                changed.map(|(field, was, now)| format!("{field} {} → {}", word(was), word(now)));
+            words.collect::<Vec<_>>().join(", ")
+        }
+    }
+}
