@@ -135,7 +135,7 @@ mod tests {
             ..up.clone()
         };
         let [(true, "AccountLimitReached", note)] = &events(&up, &full, &well)[..] else {
-            panic!("a limit that is reached is told");
+            panic!("no Event shows that a limit is reached");
         };
         assert_eq!(
             note,

@@ -98,12 +98,12 @@ mod tests {
     fn an_instant_has_one_time_of_day_whenever_it_is_told() {
         let today = day();
         let later = today.instant + std::time::Duration::from_millis(1500);
-        let told = today.at(later);
-        assert_eq!(told.duration_since(today.time).as_millis(), 1500);
-        assert_eq!(day().at(later), told);
+        let time = today.at(later);
+        assert_eq!(time.duration_since(today.time).as_millis(), 1500);
+        assert_eq!(day().at(later), time);
         let of_another = Day {
             instant: later,
-            time: told,
+            time,
         };
         assert_eq!(
             of_another.at(today.instant),

@@ -76,19 +76,26 @@ async fn a_zone_that_fails_hides_nothing_of_another_and_says_since_when() {
     assert_eq!(first.listed_zones.as_deref(), Some("1/2"));
     assert_eq!(first.inventory[1].failing_since, None, "it may be a hiccup");
     tokio::time::advance(times::ZONE_FAILING_SHOWN_AFTER).await;
-    let told = after(&first, &zones, began);
-    let nope = &told.inventory[1];
+    let reported = after(&first, &zones, began);
+    let nope = &reported.inventory[1];
     assert_eq!(nope.failing_since, Some(at(7)));
     assert_eq!(nope.message.as_deref(), Some("no such zone"));
     assert_eq!((nope.servers, nope.owned, nope.unowned), (None, None, None));
-    assert_eq!((told.servers, told.unowned_servers), (Some(3), Some(1)));
+    assert_eq!(
+        (reported.servers, reported.unowned_servers),
+        (Some(3), Some(1))
+    );
     // A new process finds the zone failing: the former time is kept.
     let again = [("a", listed(3, 1)), ("nope", failing(90, "no such zone"))];
-    assert_eq!(after(&told, &again, began), told);
+    assert_eq!(after(&reported, &again, began), reported);
     tokio::time::advance(times::ZONE_FAILING_SHOWN_AFTER).await;
-    assert_eq!(after(&told, &again, began), told);
+    assert_eq!(after(&reported, &again, began), reported);
     // The zone is listed at last.
-    let well = after(&told, &[("a", listed(3, 1)), ("nope", listed(2, 0))], began);
+    let well = after(
+        &reported,
+        &[("a", listed(3, 1)), ("nope", listed(2, 0))],
+        began,
+    );
     assert_eq!(well.listed_zones.as_deref(), Some("2/2"));
     assert_eq!((well.servers, well.unowned_servers), (Some(5), Some(1)));
     assert_eq!(well.inventory[1].failing_since, None);
@@ -108,10 +115,13 @@ async fn a_zone_that_was_listed_counts_as_it_was_listed_last_while_it_fails() {
         ..listed(2, 2)
     };
     tokio::time::advance(times::ZONE_FAILING_SHOWN_AFTER).await;
-    let told = after(&known, &[("a", listed(3, 1)), ("b", down)], began);
-    assert_eq!((told.servers, told.unowned_servers), (Some(5), Some(3)));
-    assert_eq!(told.listed_zones.as_deref(), Some("1/2"));
-    assert_eq!(told.inventory[1].failing_since, Some(at(7)));
+    let reported = after(&known, &[("a", listed(3, 1)), ("b", down)], began);
+    assert_eq!(
+        (reported.servers, reported.unowned_servers),
+        (Some(5), Some(3))
+    );
+    assert_eq!(reported.listed_zones.as_deref(), Some("1/2"));
+    assert_eq!(reported.inventory[1].failing_since, Some(at(7)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -126,11 +136,14 @@ async fn more_zones_than_status_holds_are_all_counted_and_those_that_fail_stand_
         })
         .collect();
     tokio::time::advance(times::ZONE_FAILING_SHOWN_AFTER).await;
-    let told = after(&AccountStatus::default(), &zones, began);
-    assert_eq!(told.listed_zones.as_deref(), Some("149/150"));
-    assert_eq!((told.servers, told.unowned_servers), (Some(298), Some(149)));
-    assert_eq!(told.inventory.len(), PLACES);
-    let last = told.inventory.last().unwrap();
+    let reported = after(&AccountStatus::default(), &zones, began);
+    assert_eq!(reported.listed_zones.as_deref(), Some("149/150"));
+    assert_eq!(
+        (reported.servers, reported.unowned_servers),
+        (Some(298), Some(149))
+    );
+    assert_eq!(reported.inventory.len(), PLACES);
+    let last = reported.inventory.last().unwrap();
     assert_eq!(
         (last.zone.as_str(), last.failing_since.clone()),
         ("z149", Some(at(7)))
@@ -158,9 +171,12 @@ async fn what_a_former_process_listed_stands_until_it_is_listed_again() {
     assert_eq!(after(&known, &unknown, began), known);
     // The zones are listed one after the other; unowned servers of the zone not yet listed are kept.
     let half = [("a", PlaceSummary::default()), ("b", listed(4, 0))];
-    let told = after(&known, &half, began);
-    assert_eq!((told.servers, told.unowned_servers), (Some(7), Some(1)));
-    assert_eq!(told.unowned, known.unowned);
+    let reported = after(&known, &half, began);
+    assert_eq!(
+        (reported.servers, reported.unowned_servers),
+        (Some(7), Some(1))
+    );
+    assert_eq!(reported.unowned, known.unowned);
 }
 
 #[tokio::test(start_paused = true)]
@@ -221,14 +237,14 @@ async fn an_outage_of_the_service_is_no_zones_failure() {
 
 #[test]
 fn a_server_of_nobody_comes_with_the_command_that_imports_it() {
-    let told = import(&account("default"), "ecs-1_a.B");
+    let command = import(&account("default"), "ecs-1_a.B");
     assert_eq!(
-        told.as_deref(),
+        command.as_deref(),
         Some("kubectl cloudserver import ecs-1_a.B -n team-a")
     );
-    let told = import(&account("other"), "ecs-1");
+    let command = import(&account("other"), "ecs-1");
     assert_eq!(
-        told.as_deref(),
+        command.as_deref(),
         Some("kubectl cloudserver import ecs-1 -n team-a --account other")
     );
 }

@@ -201,10 +201,10 @@ async fn it_is_stale_by_our_own_clock_alone() {
 
 #[tokio::test(start_paused = true)]
 async fn a_record_that_says_longer_is_believed_and_one_that_says_shorter_is_not() {
-    for (said, waited) in [(40, 40), (1, 15)] {
+    for (stated, waited) in [(40, 40), (1, 15)] {
         let server = Server::default();
         server.write(|lease| {
-            lease["spec"] = json!({"holderIdentity": "gone", "leaseDurationSeconds": said});
+            lease["spec"] = json!({"holderIdentity": "gone", "leaseDurationSeconds": stated});
         });
         let begun = Instant::now();
         standby(&server, "b").win().await;

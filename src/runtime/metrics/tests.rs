@@ -64,8 +64,8 @@ fn what_is_described_is_what_a_scrape_reads() {
             described.insert(name);
         }
         let family = metric.name.strip_suffix("_total").unwrap_or(&metric.name);
-        let says = format!("# TYPE {family} {}\n", metric.kind);
-        assert!(text.contains(&says), "{says} in {text}");
+        let line = format!("# TYPE {family} {}\n", metric.kind);
+        assert!(text.contains(&line), "{line} in {text}");
     }
     let found: BTreeSet<String> = series.into_keys().collect();
     assert_eq!(found, described);

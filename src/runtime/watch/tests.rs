@@ -21,7 +21,7 @@ fn object(name: &str, uid: &str) -> ConfigMap {
     }
 }
 
-fn told(known: &mut Known, events: &[Event<ConfigMap>]) -> Vec<(String, String, Change)> {
+fn notices_of(known: &mut Known, events: &[Event<ConfigMap>]) -> Vec<(String, String, Change)> {
     events
         .iter()
         .flat_map(|e| {
@@ -41,16 +41,16 @@ fn a_listing_is_told_when_it_is_complete_and_tells_what_it_lacks() {
         Event::InitApply(object("b", "2")),
     ];
     assert!(
-        told(&mut known, &first).is_empty(),
-        "half a listing is not told"
+        notices_of(&mut known, &first).is_empty(),
+        "half a listing gives no notice"
     );
-    assert_eq!(told(&mut known, &[Event::InitDone]).len(), 2);
+    assert_eq!(notices_of(&mut known, &[Event::InitDone]).len(), 2);
     let again = vec![
         Event::Init,
         Event::InitApply(object("b", "2")),
         Event::InitDone,
     ];
-    let notices = told(&mut known, &again);
+    let notices = notices_of(&mut known, &again);
     assert!(
         notices.contains(&("a".into(), "1".into(), Change::Gone)),
         "{notices:?}"
@@ -64,8 +64,8 @@ fn a_listing_is_told_when_it_is_complete_and_tells_what_it_lacks() {
 #[test]
 fn a_namesake_with_another_uid_means_that_the_former_is_gone() {
     let mut known = Known::default();
-    told(&mut known, &[Event::Apply(object("a", "1"))]);
-    let notices = told(&mut known, &[Event::Apply(object("a", "2"))]);
+    notices_of(&mut known, &[Event::Apply(object("a", "1"))]);
+    let notices = notices_of(&mut known, &[Event::Apply(object("a", "2"))]);
     assert_eq!(
         notices,
         [
@@ -79,17 +79,17 @@ fn a_namesake_with_another_uid_means_that_the_former_is_gone() {
 #[test]
 fn what_only_an_interrupted_listing_showed_is_gone_when_the_next_lacks_it() {
     let mut known = Known::default();
-    told(&mut known, &[Event::Apply(object("known", "1"))]);
+    notices_of(&mut known, &[Event::Apply(object("known", "1"))]);
     let interrupted = ["known", "went", "came"]
         .map(|name| Event::InitApply(object(name, if name == "known" { "1" } else { name })));
-    told(&mut known, &[Event::Init]);
-    assert!(told(&mut known, &interrupted).is_empty());
+    notices_of(&mut known, &[Event::Init]);
+    assert!(notices_of(&mut known, &interrupted).is_empty());
     let whole = [
         Event::Init,
         Event::InitApply(object("came", "came")),
         Event::InitDone,
     ];
-    let mut notices = told(&mut known, &whole);
+    let mut notices = notices_of(&mut known, &whole);
     notices.sort_by(|one, other| one.0.cmp(&other.0));
     assert_eq!(
         notices,
@@ -106,7 +106,7 @@ fn what_only_an_interrupted_listing_showed_is_gone_when_the_next_lacks_it() {
 #[test]
 fn what_only_an_interrupted_listing_showed_is_gone_before_its_namesake_is_there() {
     let mut known = Known::default();
-    told(
+    notices_of(
         &mut known,
         &[Event::Init, Event::InitApply(object("a", "1"))],
     );
@@ -117,7 +117,7 @@ fn what_only_an_interrupted_listing_showed_is_gone_before_its_namesake_is_there(
     ];
     let former = ("a".into(), "1".into(), Change::Gone);
     let now = ("a".into(), "2".into(), Change::Listed);
-    assert_eq!(told(&mut known, &whole), [former, now]);
+    assert_eq!(notices_of(&mut known, &whole), [former, now]);
 }
 
 /// An apiserver of one ConfigMap, which can be ill.
@@ -181,7 +181,7 @@ enum Mood {
 enum NoStream {
     Refused(u16),
     /// The stream begins, and then shows an error.
-    Told,
+    ErrorEvent,
     /// The stream ends before the list is complete.
     Cut,
 }
@@ -232,8 +232,8 @@ impl Server {
 
     async fn answer(&self, uri: &str) -> kube::Result<http::Response<Answer>> {
         let asked = Asked::of(uri);
-        let told = (Instant::now(), asked);
-        self.requests.lock().unwrap().push(told);
+        let request = (Instant::now(), asked);
+        self.requests.lock().unwrap().push(request);
         let is_watch = asked == Asked::Watch;
         let mood = *self.mood.lock().unwrap();
         let silent = match mood {
@@ -255,7 +255,7 @@ impl Server {
         let (code, body) = match (mood, asked) {
             (Mood::Gone, Asked::Watch) => (410, json(&status(410))),
             (Mood::Paged(NoStream::Refused(code)), Asked::Stream) => (code, json(&status(code))),
-            (Mood::Paged(NoStream::Told), Asked::Stream) => {
+            (Mood::Paged(NoStream::ErrorEvent), Asked::Stream) => {
                 let event = serde_json::json!({"type": "ERROR", "object": status(500)});
                 (200, json(&event))
             }
@@ -344,7 +344,10 @@ async fn an_idle_watch_begins_again_within_half_a_minute_and_shows_life() {
 #[tokio::test(start_paused = true)]
 async fn what_there_is_is_read_in_pages_where_a_stream_of_it_comes_to_nothing() {
     let refused = [400, 403, 422, 429, 500, 504].map(NoStream::Refused);
-    for why in refused.into_iter().chain([NoStream::Told, NoStream::Cut]) {
+    for why in refused
+        .into_iter()
+        .chain([NoStream::ErrorEvent, NoStream::Cut])
+    {
         let (server, heartbeats) = (Server::new(Mood::Paged(why)), Heartbeats::default());
         let mut watch = server.watch(&heartbeats);
         let soon = timeout(Duration::from_secs(5), watch.synced.wait_for(|done| *done));
@@ -422,7 +425,7 @@ async fn a_task_that_does_nothing_any_more_shows_no_life() {
 #[test]
 fn what_is_known_of_an_object_is_not_made_again() {
     let mut known = Known::default();
-    told(&mut known, &[Event::Apply(object("a", "1"))]);
+    notices_of(&mut known, &[Event::Apply(object("a", "1"))]);
     let again = known.identify(&Event::InitApply(object("a", "1")));
     let (key, (uid, _)) = known.objects.get_key_value(&again.key).unwrap();
     assert!(Arc::ptr_eq(&key.0, &again.key.0) && Arc::ptr_eq(uid, &again.uid));

@@ -119,7 +119,7 @@ async fn ask_the_apiserver() {
 async fn ask_the_service() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
-    let say = async |bytes: &[u8]| {
+    let send = async |bytes: &[u8]| {
         let (mut stream, _) = listener.accept().await.unwrap();
         let mut read = [0; 1024];
         let _ = stream.read(&mut read).await.unwrap();
@@ -135,13 +135,13 @@ async fn ask_the_service() {
     let goaway = [0, 0, size, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
     let frames = [&[0, 0, 0, 4, 0, 0, 0, 0, 0][..], &goaway, CANARY.as_bytes()].concat();
     let client = asking().http2_prior_knowledge().build().unwrap();
-    let (answer, ()) = tokio::join!(client.get(&url).send(), say(&frames));
+    let (answer, ()) = tokio::join!(client.get(&url).send(), send(&frames));
     assert!(answer.is_err());
     drop(client);
     let answered = format!("HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{CANARY}");
     let client = asking().connection_verbose(true).build().unwrap();
     let asked = async { client.get(&url).send().await.unwrap().text().await.unwrap() };
-    let (text, ()) = tokio::join!(asked, say(answered.as_bytes()));
+    let (text, ()) = tokio::join!(asked, send(answered.as_bytes()));
     assert_eq!(text, CANARY);
 }
 
@@ -213,7 +213,7 @@ async fn what_is_not_seen_and_what_steers_a_terminal_stands_in_no_line() {
         let written = page.clone();
         let lines = logs(EnvFilter::new("info"), move || written.clone(), is_terminal);
         let _guard = lines.set_default();
-        tracing::warn!(error = %quoted, text = quoted, "the service said {quoted}");
+        tracing::warn!(error = %quoted, text = quoted, "the service answered {quoted}");
         let log = page.text();
         let is_bad = |c: char| c != '\n' && c.is_control() || crate::api::is_hidden(c);
         assert!(!log.contains(is_bad), "{log:?}");
@@ -237,7 +237,7 @@ async fn the_kubernetes_client_repeats_no_line_of_ours_unless_asked_to() {
         tracing::error!(target: "kube_client::client::builder", "failed with status 503");
         tracing::warn!(target: "cloud_server_operator::runtime::watch", "watch failed, starting a new one");
         tracing::debug!(target: "cloud_server_operator::instance", "reconciled");
-        tracing::error!(target: "hyper::proto", "told");
+        tracing::error!(target: "hyper::proto", "logged");
         assert_eq!(
             page.text().lines().count(),
             lines,
@@ -252,14 +252,14 @@ async fn errors_of_libraries_and_lines_of_our_own_are_logged() {
     let page = Page::default();
     let _guard = ours("info")(page.clone()).set_default();
     tracing::error!(target: "kube_client::client::builder", "it failed");
-    tracing::warn!(target: "kube_client::client", "not told");
-    tracing::warn!(target: "cloud_server_operator_of_others", "not told");
-    tracing::info!(target: "cloud_server_operator::session", "told");
+    tracing::warn!(target: "kube_client::client", "not logged");
+    tracing::warn!(target: "cloud_server_operator_of_others", "not logged");
+    tracing::info!(target: "cloud_server_operator::session", "logged");
     tracing::debug!("below what users want");
     let log = page.text();
     assert_eq!(log.lines().count(), 2, "{log}");
     assert!(
-        log.contains("it failed") && log.contains("\"told\""),
+        log.contains("it failed") && log.contains("\"logged\""),
         "{log}"
     );
 }
