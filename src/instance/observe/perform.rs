@@ -2,7 +2,7 @@
 
 use super::{reads, selectors};
 use crate::api::{Marker, Verb};
-use crate::cloud::{CallPriority, Error, ServerId, TaskState};
+use crate::cloud::{CallPriority, Detail, Error, ServerId, TaskState};
 use crate::credentials::LoginFact;
 use crate::instance::context::Context;
 use crate::instance::fact::Fact;
@@ -89,10 +89,8 @@ fn owner_before_import(
     session: &AccountSession,
     id: &ServerId,
 ) -> ConflictingOwner {
-    let marker = match &observed.candidate {
-        Fact::Known(detail) => detail.name().and_then(Marker::in_name),
-        Fact::NotAsked | Fact::Absent | Fact::Unknown(_) => None,
-    };
+    let name = observed.candidate.known().and_then(Detail::name);
+    let marker = name.and_then(Marker::in_name);
     // The Instance's own marker needs no check.
     let marker = marker.filter(|marker| *marker != observed.facts.marker);
     let (uid, sessions) = (&observed.facts.uid, &context.sessions);

@@ -64,7 +64,7 @@ impl Scene {
         let memories = Memories::default();
         memories.met(UID, &facts.key, created_in_this_term);
         let mut memory = open(&memories.get(UID).unwrap()).clone();
-        let now = Instant::now();
+        let now = memory.origin.since;
         memory.meet(facts.purchase(), now);
         Self(Observation {
             facts,
