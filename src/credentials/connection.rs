@@ -1,7 +1,6 @@
 //! The connection Secret: the server's address, and the login in force.
 
-use super::generated::USERNAME;
-use super::login::LoginSecret;
+use super::login::{LoginSecret, USERNAME};
 use super::ownership::{ManagedSecret, Ownership, SecretOwner};
 use super::writing::{SecretChange, SecretClient, SecretNotWritten};
 use crate::api::{ConnectionSecretRef, InstanceStatus, PASSWORD};

@@ -11,7 +11,7 @@
 //! No write overwrites a pending password, since the server may have it. It goes once the service reports a password as set.
 
 use super::login::{
-    CURRENT, LoginMetadata, LoginSecret, PENDING, is_settled, rotated_at, wanted_key,
+    CURRENT, LoginMetadata, LoginSecret, PENDING, USERNAME, is_settled, rotated_at, wanted_key,
 };
 use super::ownership::ManagedSecret;
 use super::plan::Chore;
@@ -22,7 +22,6 @@ use crate::session::{Content, SecretProblem};
 use jiff::Timestamp;
 use secrecy::{ExposeSecret, SecretString};
 
-pub(super) const USERNAME: &str = "username";
 const PREVIOUS: &str = "previous";
 
 /// A login Secret that the operator makes, and the values that it is written with.

@@ -15,6 +15,7 @@ use std::sync::LazyLock;
 
 pub(super) const CURRENT: &str = "current";
 pub(super) const PENDING: &str = "pending";
+pub(super) const USERNAME: &str = "username";
 
 /// The result of reading the login, without its password.
 #[derive(Clone, Debug)]

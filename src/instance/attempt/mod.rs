@@ -22,7 +22,6 @@ use crate::instance::plan::step::{NeededRead, Plan, ReleaseReason, Step};
 use crate::instance::{plan, times};
 use crate::runtime::queue::ADMISSION;
 use crate::session::{AccountSession, ReconcileSession};
-use request::ServiceRequest;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -144,7 +143,7 @@ impl Attempt<'_> {
             }
         };
         self.may_call()?; // right before the bytes
-        self.call_begins(&start, &request);
+        self.call_begins(&start, request.password_digest());
         let answer = request.send(&session.shared.client, permit).await;
         Ok(self.receipt(start, answer, session).await)
     }
@@ -165,11 +164,11 @@ impl Attempt<'_> {
     }
 
     /// From here on the outcome of an announced call is unknown until an answer arrives, even if the reconcile is aborted.
-    fn call_begins(&self, start: &ServiceCall, request: &ServiceRequest) {
+    fn call_begins(&self, start: &ServiceCall, digest: Option<[u8; 16]>) {
         if matches!(start, ServiceCall::Release(..)) {
             return; // it may be repeated until its effect shows
         }
-        open(self.memory).call_begins(request.password_digest());
+        open(self.memory).call_begins(digest);
     }
 }
 
