@@ -4,22 +4,20 @@ use crate::api::Verb;
 use crate::api::conditions::{Readiness, Reason};
 use crate::credentials::{Chore, KnownLogin, LoginFact};
 use crate::instance::observation::Observation;
-use crate::instance::plan::step::{NeededRead, Plan, Step};
+use crate::instance::plan::step::{NeededRead, OrPlan, Plan, Step};
 use crate::instance::times;
 use crate::runtime::events::EventNote;
 
 /// The login, or the plan to get one or to report the problem. It is read only when a plan needs it.
-pub(super) fn login(observed: &Observation) -> Result<KnownLogin, Box<Plan>> {
-    match &observed.login {
-        LoginFact::Ready(login) => Ok(login.clone()),
-        LoginFact::Problem(readiness) => {
-            Err(Box::new(Plan::rest(readiness.clone(), times::IDLE_REQUEUE)))
-        }
-        LoginFact::Unread(why) => Err(Box::new(unread(why))),
-        LoginFact::Missing => Err(Box::new(generate(observed))),
-        LoginFact::Unowned(version) => Err(Box::new(adopt(observed, version))),
-        LoginFact::NotAsked => Err(Box::new(Plan::needing(NeededRead::Login))),
-    }
+pub(super) fn login(observed: &Observation) -> OrPlan<KnownLogin> {
+    Err(Box::new(match &observed.login {
+        LoginFact::Ready(login) => return Ok(login.clone()),
+        LoginFact::Problem(readiness) => Plan::rest(readiness.clone(), times::IDLE_REQUEUE),
+        LoginFact::Unread(why) => unread(why),
+        LoginFact::Missing => generate(observed),
+        LoginFact::Unowned(version) => adopt(observed, version),
+        LoginFact::NotAsked => Plan::needing(NeededRead::Login),
+    }))
 }
 
 /// The login Secret could not be read.
@@ -42,7 +40,7 @@ pub(super) fn adopt(observed: &Observation, version: &str) -> Plan {
 }
 
 /// The Secret does not exist: the operator generates a password, and reads it once the Secret is written.
-pub(super) fn generate(observed: &Observation) -> Plan {
+fn generate(observed: &Observation) -> Plan {
     let name = observed.facts.login_secret().map(|secret| secret.name);
     let note = format!(
         "wrote a new password into Secret {}",
@@ -53,13 +51,7 @@ pub(super) fn generate(observed: &Observation) -> Plan {
 }
 
 /// The login, if the operation needs one.
-pub(super) fn credentials(
-    observed: &Observation,
-    verb: Verb,
-) -> Result<Option<KnownLogin>, Box<Plan>> {
-    if verb.bears_login() {
-        login(observed).map(Some)
-    } else {
-        Ok(None)
-    }
+pub(super) fn credentials(observed: &Observation, verb: Verb) -> OrPlan<Option<KnownLogin>> {
+    let login = verb.bears_login().then(|| login(observed));
+    login.transpose()
 }
