@@ -9,7 +9,8 @@ use crate::runtime::watch::ObjectKey;
 use crate::session::Content;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::Resource;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// The Instance that Secrets belong to.
 #[derive(Clone, Debug)]
@@ -138,23 +139,18 @@ impl<'a> ManagedSecret<'a> {
         Some(Readiness::stalled(Reason::SecretNameConflict, message))
     }
 
-    pub(super) fn labels(&self) -> Map<String, Value> {
+    pub(super) fn labels(&self) -> BTreeMap<String, String> {
+        let mut labels = self
+            .template
+            .map(|it| it.labels.clone())
+            .unwrap_or_default();
         let ours = [
             (MANAGED_BY, MANAGER),
             (SECRET_ROLE, self.role),
             (SECRET_MARKER, self.owner.marker.as_str()),
         ];
-        let ours = ours.map(|(name, value)| (name.to_owned(), Value::from(value)));
-        let asked = self.template.iter().flat_map(|template| &template.labels);
-        let asked = asked.map(|(name, value)| (name.clone(), Value::from(value.as_str())));
-        asked.chain(ours).collect()
-    }
-
-    pub(super) fn annotations(&self) -> Map<String, Value> {
-        let asked = self.template.iter().flat_map(|all| &all.annotations);
-        asked
-            .map(|(name, value)| (name.clone(), Value::from(value.as_str())))
-            .collect()
+        labels.extend(ours.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        labels
     }
 
     /// Whether a Secret has a marker, and the labels and annotations from the spec. An older version of the operator wrote no

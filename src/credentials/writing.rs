@@ -15,6 +15,7 @@ use kube::api::{ObjectMeta, Patch, PostParams};
 use kube::{Api, Client, ResourceExt};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 use zeroize::Zeroize;
 
 /// Reads and writes Secrets of Instances.
@@ -96,15 +97,16 @@ impl SecretChange {
         values.chain(removed).collect()
     }
 
-    fn annotations(&self, managed: &ManagedSecret<'_>) -> Map<String, Value> {
+    fn annotations(&self, managed: &ManagedSecret<'_>) -> BTreeMap<String, String> {
+        let template = managed.template;
+        let mut annotations = template
+            .map(|it| it.annotations.clone())
+            .unwrap_or_default();
         let rotated_at = self.rotated_at.map(|at| at.to_string());
-        let ours = [
-            (ROTATED_AT, rotated_at),
-            (SETTLED_FROM, self.settled_from.clone()),
-        ];
-        let ours = ours.map(|(name, text)| Some((name.to_owned(), Value::from(text?))));
-        let ours = ours.into_iter().flatten();
-        managed.annotations().into_iter().chain(ours).collect()
+        let settled_from = self.settled_from.clone();
+        annotations.extend(rotated_at.map(|text| (ROTATED_AT.to_owned(), text)));
+        annotations.extend(settled_from.map(|text| (SETTLED_FROM.to_owned(), text)));
+        annotations
     }
 
     /// The error without the values of the write, in case an admission webhook quotes them.
