@@ -158,7 +158,7 @@ async fn show(args: &CatalogArgs) -> Result<String, String> {
     let (columns, rows): (&[Column], Vec<Value>) = match &args.what {
         What::Regions(named) => {
             let fits = |row: &Offer| named.fits(row.name.as_deref()) || named.fits(Some(&row.id));
-            let rows = served(client, progress, &List::Regions, fits).await?;
+            let rows = served(client, progress, [List::Regions], fits).await?;
             let is_table = matches!(args.output, Output::Table | Output::Wide);
             (&REGIONS, if is_table { by_zone(&rows) } else { rows })
         }
@@ -169,25 +169,23 @@ async fn show(args: &CatalogArgs) -> Result<String, String> {
                     && is_word(wanted.kind.as_deref(), row.kind.as_deref())
                     && contains(wanted.distribution.as_deref(), row.distribution.as_deref())
             };
-            let mut rows = Vec::new();
-            for Offer { id: region, .. } in regions(client, wanted.within.region.as_ref()).await? {
-                let list = List::Images { region };
-                rows.extend(served(client, progress, &list, fits).await?);
-            }
-            (&IMAGES, rows)
+            let regions = regions(client, wanted.within.region.as_ref()).await?;
+            let lists = regions
+                .into_iter()
+                .map(|row| List::Images { region: row.id });
+            (&IMAGES, served(client, progress, lists, fits).await?)
         }
         What::Firewalls(wanted) => {
             let fits = |row: &Offer| wanted.named.fits(row.name.as_deref());
-            let mut rows = Vec::new();
-            for Offer { id: region, .. } in regions(client, wanted.region.as_ref()).await? {
-                let list = List::Firewalls { region };
-                rows.extend(served(client, progress, &list, fits).await?);
-            }
-            (&FIREWALLS, rows)
+            let regions = regions(client, wanted.region.as_ref()).await?;
+            let lists = regions
+                .into_iter()
+                .map(|row| List::Firewalls { region: row.id });
+            (&FIREWALLS, served(client, progress, lists, fits).await?)
         }
         What::Keys(named) => {
             let fits = |row: &Offer| named.fits(row.name.as_deref());
-            (&KEYS, served(client, progress, &List::Keys, fits).await?)
+            (&KEYS, served(client, progress, [List::Keys], fits).await?)
         }
     };
     progress.clear();
@@ -260,21 +258,25 @@ impl Named {
     }
 }
 
-/// The rows of a list that fit, as the service serves them.
+/// The rows of these lists that fit, as the service serves them.
 async fn served(
     client: &Client,
     progress: &Progress,
-    list: &List,
+    lists: impl IntoIterator<Item = List>,
     fits: impl Fn(&Offer) -> bool,
 ) -> Result<Vec<Value>, String> {
-    let listed = offers::read(client, list).await?;
-    warn(progress, list.name(), listed.doubt);
-    let region = match list {
-        List::Images { region } | List::Firewalls { region } => Some(region),
-        _ => None,
-    };
-    let rows = listed.rows.iter().filter(|row| fits(row));
-    Ok(rows.map(|row| fields(row, region)).collect())
+    let mut rows = Vec::new();
+    for list in lists {
+        let listed = offers::read(client, &list).await?;
+        warn(progress, list.name(), listed.doubt);
+        let region = match &list {
+            List::Images { region } | List::Firewalls { region } => Some(region),
+            _ => None,
+        };
+        let fitting = listed.rows.iter().filter(|row| fits(row));
+        rows.extend(fitting.map(|row| fields(row, region)));
+    }
+    Ok(rows)
 }
 
 /// Warns on standard error that rows may be missing, so that standard output stays valid for programs.

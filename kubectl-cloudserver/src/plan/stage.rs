@@ -143,16 +143,17 @@ impl Stage {
 
     /// Reads the Accounts of the Instances, from the cluster or the files, and the versions of their Secrets.
     pub(super) async fn furnish(&mut self, all: &[&Applied], accounts: &[Manifest]) {
-        let mut needed = BTreeSet::new();
-        let mut secrets = BTreeSet::new();
-        for applied in all {
-            let object = &applied.object;
+        let (mut needed, mut secrets) = (BTreeSet::new(), BTreeSet::new());
+        for Applied { object, .. } in all {
             let namespace = object.namespace().unwrap_or_default();
-            needed.extend(facts::accounts(object).map(|name| (namespace.clone(), name)));
-            secrets.extend(object.secrets().map(|name| (namespace.clone(), name)));
+            needed.extend(facts::accounts(object).map(|name| ObjectKey::new(&namespace, &name)));
+            secrets.extend(
+                object
+                    .secrets()
+                    .map(|name| ObjectKey::new(&namespace, &name)),
+            );
         }
-        for (namespace, name) in needed {
-            let key = ObjectKey::new(&namespace, &name);
+        for key in needed {
             if let Err(problem) = self.session(&key, accounts).await {
                 self.context.sessions.refuse(&key, problem);
             }
@@ -168,8 +169,8 @@ impl Stage {
         for applied in all {
             index.listed(&DeserializeGuard(Ok(applied.object.clone())));
         }
-        for (namespace, name) in secrets {
-            self.note_secret(&namespace, &name).await;
+        for key in secrets {
+            self.note_secret(key).await;
         }
     }
 
@@ -271,10 +272,9 @@ impl Stage {
         }
     }
 
-    async fn note_secret(&mut self, namespace: &str, name: &str) {
-        let api: Api<Secret> = Api::namespaced(self.cluster.client.clone(), namespace);
-        let key = ObjectKey::new(namespace, name);
-        match call("read Secret", api.get_metadata(name)).await {
+    async fn note_secret(&mut self, key: ObjectKey) {
+        let api: Api<Secret> = Api::namespaced(self.cluster.client.clone(), &key.namespace);
+        match call("read Secret", api.get_metadata(&key.name)).await {
             Ok(secret) => {
                 let uid = secret.uid().unwrap_or_default();
                 let version = secret.resource_version().unwrap_or_default();
@@ -283,7 +283,9 @@ impl Stage {
             Err(error) if error.is_not_found() => {}
             Err(error) => {
                 self.notes.push(format!(
-                    "Secret {namespace}/{name} could not be read, so its password counts as unchanged: {}",
+                    "Secret {}/{} could not be read, so its password counts as unchanged: {}",
+                    key.namespace,
+                    key.name,
                     self.cluster.explain(&error)
                 ));
                 self.unreadable.insert(key);
