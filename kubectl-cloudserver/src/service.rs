@@ -81,7 +81,6 @@ impl Cluster {
             KubeError::Malformed { .. } => "fix that name",
             KubeError::Timeout { .. }
             | KubeError::NotActive { .. }
-            | KubeError::Unwritable { .. }
             | KubeError::Transport { .. } => {
                 let server = &self.server;
                 return format!(

@@ -166,12 +166,8 @@ impl SecretClient<'_> {
             "data": data,
         });
         let failed = |error| SecretNotWritten::of(&managed.name, &change.without_values(error));
-        let secret: Secret = serde_json::from_value(secret).map_err(|source| {
-            failed(KubeError::Unwritable {
-                operation: WHAT,
-                source,
-            })
-        })?;
+        let secret: Secret =
+            serde_json::from_value(secret).map_err(|_| failed(KubeError::unwritable(WHAT)))?;
         let params = PostParams {
             field_manager: Some(MANAGER.to_owned()),
             ..PostParams::default()

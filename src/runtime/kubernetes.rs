@@ -49,20 +49,12 @@ pub enum KubeError {
         /// The attempted operation.
         operation: &'static str,
     },
-    /// Nothing was sent, since an invalid name would have changed the target of the request.
+    /// Nothing was sent, since an invalid name would have changed the target of the request, or the object has no JSON form.
     #[error("{operation}: it was not sent: {why}")]
     Malformed {
         /// The attempted operation.
         operation: &'static str,
         why: String,
-    },
-    /// The object to be written has no JSON form.
-    #[error("{operation}: it has no JSON form")]
-    Unwritable {
-        /// The attempted operation.
-        operation: &'static str,
-        #[source]
-        source: serde_json::Error,
     },
     /// The answer never arrived, or was malformed.
     #[error("{operation}: the apiserver could not be reached")]
@@ -90,6 +82,12 @@ impl KubeError {
         }
     }
 
+    /// The object to be written has no JSON form, which is a defect of the caller.
+    pub fn unwritable(operation: &'static str) -> Self {
+        let why = "the object has no JSON form".to_owned();
+        Self::Malformed { operation, why }
+    }
+
     /// The object does not exist (any more).
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::Refused { status, .. } if status.code == 404 && !self.is_denied())
@@ -115,7 +113,7 @@ impl KubeError {
         match self {
             Self::Refused { status, .. } => status.code >= 500,
             Self::Timeout { .. } | Self::Transport { .. } => true,
-            Self::NotActive { .. } | Self::Malformed { .. } | Self::Unwritable { .. } => false,
+            Self::NotActive { .. } | Self::Malformed { .. } => false,
         }
     }
 
@@ -149,7 +147,6 @@ impl KubeError {
             Self::Transport { .. } => "transport",
             Self::NotActive { .. } => "not_active",
             Self::Malformed { .. } => "malformed",
-            Self::Unwritable { .. } => "unwritable",
         }
     }
 }
@@ -311,7 +308,7 @@ pub fn json_patch(operation: &'static str, operations: Value) -> Result<Patch<()
     let operations = serde_json::from_value(operations);
     operations
         .map(Patch::Json)
-        .map_err(|source| KubeError::Unwritable { operation, source })
+        .map_err(|_| KubeError::unwritable(operation))
 }
 
 /// Applies a JSON patch to the status of an object, one call. Returns the metadata of the patched object.

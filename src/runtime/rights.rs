@@ -201,10 +201,7 @@ impl Trial {
         metadata["generateName"] = json!("cloudserver-must-be-refused-");
         let secret = json!({"apiVersion": "v1", "kind": "Secret", "type": forbidden.type_, "metadata": metadata});
         let secret: Secret =
-            serde_json::from_value(secret).map_err(|source| KubeError::Unwritable {
-                operation: OPERATION,
-                source,
-            })?;
+            serde_json::from_value(secret).map_err(|_| KubeError::unwritable(OPERATION))?;
         let params = PostParams {
             dry_run: true,
             field_manager: Some(MANAGER.to_owned()),
