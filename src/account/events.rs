@@ -57,10 +57,9 @@ fn limit_reached(former: &AccountStatus, next: &AccountStatus) -> Option<EventNo
     let reason = Reason::AccountLimitReached.as_str();
     if first.reason == reason {
         let allowed = limits.instances.allowed.unwrap_or_default();
-        let used = usize::try_from(limits.instances.used).unwrap_or_default();
+        let used = instances(limits.instances.used);
         let note = format!(
-            "{} with a server, or about to have one, where spec.maxInstances allows {allowed}; waiting: {names}",
-            counted(used, "Instance")
+            "{used} with a server, or about to have one, where spec.maxInstances allows {allowed}; waiting: {names}"
         );
         return Some(EventNote::warning(reason, note));
     }
@@ -68,6 +67,10 @@ fn limit_reached(former: &AccountStatus, next: &AccountStatus) -> Option<EventNo
         "as many creates were sent within a minute as spec.createRate.perMinute allows; waiting: {names}"
     );
     Some(EventNote::normal(Reason::CreateRateReached.as_str(), note))
+}
+
+fn instances(n: i64) -> String {
+    counted(usize::try_from(n).unwrap_or_default(), "Instance")
 }
 
 #[cfg(test)]
