@@ -2,7 +2,6 @@
 
 pub mod all;
 pub mod call;
-pub mod kinds;
 mod ledger;
 pub mod look;
 pub mod parts;

@@ -3,7 +3,6 @@
 use crate::api::conditions::Reason;
 use crate::api::{Operation, PurchaseRecord, Verb, attempt_number};
 use crate::cloud::{ServerId, TaskId};
-use crate::instance::memory::kinds::Gone;
 use crate::instance::outcome::ReleaseFailure;
 use crate::runtime::compressed::Compressed;
 use crate::runtime::strings::shared;
@@ -177,6 +176,15 @@ impl Release {
             Self::Asked(_) => None,
         }
     }
+}
+
+/// Why a server counts as gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gone {
+    /// The task of its release succeeded.
+    Released,
+    /// The service does not know it.
+    NotFound,
 }
 
 /// A release call of this process.

@@ -6,9 +6,8 @@ use crate::cloud::{Error, ServerId, TaskId};
 use crate::instance::facts::Facts;
 use crate::instance::memory::Memory;
 use crate::instance::memory::call::{
-    CallState, Intent, NewestCall, Release, ReleaseCall, number_of,
+    CallState, Gone, Intent, NewestCall, Release, ReleaseCall, number_of,
 };
-use crate::instance::memory::kinds::Gone;
 use crate::instance::memory::look::Look;
 use crate::instance::times;
 use std::sync::Arc;

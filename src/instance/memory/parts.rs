@@ -4,8 +4,8 @@
 use crate::api::conditions::Reason;
 use crate::cloud::ServerId;
 use crate::instance::memory::call::Release;
-use crate::instance::memory::kinds::{Passwords, Wants};
 use crate::instance::memory::look::{Look, Poll};
+use crate::inventory::Attention;
 use crate::runtime::Backoff;
 use litemap::LiteMap;
 use std::num::NonZeroU64;
@@ -46,6 +46,16 @@ pub struct Calls {
     pub password: Passwords,
 }
 
+/// Digests of passwords, keyed with a random value of this process. They only show whether a changed Secret holds another
+/// password.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Passwords {
+    /// The digest of the password in the current attempt.
+    pub sent: Option<[u8; 16]>,
+    /// The digest of the server's password.
+    pub current: Option<[u8; 16]>,
+}
+
 /// The service's answers, and when they were requested. Owned by `observe`.
 #[derive(Clone, Debug, Default)]
 pub struct Observations {
@@ -71,6 +81,17 @@ pub struct Pacing {
     pub wants: Wants,
     /// Since when the listing is read at the short interval for this object.
     pub busy_since: Option<Instant>,
+}
+
+/// The listing passes that the last plan requested.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wants {
+    /// How often the listing should be read.
+    pub attention: Attention,
+    /// A pass that begins after this instant.
+    pub pass_after: Option<Instant>,
+    /// How many of them, in a row.
+    pub passes: u8,
 }
 
 /// Writes to the object, and its newest known version. Owned by `report`, `acknowledge` and the watch, which continue while

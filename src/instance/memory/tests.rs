@@ -1,10 +1,10 @@
 use super::*;
 use crate::cloud::ServerId;
-use crate::instance::memory::kinds::Gone;
+use crate::instance::memory::call::Gone;
 use crate::runtime::Backoff;
 
 #[test]
-fn what_the_watch_showed_during_a_look_is_kept_and_so_is_what_was_told() {
+fn an_observation_keeps_what_watch_and_status_writes_noted_meanwhile() {
     let now = Instant::now();
     let memory = Memory::new(false, now);
     let mut memory = open(&memory);
@@ -20,7 +20,7 @@ fn what_the_watch_showed_during_a_look_is_kept_and_so_is_what_was_told() {
 }
 
 #[test]
-fn what_is_found_gone_again_begins_no_pace_anew() {
+fn only_the_first_finding_that_a_server_is_gone_resets_the_backoff() {
     let memory = Memory::new(true, Instant::now());
     let mut memory = open(&memory);
     let id = ServerId::from("ecs-1");

@@ -4,7 +4,7 @@ use crate::api::conditions::{Readiness, Reason, State};
 use crate::api::{Applied, HistoryEntry, Operation, PurchaseRecord, Retry};
 use crate::cloud::ServerId;
 use crate::credentials::Chore;
-use crate::instance::memory::kinds::Wants;
+use crate::instance::memory::parts::Wants;
 use crate::instance::observation::{Observation, of_purchase};
 use crate::instance::pins::LookUpScope;
 use crate::instance::times;

@@ -3,7 +3,7 @@
 use super::follow::{open_operation, with_task};
 use super::*;
 use crate::api::{InstanceSpec, PowerState, Restart};
-use crate::instance::memory::kinds::Passwords;
+use crate::instance::memory::parts::Passwords;
 
 /// A converged server with this applied state and this detail.
 pub(super) fn server(applied: Applied, shown: &[(&str, &str)]) -> Scene {
