@@ -345,7 +345,7 @@ schedules! {
     handed_over_with_a_watch_that_is_late => "bought 1, left 1; web-1 Available | bought 1, left 1, erased 1; web-1 Available | bought 1, left 1, erased 2; web-1 Available | bought 1, left 1; web-1 ImageDiffers":
         lease().stale(25).at(4_000, EditImage(1)).at(5_000, Terminate(0)).at(9_000, EditImage(1)).at(9_500, Terminate(1));
     t_edited_and_paused_before_that_is_acknowledged => "bought 1, left 1, erased 1; web-1 Available":
-        one().at(60_000, EditImage(1)).on(Read, 3, PauseAfter(60));
+        one().at(60_000, EditImage(1)).on(Read, 4, PauseAfter(60));
     t_deleted_and_the_acknowledgement_is_overtaken => "bought 1, left 0, stopped 1; web-1 gone":
         one().at(60_000, Step::ConsoleOff(1)).at(61_000, Delete(1)).on(Detail, 2, PauseAfter(60)).on(Status, 4, Act::Status(422)).on(Status, 5, Act::Status(422)).on(Status, 6, Act::Status(422)).met_sometimes();
     t_deleted_and_the_acknowledgement_is_overtaken_again_and_again => "bought 1, left 0; web-1 gone":
