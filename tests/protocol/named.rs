@@ -78,7 +78,7 @@ schedules! {
     s6_another_password_is_set_and_a_process_takes_over_whose_watch_is_late => "bought 1, left 1, passwords 1; web-1 Available | bought 1, left 1, passwords 2; web-1 Available":
         lease().stale(25).tasks(10).at(30_000, RotatePassword).at(32_000, Step::Terminate(0));
     q2h_the_intent_is_found_on_an_object_that_was_deleted_meanwhile => "bought 0, left 0; web-1 gone":
-        one().on(Intent, 1, Act::Cut).on(Kind::Read, 3, Act::Before(Delete(1)));
+        one().on(Intent, 1, Act::Cut).on(Kind::Read, 4, Act::Before(Delete(1)));
     q2a_finalizer_forced_off_a_live_object => "bought 1, left 1; web-1 Available":
         one().at(4_000, ForceFinalizers(1));
     q2a_finalizer_forced_off_right_after_the_receipt => "bought 1, left 1; web-1 Available":
@@ -103,13 +103,13 @@ schedules! {
         one().on(Intent, 1, LoseAnswer);
     q2g_an_adoption_that_nobody_confirmed_is_found_beside_a_newer_one => "bought 2, left 2; web-1 Available, web-2 Available":
         one().stale(10).at(500, Apply(2)).on(Create, 1, LoseAnswer).on(Create, 2, LoseAnswer)
-            .on(Intent, 3, LoseAnswer).on(Read, 4, LoseRequest);
+            .on(Intent, 3, LoseAnswer).on(Read, 6, LoseRequest);
     q2g_an_intent_never_arrives_and_another_process_writes_the_same_number => "bought 1, left 1; web-1 Available":
         no_lease().on(Intent, 1, LoseRequest).on(Create, 1, LoseAnswer);
     q2g_an_intent_comes_late_and_another_process_wrote_the_same_number => "bought 1, left 1; web-1 Available":
         lease().on(Intent, 1, PauseBefore(40)).on(Create, 1, LoseAnswer);
     q2h_the_intent_is_answered_with_504_and_stands => "bought 1, left 1; web-1 Available":
-        one().on(Intent, 1, StatusAfter(504)).on(Read, 3, LoseRequest);
+        one().on(Intent, 1, StatusAfter(504)).on(Read, 4, LoseRequest);
     q2j_replaced_and_crashed_before_it_is_listed => "bought 1, left 1; web-1 Available":
         one().visible_late(5).on(Create, 1, CrashAfter).at(700, Replace(1));
     q2k_etcd_restored_with_an_open_intent => "bought 1, left 1; web-1 Available":

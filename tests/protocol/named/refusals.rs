@@ -124,9 +124,9 @@ schedules! {
         one().spec(recreates(2)).refuses(4_000, Service, 403, 600);
 
     reinstall_with_the_same_image_whose_intent_is_not_acknowledged => "bought 1, left 1, erased 1; web-1 Available":
-        one().at(6_000, Reinstall(1)).on(Intent, 2, StatusAfter(504)).on(Kind::Read, 4, LoseRequest);
+        one().at(6_000, Reinstall(1)).on(Intent, 2, StatusAfter(504)).on(Kind::Read, 6, LoseRequest);
     reinstall_with_the_same_image_whose_intent_is_not_acknowledged_and_the_look_at_it_is_refused => "bought 1, left 1, erased 1; web-1 Available":
-        one().at(6_000, Reinstall(1)).on(Intent, 2, LoseAnswer).on(Kind::Read, 4, Status(429));
+        one().at(6_000, Reinstall(1)).on(Intent, 2, LoseAnswer).on(Kind::Read, 6, Status(429));
     reinstall_with_the_same_image_asked_for_again_by_an_etcd_that_was_put_back => "bought 1, left 1, erased 1; web-1 Available | bought 1, left 1, erased 2; web-1 Available | bought 1, left 1; web-1 Available":
         one().tasks(3).stale(25).at(2_100, Reinstall(1)).at(7_400, SnapshotEtcd).at(60_000, RestoreEtcd).on(Intent, 3, StatusAfter(504)).met_sometimes();
 
