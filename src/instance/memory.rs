@@ -42,6 +42,7 @@ impl Memory {
             origin: Origin {
                 birth,
                 since: now,
+                recreated: 0,
                 other_cluster_reported_since: None,
             },
             call: None,
@@ -97,10 +98,16 @@ impl Memory {
         self.follow_no_more();
     }
 
+    /// This record is on the object.
+    pub fn recorded(&mut self, record: &PurchaseRecord) {
+        self.origin.birth = Birth::Recorded;
+        self.origin.recreated = self.origin.recreated.max(record.recreated);
+    }
+
     /// Applies the record that is on the object now.
     pub fn meet(&mut self, record: Option<&PurchaseRecord>, now: Instant) {
         if let Some(record) = record {
-            self.origin.birth = Birth::Recorded;
+            self.recorded(record);
             self.forget_releases(record, now);
             self.meet_record(record, now);
         } else if self.origin.birth == Birth::Recorded {

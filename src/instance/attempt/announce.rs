@@ -13,7 +13,6 @@ use crate::cloud::ServerId;
 use crate::instance::facts::Facts;
 use crate::instance::memory::call::{CallState, NewestCall};
 use crate::instance::memory::open;
-use crate::instance::memory::parts::Birth;
 use crate::instance::outcome::Outcome;
 use crate::instance::plan::step::{Plan, StatusChanges};
 use crate::instance::status::{render, write};
@@ -138,7 +137,7 @@ impl Attempt<'_> {
         };
         let mut memory = open(self.memory);
         memory.wrote(Some(&swapped.version), Instant::now());
-        memory.origin.birth = Birth::Recorded;
+        memory.recorded(record);
         if record.id.as_deref() != facts.id().as_ref().map(ServerId::as_str) {
             memory.forget_server();
         }

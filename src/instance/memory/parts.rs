@@ -19,6 +19,8 @@ pub struct Origin {
     /// When this term first saw the object, when the object lost its record, or when the cluster's state went back, whichever is
     /// latest.
     pub since: Instant,
+    /// How many servers replaced others, according to the records that this process read or wrote. A restored store has older ones.
+    pub recreated: u32,
     /// Since when status has reported to this process that another cluster recorded the server (`RecordedByOtherCluster`).
     pub other_cluster_reported_since: Option<Box<Instant>>,
 }

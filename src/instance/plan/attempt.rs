@@ -35,7 +35,7 @@ pub(super) fn blank(observed: &InSession<'_>) -> PurchaseRecord {
         lost: 0,
         failed: 0,
         refused: None,
-        recreated: 0,
+        recreated: observed.memory.origin.recreated,
         account: observed.account_key.name.clone(),
         credential: observed.session.credential.to_string(),
     }

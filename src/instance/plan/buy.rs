@@ -102,9 +102,10 @@ fn after_refusal(
 ) -> OrPlan<Plan> {
     let spec = &observed.facts.spec;
     let is_void = recreate::needs_proof_again(observed, record);
+    let recreated = record.recreated.max(observed.memory.origin.recreated);
     let buys_none = policy::restriction(observed).is_some()
         || spec.import.is_some()
-        || recreate::called_off(observed, record.recreated).is_some();
+        || recreate::called_off(observed, recreated).is_some();
     if is_void && buys_none {
         return create(observed, Some((record, FormerOutcome::Refused)));
     }

@@ -10,7 +10,8 @@ use crate::instance::plan::{evidence, words};
 /// rights in a region, the service lists the region as empty, although a server that was bought before is there. If no create
 /// before this attempt can have bought a server, no proof is needed.
 pub(super) fn needs_proof_again(observed: &Observation, record: &PurchaseRecord) -> bool {
-    let may_have_bought = record.recreated > 0 || record.lost > 0 || record.failed > 0;
+    let recreated = record.recreated.max(observed.memory.origin.recreated);
+    let may_have_bought = recreated > 0 || record.lost > 0 || record.failed > 0;
     let attempt = observed.memory.attempt(record);
     may_have_bought
         && attempt.is_some_and(|attempt| {
@@ -28,6 +29,7 @@ pub(super) fn needs_proof_again(observed: &Observation, record: &PurchaseRecord)
 /// nothing.
 pub(super) fn is_withdrawn(observed: &Observation) -> bool {
     let recorded = observed.facts.purchase().map_or(0, |it| it.recreated);
+    let recorded = recorded.max(observed.memory.origin.recreated);
     let recreated = recorded.max(reported(observed));
     evidence::is_current(observed) && called_off(observed, recreated).is_some()
 }

@@ -66,7 +66,8 @@ fn plan(observed: &OnRecord<'_>) -> Option<Plan> {
         return Some(plan.with_id(facts.status_id()));
     }
     let has_sibling = adopt::bearing(observed).iter().any(|other| other != id);
-    let recreated = record.recreated.saturating_add(1);
+    let recreated = record.recreated.max(observed.memory.origin.recreated);
+    let recreated = recreated.saturating_add(1);
     let over = recreate::called_off(observed, recreated);
     if let Some(readiness) = over.filter(|_| !has_sibling) {
         let plan = Plan::rest(readiness, times::IDLE_REQUEUE);
