@@ -96,7 +96,7 @@ impl Owners {
             only,
             objects,
             endpoints: accounts.into_iter().map(endpoint).collect(),
-            index: Index::new(String::new()),
+            index: Index::new(String::new(), |_| {}),
         })
     }
 
@@ -114,7 +114,8 @@ impl Owners {
             let endpoint = endpoints.get(&key).map(|endpoint| plain(endpoint));
             services.is_empty() || endpoint.is_none_or(|endpoint| services.contains(&endpoint))
         });
-        self.index = Index::new(self.cluster.clone().unwrap_or_default());
+        let cluster = self.cluster.clone().unwrap_or_default();
+        self.index = Index::new(cluster, |_| {});
         for object in &self.objects {
             self.index.listed(object);
         }

@@ -13,7 +13,7 @@ use cloud_server_operator::runtime::kubernetes::call;
 use cloud_server_operator::runtime::watch::ObjectKey;
 use cloud_server_operator::runtime::{KubeError, chain};
 use cloud_server_operator::session::{
-    self, Credentials, Destination, Problem, SecretProblem, UseProblem,
+    self, Destination, Problem, SecretProblem, ServiceCredentials, UseProblem,
 };
 use kube::Api;
 use secrecy::SecretString;
@@ -104,7 +104,10 @@ impl Cluster {
 
     /// The credentials of an Account, if their Secrets consent: the user of the command may be allowed to read more Secrets than the
     /// author of the Account.
-    pub(super) async fn credentials(&self, account: &Account) -> Result<Credentials, Problem> {
+    pub(super) async fn credentials(
+        &self,
+        account: &Account,
+    ) -> Result<ServiceCredentials, Problem> {
         let (key, spec) = (ObjectKey::of(account), &account.spec);
         let destination = Destination::of(spec).map_err(|error| unusable(&key, &error))?;
         let reference = &spec.token_secret_ref;
@@ -112,7 +115,7 @@ impl Cluster {
         let (token, _) = read.map_err(|problem| no_token(&key, &problem))?;
         let read = session::read_tls(&self.client, &key.namespace, spec, &destination).await;
         let (tls, _) = read.map_err(|problem| of_account(&key, problem.reason, problem.message))?;
-        Ok(Credentials { token, tls })
+        Ok(ServiceCredentials { token, tls })
     }
 }
 
@@ -250,7 +253,7 @@ impl ServiceArgs {
 
 /// A client with the Account's own TLS and proxy. It may connect to every address: users run it on their own machines, on their
 /// own behalf.
-fn client(spec: &AccountSpec, credentials: &Credentials) -> Result<Client, BuildError> {
+fn client(spec: &AccountSpec, credentials: &ServiceCredentials) -> Result<Client, BuildError> {
     let paths = Paths::resolve(&spec.paths)?;
     let limiter = RateLimiter::new(session::limits(spec));
     let http = Http::new(AllowedEndpoints::default())?.with_budget(Budget::of_a_command());

@@ -11,8 +11,8 @@ use crate::inventory::InventorySummary;
 use crate::runtime::kubernetes::call;
 use crate::runtime::watch::ObjectKey;
 use crate::session::{
-    AccountSession, Credentials, Destination, MadeFrom, Problem, bundle_version, names_config_map,
-    read, read_tls, read_token, tls_version,
+    AccountSession, Destination, MadeFrom, Problem, ServiceCredentials, bundle_version,
+    names_config_map, read, read_tls, read_token, tls_version,
 };
 use kube::{Api, ResourceExt};
 use std::sync::Arc;
@@ -139,7 +139,7 @@ async fn new_session(
         .account_session(
             key,
             spec,
-            &Credentials { token, tls },
+            &ServiceCredentials { token, tls },
             made_from(account, &secret, tls_version),
         )
         .map_err(|error| problem::no_client(&error, account))?;

@@ -99,7 +99,7 @@ fn next(
     let memory = context.memories.get(key);
     let warnings = context.rights.warning().into_iter();
     let warnings: Vec<AdditionalCondition> = warnings.chain(in_the_clear(account)).collect();
-    let used = context.sessions.quota().usage(key);
+    let used = context.sessions.owners().usage(key);
     let limits = limits::limits(
         &used,
         &account.spec,

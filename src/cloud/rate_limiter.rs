@@ -121,11 +121,11 @@ const SHOWN_BY: u32 = 10;
 /// The rate limiter that every request to the service passes. Cheap to clone; all clones share one state.
 #[derive(Clone)]
 pub struct RateLimiter {
-    shared: Arc<Queue>,
+    shared: Arc<Gate>,
     observer: Option<WaitObserver>,
 }
 
-struct Queue {
+struct Gate {
     /// By rank: held by the request that is the first of its rank, until it passes.
     first: [sync::Mutex<()>; 3],
     /// Wakes those that wait for the state to change.
@@ -177,13 +177,13 @@ impl RateLimiter {
             refusals_in_a_row: 0,
             in_flight: 0,
         };
-        let queue = Queue {
+        let gate = Gate {
             first: Default::default(),
             changed: Notify::new(),
             state: Mutex::new(state),
         };
         Self {
-            shared: Arc::new(queue),
+            shared: Arc::new(gate),
             observer: None,
         }
     }

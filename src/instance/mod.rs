@@ -71,7 +71,7 @@ async fn drive(
         return wait; // the cache is older than our last write, or the apiserver shows an old state
     }
     // An earlier intent whose write has an unknown outcome is not on the object, so it was not written.
-    context.sessions.quota().withdraw(&facts.uid);
+    context.sessions.owners().withdraw(&facts.uid);
     let (mut observed, access) = observe::observe(context, facts, memory).await; // reads
     let mut plan = plan::plan(&observed); // pure
     while observe::learn(
@@ -114,7 +114,7 @@ async fn drive(
 
 /// Notes what the reconcile means for the limits of the Account.
 fn count(context: &Context, observed: &Observation, plan: &Plan, outcome: &Outcome) {
-    let (quota, uid) = (context.sessions.quota(), &observed.facts.uid);
+    let (quota, uid) = (context.sessions.owners(), &observed.facts.uid);
     if matches!(outcome, Outcome::Refused { .. }) && plan.buys() {
         quota.bought_nothing(uid);
     }

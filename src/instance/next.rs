@@ -12,7 +12,7 @@ use crate::instance::plan::step::{Plan, Step};
 use crate::instance::poll_schedule::PollSchedule;
 use crate::instance::status::synced;
 use crate::instance::{journal, times};
-use crate::inventory::{Attention, Subject};
+use crate::inventory::{Attention, InstanceUid};
 use crate::session::{AccountSession, ReconcileSession};
 use std::sync::Mutex;
 use std::time::Duration;
@@ -31,7 +31,7 @@ pub fn next(
     let uid = observed.facts.uid.as_str();
     if matches!(outcome, Outcome::Finished) || context.memories.get(uid).is_none() {
         // The object was deleted during the reconcile, so it needs no listings.
-        context.sessions.leave(&Subject::from(uid), None);
+        context.sessions.leave(&InstanceUid::from(uid), None);
     }
     let ending = Ending {
         session: access.map(|access| &**access),

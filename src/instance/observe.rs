@@ -23,7 +23,7 @@ use crate::instance::plan::step::NeededRead;
 use crate::instance::poll_schedule::PollSchedule;
 use crate::instance::subscription::subscribe;
 use crate::instance::times;
-use crate::inventory::{Sighting, Subject, ZoneViews};
+use crate::inventory::{InstanceUid, Sighting, ZoneViews};
 use crate::runtime::chance;
 use crate::runtime::strings::shared;
 use crate::runtime::watch::ObjectKey;
@@ -47,7 +47,7 @@ pub async fn observe(
     let mut observed = without_reads(context, facts, remembered, account, key, (epoch, now));
     if let Some(session) = &session {
         observed.conflicting_owner = conflicting_owner(context, &observed.facts, session);
-        let (uid, quota) = (&observed.facts.uid, context.sessions.quota());
+        let (uid, quota) = (&observed.facts.uid, context.sessions.owners());
         observed.quota = quota.check(uid, &observed.account_key, session.limits);
     }
     // An object in deletion without our finalizer no longer concerns the operator.
@@ -226,7 +226,7 @@ fn confirmed(observed: &Observation, context: &Context) -> Option<Instant> {
 
 /// Without an account session the object needs no listings beyond the regular ones.
 fn unsubscribe(context: &Context, observed: &mut Observation) {
-    let subject: Subject = shared(&observed.facts.uid);
+    let subject: InstanceUid = shared(&observed.facts.uid);
     let is_withdrawn = matches!(&observed.account, AccountFact::Unusable(problem)
         if matches!(problem.reason, Reason::SecretUseNotAllowed | Reason::SecretEndpointMismatch));
     if is_withdrawn {

@@ -6,7 +6,7 @@ use crate::instance::memory::{Memory, open};
 use crate::instance::observation::Observation;
 use crate::instance::plan::step::{Plan, Step};
 use crate::instance::times;
-use crate::inventory::{Attention, Subject, Subscription};
+use crate::inventory::{Attention, InstanceUid, Subscription};
 use crate::runtime::strings::shared;
 use crate::session::AccountSession;
 use std::sync::Mutex;
@@ -25,7 +25,7 @@ pub fn subscribe(context: &Context, facts: &Facts, memory: &mut Memory, session:
         releasing: facts.deleting,
         credential: facts.purchase().map(|record| shared(&record.credential)),
     };
-    let subject: Subject = shared(&facts.uid);
+    let subject: InstanceUid = shared(&facts.uid);
     let number = session.shared.number;
     context.sessions.leave(&subject, Some(number));
     session.shared.inventory.subscribe(&subject, subscription);

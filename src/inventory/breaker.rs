@@ -22,7 +22,7 @@ const MIN_VANISHED: usize = 3;
 const ONE_IN: usize = 20;
 
 /// A server on record, as the breaker counts it.
-pub(super) struct Recorded {
+pub(super) struct ExpectedServer {
     pub id: ServerId,
     /// No operation is in progress, so that a listing should show it even if no pass has done so yet.
     pub quiet: bool,
@@ -31,12 +31,12 @@ pub(super) struct Recorded {
 /// The state of the breaker for one place.
 #[derive(Debug, Default)]
 pub(super) struct Breaker {
-    /// Recorded servers that the last good pass showed.
+    /// ExpectedServer servers that the last good pass showed.
     shown: HashSet<ServerId>,
-    /// Recorded servers that a good pass was checked for, whether it showed them or not. A server that was missing once, and
+    /// ExpectedServer servers that a good pass was checked for, whether it showed them or not. A server that was missing once, and
     /// alone, is not counted again.
     judged: HashSet<ServerId>,
-    /// Recorded quiet servers that were added after the newest pass, which does not show them.
+    /// ExpectedServer quiet servers that were added after the newest pass, which does not show them.
     suspects: HashSet<ServerId>,
     /// Servers that vanished. The breaker is open while one is left.
     missing: HashSet<ServerId>,
@@ -52,9 +52,9 @@ impl Breaker {
     }
 
     /// Compares a pass with the servers on record. The caller leaves out those that are being released or confirmed gone.
-    pub(super) fn judge(&mut self, pass: &Pass, recorded: &[Recorded]) {
+    pub(super) fn judge(&mut self, pass: &Pass, recorded: &[ExpectedServer]) {
         self.suspects.clear();
-        let expected = |server: &Recorded| {
+        let expected = |server: &ExpectedServer| {
             self.shown.contains(&server.id) || (server.quiet && !self.judged.contains(&server.id))
         };
         let known = recorded.iter().filter(|server| expected(server)).count();
@@ -112,7 +112,7 @@ fn too_many(vanished: usize, known: usize) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::pass::{Assembly, Pass};
+    use super::super::pass::{Pass, PassBuilder};
     use super::super::testing;
     use super::*;
 
@@ -123,11 +123,11 @@ mod tests {
                 .unwrap()
                 .clone()
         };
-        let mut assembly = Assembly::new(None);
+        let mut builder = PassBuilder::new(None);
         let rows: Vec<_> = ids.iter().map(row).collect();
-        let page = testing::page(&mut assembly, rows, None);
-        assembly.add(page).unwrap();
-        assembly.finish(tokio::time::Instant::now(), tokio::time::Instant::now())
+        let page = testing::page(&mut builder, rows, None);
+        builder.add(page).unwrap();
+        builder.finish(tokio::time::Instant::now(), tokio::time::Instant::now())
     }
 
     fn ids(n: usize) -> Vec<ServerId> {
@@ -141,7 +141,7 @@ mod tests {
     ) -> Option<(usize, usize)> {
         let recorded: Vec<_> = recorded
             .iter()
-            .map(|id| Recorded {
+            .map(|id| ExpectedServer {
                 id: id.clone(),
                 quiet: true,
             })
@@ -214,7 +214,7 @@ mod tests {
         let all = ids(5);
         let fresh: Vec<_> = all
             .iter()
-            .map(|id| Recorded {
+            .map(|id| ExpectedServer {
                 id: id.clone(),
                 quiet: false,
             })

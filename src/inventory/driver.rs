@@ -7,14 +7,14 @@ use futures::stream::FuturesUnordered;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{Shared, Subject, pass};
+use super::{InstanceUid, Shared, pass};
 use crate::cloud::Client;
 use crate::runtime::chance;
 
 pub(super) async fn run(
     shared: Arc<Shared>,
     client: Client,
-    wake: impl Fn(Subject),
+    wake: impl Fn(InstanceUid),
     cancel: CancellationToken,
 ) {
     let mut running = FuturesUnordered::new();

@@ -36,7 +36,7 @@ use crate::cloud::{Client, ImageId, Place, ServerId};
 use crate::runtime::metrics::Listings;
 
 /// Identifies a subscriber: the UID of an Instance.
-pub type Subject = Arc<str>;
+pub type InstanceUid = Arc<str>;
 
 /// The listings that an Instance needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -197,7 +197,7 @@ impl Shared {
 async fn drive(
     shared: Arc<Shared>,
     client: Client,
-    wake: impl Fn(Subject) + Send + Sync + 'static,
+    wake: impl Fn(InstanceUid) + Send + Sync + 'static,
     cancel: CancellationToken,
 ) {
     let wake = Arc::new(wake);
@@ -221,7 +221,7 @@ impl Inventory {
     pub fn spawn(
         client: Client,
         settings: Settings,
-        wake: impl Fn(Subject) + Send + Sync + 'static,
+        wake: impl Fn(InstanceUid) + Send + Sync + 'static,
         cancel: CancellationToken,
     ) -> Self {
         let shared = Arc::new(Shared {
@@ -236,17 +236,17 @@ impl Inventory {
     /// Adds a subscription, or replaces the subject's former one.
     ///
     /// Call it *before* [`Inventory::view`] in a reconcile: the subject is woken for every change of a later pass.
-    pub fn subscribe(&self, subject: &Subject, subscription: Subscription) {
+    pub fn subscribe(&self, subject: &InstanceUid, subscription: Subscription) {
         self.shared.lock().subscribe(subject, subscription);
         self.shared.changed.notify_one();
     }
 
     /// A subject that cannot reconcile for now needs no listings beyond the regular ones.
-    pub fn expect_no_change(&self, subject: &Subject) {
+    pub fn expect_no_change(&self, subject: &InstanceUid) {
         self.shared.lock().expect_no_change(subject);
     }
 
-    pub fn leave(&self, subject: &Subject) {
+    pub fn leave(&self, subject: &InstanceUid) {
         self.shared.lock().leave(subject);
         self.shared.changed.notify_one();
     }

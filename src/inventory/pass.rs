@@ -103,17 +103,17 @@ pub(super) async fn read(
     former: Option<Arc<Pass>>,
 ) -> Result<Pass, PassError> {
     let began = Instant::now();
-    let mut assembly = Assembly::new(former);
+    let mut builder = PassBuilder::new(former);
     loop {
-        let (priority, number) = (priority(), assembly.next_page());
+        let (priority, number) = (priority(), builder.next_page());
         let charge = |bytes| client.charge(bytes).map(Some);
-        let row = |fields: &Map<String, Value>| assembly.row(fields, charge);
+        let row = |fields: &Map<String, Value>| builder.row(fields, charge);
         let page = client
             .instances_page(priority, place, number, row)
             .await
             .map_err(PassError::Cloud)?;
-        if assembly.add(page)? == Progress::Done {
-            return Ok(assembly.finish(began, Instant::now()));
+        if builder.add(page)? == Progress::Done {
+            return Ok(builder.finish(began, Instant::now()));
         }
     }
 }
@@ -125,7 +125,7 @@ pub(super) enum Progress {
 }
 
 /// A pass under construction. It has no clock and no client, so its rules can be tested alone.
-pub(super) struct Assembly {
+pub(super) struct PassBuilder {
     former: Option<Arc<Pass>>,
     rows: HashMap<ServerId, Arc<Row>>,
     by_marker: HashMap<Marker, Vec<ServerId>>,
@@ -141,7 +141,7 @@ pub(super) struct Assembly {
     probes: bool,
 }
 
-impl Assembly {
+impl PassBuilder {
     pub(super) fn new(former: Option<Arc<Pass>>) -> Self {
         Self {
             former,

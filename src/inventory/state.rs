@@ -7,19 +7,19 @@ use std::time::Duration;
 use litemap::LiteMap;
 use tokio::time::Instant;
 
-use super::breaker::Recorded;
+use super::breaker::ExpectedServer;
 use super::pass::{Pass, PassError};
 use super::tombstones::Tombstones;
 use super::view::View;
 use super::watched::{Watched, evidence, fingerprint, wanted};
-use super::{Attention, Settings, Sighting, Subject, Subscription, times};
+use super::{Attention, InstanceUid, Settings, Sighting, Subscription, times};
 use crate::cloud::{CallPriority, Place, ServerId};
 use crate::runtime::chance;
 
 pub(super) struct State {
     pub settings: Settings,
     /// Boxed, since the table has spare room for half as many again.
-    held: HashMap<Subject, Box<Held>>,
+    held: HashMap<InstanceUid, Box<Subscriber>>,
     pub places: BTreeMap<Place, Watched>,
     /// How many subscriptions have an operation in progress on a server on record.
     pub followed: usize,
@@ -30,7 +30,7 @@ pub(super) struct State {
 }
 
 /// A subscription, and the fingerprint for which its subject was last woken.
-struct Held {
+struct Subscriber {
     subscription: Subscription,
     /// The fingerprint of each place's newest pass, for one place or two.
     prints: LiteMap<Place, u64>,
@@ -40,7 +40,7 @@ struct Held {
 
 /// The driver's next actions.
 #[derive(Debug, Default)]
-pub(super) struct Due {
+pub(super) struct DuePasses {
     /// Places whose pass begins now, with the former pass.
     pub now: Vec<(Place, Option<Arc<Pass>>)>,
     /// When to check again.
@@ -69,7 +69,7 @@ impl State {
         }
     }
 
-    pub(super) fn subscribe(&mut self, subject: &Subject, mut subscription: Subscription) {
+    pub(super) fn subscribe(&mut self, subject: &InstanceUid, mut subscription: Subscription) {
         subscription.places.sort_unstable();
         subscription.places.dedup();
         let former = self.held.get(subject);
@@ -82,7 +82,7 @@ impl State {
         };
         let former_id = former.as_ref().and_then(|former| former.id.as_ref());
         let is_same_server = former_id == subscription.id.as_ref();
-        let held = Held {
+        let held = Subscriber {
             subscription: subscription.clone(),
             prints,
             is_gone: was_gone && is_same_server,
@@ -114,7 +114,7 @@ impl State {
     }
 
     /// The subject keeps watching its server, but expects no change.
-    pub(super) fn expect_no_change(&mut self, subject: &Subject) {
+    pub(super) fn expect_no_change(&mut self, subject: &InstanceUid) {
         let Some(held) = self.held.get(subject) else {
             return;
         };
@@ -129,7 +129,7 @@ impl State {
 
     fn join(
         &mut self,
-        subject: &Subject,
+        subject: &InstanceUid,
         subscription: &Subscription,
         place: &Place,
         entered: bool,
@@ -166,7 +166,7 @@ impl State {
         }
     }
 
-    pub(super) fn leave(&mut self, subject: &Subject) {
+    pub(super) fn leave(&mut self, subject: &InstanceUid) {
         if let Some(held) = self.held.remove(subject) {
             self.withdraw(subject, &held.subscription, &[], true);
         }
@@ -176,7 +176,7 @@ impl State {
     /// the next subscription.
     fn withdraw(
         &mut self,
-        subject: &Subject,
+        subject: &InstanceUid,
         former: &Subscription,
         keep: &[Place],
         is_other: bool,
@@ -228,11 +228,11 @@ impl State {
 
     /// The passes that are due now, marked as begun, and when to check again. Passes for which no Instance waits take at most
     /// [`times::LISTING_SHARE`] of `per_second` requests together, as far as [`times::LISTING_INTERVAL_MAX`] permits.
-    pub(super) fn due(&mut self, per_second: f64, now: Instant) -> Due {
+    pub(super) fn due(&mut self, per_second: f64, now: Instant) -> DuePasses {
         self.expire(now);
         // Drop a place whose last subscriber left during a pass.
         self.places.retain(|_, watched| watched.is_wanted());
-        let mut due = Due::default();
+        let mut due = DuePasses::default();
         let pages = self.places.values().map(|watched| watched.pages() + 1);
         let pages = u32::try_from(pages.sum::<usize>()).unwrap_or(u32::MAX);
         let seconds = f64::from(pages) / (per_second * times::LISTING_SHARE);
@@ -275,7 +275,7 @@ impl State {
         result: Result<Pass, PassError>,
         stretch: f64,
         now: Instant,
-    ) -> Vec<Subject> {
+    ) -> Vec<InstanceUid> {
         let Some(watched) = self.places.get_mut(place) else {
             return Vec::new();
         };
@@ -310,7 +310,7 @@ impl State {
             if !held.is_gone && !subscription.releasing {
                 let quiet = subscription.attention == Attention::Quiet;
                 let id = id.clone();
-                counted.push(Recorded { id, quiet });
+                counted.push(ExpectedServer { id, quiet });
             }
         }
         watched.breaker.judge(&pass, &counted);
@@ -320,7 +320,7 @@ impl State {
     }
 
     /// The subjects that have something in flight, whose requested pass is complete, or whose servers changed.
-    fn wakes(&mut self, place: &Place, pass: &Pass) -> Vec<Subject> {
+    fn wakes(&mut self, place: &Place, pass: &Pass) -> Vec<InstanceUid> {
         let Some(watched) = self.places.get_mut(place) else {
             return Vec::new();
         };

@@ -8,19 +8,19 @@ use serde_json::{Map, Value};
 use tokio::time::Instant;
 
 use super::Failing;
-use super::pass::{Assembly, Pass};
+use super::pass::{Pass, PassBuilder};
 use super::row::Row;
 use super::view::View;
 use crate::cloud::ListPage;
 
 /// A page of these rows, for a pass under construction.
 pub(super) fn page(
-    assembly: &mut Assembly,
+    builder: &mut PassBuilder,
     rows: Vec<Map<String, Value>>,
     row_count: Option<u64>,
 ) -> ListPage<Arc<Row>> {
     let served = rows.len();
-    let read = |row: Map<String, Value>| assembly.row(&row, |_| Ok(None)).unwrap();
+    let read = |row: Map<String, Value>| builder.row(&row, |_| Ok(None)).unwrap();
     let rows: Vec<_> = rows.into_iter().filter_map(read).collect();
     ListPage {
         unreadable: served - rows.len(),
@@ -36,10 +36,10 @@ pub(crate) fn pass(
     rows: Vec<Map<String, Value>>,
     row_count: Option<u64>,
 ) -> Arc<Pass> {
-    let mut assembly = Assembly::new(None);
-    let page = page(&mut assembly, rows, row_count);
-    assembly.add(page).unwrap();
-    Arc::new(assembly.finish(began, began + Duration::from_secs(1)))
+    let mut builder = PassBuilder::new(None);
+    let page = page(&mut builder, rows, row_count);
+    builder.add(page).unwrap();
+    Arc::new(builder.finish(began, began + Duration::from_secs(1)))
 }
 
 /// The view after these passes.

@@ -61,7 +61,7 @@ async fn list(
 struct Bench {
     service: Service,
     inventory: Inventory,
-    woken: UnboundedReceiver<Subject>,
+    woken: UnboundedReceiver<InstanceUid>,
     _cancel: tokio_util::sync::DropGuard,
 }
 
@@ -70,7 +70,7 @@ async fn bench() -> Bench {
 }
 
 /// The same, and `heard` is called first for each woken subject.
-async fn bench_with(heard: impl Fn(&Subject) + Send + Sync + 'static) -> Bench {
+async fn bench_with(heard: impl Fn(&InstanceUid) + Send + Sync + 'static) -> Bench {
     let service = Service::default();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
@@ -117,8 +117,8 @@ fn zone(zone: &str) -> Place {
     Place::new("r", zone)
 }
 
-fn quiet(uid: u32, place: Place) -> (Subject, Subscription) {
-    let subject = Subject::from(uid.to_string());
+fn quiet(uid: u32, place: Place) -> (InstanceUid, Subscription) {
+    let subject = InstanceUid::from(uid.to_string());
     let subscription = Subscription {
         places: vec![place],
         id: None,

@@ -12,20 +12,20 @@ use super::breaker::Breaker;
 use super::pass::{Pass, PassError};
 use super::times;
 use super::view::{NoEvidence, View};
-use super::{Failing, Settings, Subject, Subscription};
+use super::{Failing, InstanceUid, Settings, Subscription};
 use crate::cloud::ServerId;
 use crate::runtime::chance;
 
 /// A place with subscribers or tombstones.
 #[derive(Default)]
 pub(super) struct Watched {
-    pub members: HashSet<Subject>,
+    pub members: HashSet<InstanceUid>,
     /// The number of members that wait for a listing.
     pub in_flight: usize,
     /// The number of members with an operation that is followed by queries.
     pub followed: usize,
     /// Requested passes that have not happened, by the instant after which they must begin.
-    pub unmet: BTreeSet<(Instant, Subject)>,
+    pub unmet: BTreeSet<(Instant, InstanceUid)>,
     pub has_tombstone: bool,
     pub view: View,
     pub breaker: Breaker,
@@ -150,8 +150,8 @@ impl Watched {
     pub(super) fn meet(
         &mut self,
         pass: &Pass,
-        passes_of: impl Fn(&Subject) -> u8,
-    ) -> HashSet<Subject> {
+        passes_of: impl Fn(&InstanceUid) -> u8,
+    ) -> HashSet<InstanceUid> {
         let asked: Vec<_> = self
             .unmet
             .iter()

@@ -78,7 +78,7 @@ pub struct AccountSession {
     /// How many servers the Account may have, and how many it may create per minute.
     pub limits: AccountLimits,
     /// The Account's spec and its credentials, for a copy of both.
-    pub(super) source: Arc<(AccountSpec, Credentials)>,
+    pub(super) source: Arc<(AccountSpec, ServiceCredentials)>,
 }
 
 impl AccountSession {
@@ -106,13 +106,13 @@ impl AccountSession {
 
 /// The contents of the Secrets and the ConfigMap that an Account names.
 #[derive(Clone, Debug)]
-pub struct Credentials {
+pub struct ServiceCredentials {
     pub token: SecretString,
     /// Which authorities we trust, and our client certificate.
     pub tls: Tls,
 }
 
-impl From<SecretString> for Credentials {
+impl From<SecretString> for ServiceCredentials {
     /// A token without TLS settings.
     fn from(token: SecretString) -> Self {
         Self {
@@ -123,7 +123,7 @@ impl From<SecretString> for Credentials {
 }
 
 /// The objects that an account session was made from, in addition to the Account's spec.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MadeFrom {
     /// UID and resourceVersion of the token Secret.
     pub secret: String,

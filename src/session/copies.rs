@@ -6,7 +6,7 @@
 //! a new token, and deletes it with the last Instance that needs it. A process reads the copies when its term begins, and uses
 //! them for deletions only. A copy that cannot be written blocks nothing.
 
-use super::account_session::Credentials;
+use super::account_session::ServiceCredentials;
 use crate::api::AccountSpec;
 use crate::api::names::{MANAGED_BY, MANAGER, TOKEN_COPY};
 use crate::cloud::{Tls, TlsPem};
@@ -50,7 +50,7 @@ pub struct TokenCopy {
     /// The Account's spec at the time of the copy, above all the endpoint.
     pub spec: AccountSpec,
     /// The token, and the certificates that a connection to the service needs.
-    pub credentials: Credentials,
+    pub credentials: ServiceCredentials,
 }
 
 /// The copies of a process; cheap to clone.
@@ -122,7 +122,7 @@ impl Copies {
         &self,
         account: &ObjectKey,
         spec: &AccountSpec,
-        credentials: &Credentials,
+        credentials: &ServiceCredentials,
     ) -> Result<(), KubeError> {
         let digest = digest(spec, credentials);
         if self.known().get(account) == Some(&digest) {
@@ -229,13 +229,13 @@ fn name_of(account: &ObjectKey) -> String {
     format!("token-copy-{digest}")
 }
 
-fn digest(spec: &AccountSpec, Credentials { token, tls }: &Credentials) -> [u8; 32] {
+fn digest(spec: &AccountSpec, ServiceCredentials { token, tls }: &ServiceCredentials) -> [u8; 32] {
     let spec = serde_json::to_vec(spec).unwrap_or_default();
     let token = token.expose_secret().as_bytes();
     super::digest::digest(&[&spec, token, &tls.digest()])
 }
 
-fn secret(of: &Source, Credentials { token, tls }: &Credentials) -> Secret {
+fn secret(of: &Source, ServiceCredentials { token, tls }: &ServiceCredentials) -> Secret {
     let account = ObjectKey::new(&of.namespace, &of.name);
     let labels = [
         (MANAGED_BY, MANAGER),
@@ -305,7 +305,7 @@ fn understand(mut secret: Secret) -> Option<TokenCopy> {
         (secret.name_any() == name_of(&account)).then(|| TokenCopy {
             account,
             spec: of.spec,
-            credentials: Credentials {
+            credentials: ServiceCredentials {
                 token: SecretString::from(token),
                 tls,
             },
@@ -364,7 +364,7 @@ mod tests {
             ca_bundle: Some(certificate.clone()),
             client: Some((certificate, key.serialize_pem().into())),
         };
-        let credentials = Credentials {
+        let credentials = ServiceCredentials {
             token: SecretString::from("t0ken"),
             tls: Tls::new(pem, UnixTime::now()).unwrap(),
         };

@@ -1,14 +1,14 @@
 //! Digests that identify sessions in memory without holding their tokens. They are never written anywhere.
 
-use super::account_session::Credentials;
+use super::account_session::ServiceCredentials;
 use crate::api::AccountSpec;
 use secrecy::{ExposeSecret, SecretString};
 use sha2::{Digest, Sha256};
 
 /// Accounts with different paths do not share a session, since they may use different services. The same holds for different
 /// `missingCodes`, and for different TLS settings or proxies: one Account may trust what the other does not.
-pub(super) fn session_key(spec: &AccountSpec, credentials: &Credentials) -> [u8; 32] {
-    let Credentials { token, tls } = credentials;
+pub(super) fn session_key(spec: &AccountSpec, credentials: &ServiceCredentials) -> [u8; 32] {
+    let ServiceCredentials { token, tls } = credentials;
     let proxy = spec.proxy.as_ref().map(|proxy| proxy.url.as_bytes());
     let paths = serde_json::to_vec(&spec.paths).unwrap_or_default();
     let codes = serde_json::to_vec(&spec.missing_codes).unwrap_or_default();

@@ -18,7 +18,7 @@ mod tls;
 
 use crate::api::{AccountSpec, Marker};
 use crate::cloud::{Doubt, Http, Place, ServerId};
-use crate::inventory::{Settings, Subject};
+use crate::inventory::InstanceUid;
 use crate::runtime::metrics::Listings;
 use crate::runtime::queue::Priority;
 use crate::runtime::watch::ObjectKey;
@@ -31,14 +31,14 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 pub use account_session::{
-    AccountSession, AccountState, Credentials, MadeFrom, Problem, Session, limits,
+    AccountSession, AccountState, MadeFrom, Problem, ServiceCredentials, Session, limits,
 };
 pub use consent::{ConsentRefusal, Destination, Use, UseProblem, read_for, read_token};
 pub use copies::{Copies, TokenCopy};
 pub use credential::FormerKey;
 use owners::OwnershipClaim;
 pub use owners::{Owner, Owners};
-pub use quota::{AccountLimits, Limit, Quota, QuotaState, Usage};
+pub use quota::{AccountLimits, Limit, QuotaState, Usage};
 pub use reconcile_session::ReconcileSession;
 pub use secrets::{Content, SecretProblem, SecretVersions, read};
 pub use tls::{bundle_version, names_config_map, read_tls, route, tls_secrets, tls_version};
@@ -57,14 +57,36 @@ pub enum ConflictingOwner {
     Instance(ObjectKey),
 }
 
-#[derive(Default)]
-struct Entry {
-    now: Option<Result<Arc<AccountSession>, Problem>>,
+/// An Account, or one that is gone and whose last account session deletions may still use.
+struct KnownAccount {
+    state: AccountState,
     /// The newest account session, whether it can be used or not.
     newest: Option<Arc<AccountSession>>,
     /// The last usable account session. An Instance that is being deleted uses it if Account or Secret were deleted first.
     last: Option<Arc<AccountSession>>,
-    departed: bool,
+}
+
+impl KnownAccount {
+    const fn new(state: AccountState) -> Self {
+        Self {
+            state,
+            newest: None,
+            last: None,
+        }
+    }
+
+    /// Changes the state of an Account that is not gone. Returns whether the state is a new one.
+    fn set(&mut self, state: AccountState) -> bool {
+        let is_same = match (&self.state, &state) {
+            (AccountState::Usable(known), AccountState::Usable(new)) => Arc::ptr_eq(known, new),
+            (AccountState::Unusable(known), AccountState::Unusable(new)) => known == new,
+            _ => false,
+        };
+        if !matches!(self.state, AccountState::NotFound) {
+            self.state = state;
+        }
+        !is_same
+    }
 }
 
 /// All sessions and account sessions of the process; cheap to clone.
@@ -74,17 +96,15 @@ pub struct Sessions {
 }
 
 /// Requests a reconcile of the Instance with this UID, at this priority or the one that follows from the object.
-type Wake = dyn Fn(Subject, Option<Priority>) + Send + Sync;
+type Wake = dyn Fn(InstanceUid, Option<Priority>) + Send + Sync;
 
 struct Inner {
     sessions: AtomicU64,
     shard: Shard,
     cluster: String,
     http: Http,
-    settings: Settings,
     metrics: Metrics,
     wake: Arc<Wake>,
-    quota: Quota,
     owners: Owners,
     began: Mutex<Instant>,
     /// Every claim to a server counts.
@@ -95,7 +115,7 @@ struct Inner {
     former_key: OnceLock<FormerKey>,
     cancel: CancellationToken,
     open: Mutex<HashMap<[u8; 32], Weak<Session>>>,
-    account_sessions: Mutex<HashMap<ObjectKey, Entry>>,
+    accounts: Mutex<HashMap<ObjectKey, KnownAccount>>,
 }
 
 impl Sessions {
@@ -105,20 +125,17 @@ impl Sessions {
     pub fn new(
         (cluster, shard): (String, Shard),
         http: Http,
-        settings: Settings,
         metrics: Metrics,
-        wake: impl Fn(Subject, Option<Priority>) + Send + Sync + 'static,
+        wake: impl Fn(InstanceUid, Option<Priority>) + Send + Sync + 'static,
         on_doubt: impl Fn(&ObjectKey, Doubt) + Send + Sync + 'static,
         cancel: CancellationToken,
     ) -> Self {
         let wake: Arc<Wake> = Arc::new(wake);
         let woken = wake.clone();
-        let owners = Owners::new(cluster.clone());
         let inner = Inner {
             sessions: AtomicU64::new(1),
             shard,
-            quota: Quota::new(owners.clone(), move |subject| woken(subject, None)),
-            owners,
+            owners: Owners::new(cluster.clone(), move |subject| woken(subject, None)),
             began: Mutex::new(Instant::now()),
             trusts_records: AtomicBool::new(false),
             copies: OnceLock::new(),
@@ -126,12 +143,11 @@ impl Sessions {
             former_key: OnceLock::new(),
             cluster,
             http,
-            settings,
             metrics,
             wake,
             cancel,
             open: Mutex::default(),
-            account_sessions: Mutex::default(),
+            accounts: Mutex::default(),
         };
         Self {
             inner: Arc::new(inner),
@@ -141,44 +157,39 @@ impl Sessions {
     /// An Account exists. It counts as pending until its reconcile. If an Account of this name was deleted before, its session
     /// does not become usable for the new one.
     pub fn announce(&self, account: &ObjectKey) {
-        let mut account_sessions = self.account_sessions();
-        let entry = account_sessions.entry(account.clone()).or_default();
-        if entry.departed {
-            entry.departed = false;
-            entry.now = None;
-            entry.newest = None;
-        }
+        self.update(account, |known| {
+            if matches!(known.state, AccountState::NotFound) {
+                known.state = AccountState::Pending;
+                known.newest = None;
+            }
+        });
     }
 
     /// An Account is gone. Instances that are being deleted may still use its last account session.
     pub fn depart(&self, account: &ObjectKey) {
-        if let Some(entry) = self.account_sessions().get_mut(account) {
-            entry.departed = true;
+        if let Some(known) = self.accounts().get_mut(account) {
+            known.state = AccountState::NotFound;
         }
     }
 
     /// Drops the account sessions of deleted Accounts that no Instance needs, and their tokens.
     pub fn sweep(&self, needed: impl Fn(&ObjectKey) -> bool) {
-        let departed: Vec<ObjectKey> = {
-            let account_sessions = self.account_sessions();
-            let departed = account_sessions.iter().filter(|(_, entry)| entry.departed);
-            departed.map(|(account, _)| account.clone()).collect()
+        let is_gone = |known: &KnownAccount| matches!(known.state, AccountState::NotFound);
+        let mut unneeded: Vec<ObjectKey> = {
+            let accounts = self.accounts();
+            let gone = accounts.iter().filter(|(_, known)| is_gone(known));
+            gone.map(|(account, _)| account.clone()).collect()
         };
         // Call `needed` without holding the lock, since it takes locks of its own.
-        let unneeded: Vec<_> = departed.iter().filter(|account| !needed(account)).collect();
-        self.account_sessions()
-            .retain(|account, entry| !entry.departed || !unneeded.contains(&account));
+        unneeded.retain(|account| !needed(account));
+        self.accounts()
+            .retain(|account, known| !is_gone(known) || !unneeded.contains(account));
         self.open().retain(|_, session| session.strong_count() > 0);
     }
 
-    /// The owner of each server.
+    /// The owner of each server, and the limits of the Accounts.
     pub fn owners(&self) -> &Owners {
         &self.inner.owners
-    }
-
-    /// The limits of the Accounts.
-    pub fn quota(&self) -> &Quota {
-        &self.inner.quota
     }
 
     /// For a process that only reads: the index of owners holds only Instances of the service in question, and no decision
@@ -315,22 +326,13 @@ impl Sessions {
             credentials,
         } in copies.read(namespace, self.inner.shard).await?
         {
-            let made_from = MadeFrom {
-                secret: String::new(),
-                tls: String::new(),
-                account: String::new(),
-            };
-            match self.make(&account, &spec, &credentials, made_from) {
+            match self.make(&account, &spec, &credentials, MadeFrom::default()) {
                 Ok(account_session) => {
-                    let mut account_sessions = self.account_sessions();
+                    let mut accounts = self.accounts();
+                    let known = accounts.entry(account.clone());
                     // The Account counts as gone until its watch shows it.
-                    let entry = account_sessions
-                        .entry(account.clone())
-                        .or_insert_with(|| Entry {
-                            departed: true,
-                            ..Entry::default()
-                        });
-                    entry.last.get_or_insert(account_session);
+                    let known = known.or_insert(KnownAccount::new(AccountState::NotFound));
+                    known.last.get_or_insert(account_session);
                     restored.push(account);
                 }
                 Err(error) => {
@@ -359,63 +361,41 @@ impl Sessions {
         spec: &AccountSpec,
         from: &MadeFrom,
     ) -> Option<Arc<AccountSession>> {
-        let account_sessions = self.account_sessions();
-        let newest = account_sessions.get(account)?.newest.as_ref()?;
-        (newest.made_from == *from && newest.source.0 == *spec).then(|| newest.clone())
+        let newest = self.newest(account)?;
+        (newest.made_from == *from && newest.source.0 == *spec).then_some(newest)
     }
 
     /// The Account is usable, with this account session. Returns whether that is new.
     pub fn install(&self, account: &ObjectKey, account_session: Arc<AccountSession>) -> bool {
-        let mut account_sessions = self.account_sessions();
-        let entry = account_sessions.entry(account.clone()).or_default();
-        let same = matches!(&entry.now, Some(Ok(known)) if Arc::ptr_eq(known, &account_session));
-        entry.last = Some(account_session.clone());
-        entry.now = Some(Ok(account_session));
-        !same
+        self.update(account, |known| {
+            known.last = Some(account_session.clone());
+            known.set(AccountState::Usable(account_session))
+        })
     }
 
     /// Keeps an account session for deletions if there is none yet, although the Account is not usable now.
     pub fn keep(&self, account: &ObjectKey, account_session: Arc<AccountSession>) {
-        self.account_sessions()
-            .entry(account.clone())
-            .or_default()
-            .last
-            .get_or_insert(account_session);
+        self.update(account, |known| {
+            known.last.get_or_insert(account_session);
+        });
     }
 
     /// The Account is not usable; its last account session stays for deletions. Returns whether that is new.
     pub fn refuse(&self, account: &ObjectKey, problem: Problem) -> bool {
-        let mut account_sessions = self.account_sessions();
-        let entry = account_sessions.entry(account.clone()).or_default();
-        let same = matches!(&entry.now, Some(Err(known)) if *known == problem);
-        entry.now = Some(Err(problem));
-        !same
+        self.update(account, |known| known.set(AccountState::Unusable(problem)))
     }
 
     /// The state of an Account.
     pub fn state_of(&self, account: &ObjectKey) -> AccountState {
-        match self.account_sessions().get(account) {
-            None => AccountState::NotFound,
-            Some(entry) if entry.departed => AccountState::NotFound,
-            Some(Entry { now: None, .. }) => AccountState::Pending,
-            Some(Entry {
-                now: Some(Ok(account_session)),
-                ..
-            }) => AccountState::Usable(account_session.clone()),
-            Some(Entry {
-                now: Some(Err(problem)),
-                ..
-            }) => AccountState::Unusable(problem.clone()),
-        }
+        let accounts = self.accounts();
+        let known = accounts.get(account);
+        known.map_or(AccountState::NotFound, |known| known.state.clone())
     }
 
     /// How many Instances of an Account may hold a slot for calls at the same time.
     pub fn slots(&self, account: &ObjectKey) -> usize {
-        let account_sessions = self.account_sessions();
-        let newest = account_sessions
-            .get(account)
-            .and_then(|entry| entry.newest.as_ref());
-        newest.map_or(0, |account_session| account_session.shared.slots.number())
+        let newest = self.newest(account);
+        newest.map_or(0, |newest| newest.shared.slots.number())
     }
 
     /// The last usable account session of an Account, for deletions: it exists even if the Account, its Secret or the token is
@@ -426,11 +406,11 @@ impl Sessions {
         account: &ObjectKey,
         newest_is_refused: bool,
     ) -> Option<Arc<AccountSession>> {
-        let account_sessions = self.account_sessions();
-        let entry = account_sessions.get(account)?;
-        let last = entry.last.as_ref()?;
+        let accounts = self.accounts();
+        let known = accounts.get(account)?;
+        let last = known.last.as_ref()?;
         let number = last.shared.number;
-        let newest = entry.newest.as_ref();
+        let newest = known.newest.as_ref();
         let is_newest = newest.is_some_and(|newest| newest.shared.number == number);
         (!newest_is_refused || !is_newest).then(|| last.clone())
     }
@@ -443,43 +423,31 @@ impl Sessions {
         marker: &Marker,
         places: Vec<Place>,
     ) {
-        account_session
-            .shared
-            .inventory
-            .add_tombstone(marker.clone(), places.clone());
-        let newest = self
-            .account_sessions()
-            .get(account)
-            .and_then(|entry| entry.newest.clone());
-        if let Some(newest) =
-            newest.filter(|newest| newest.shared.number != account_session.shared.number)
-        {
-            newest
-                .shared
-                .inventory
-                .add_tombstone(marker.clone(), places);
+        let newest = self.newest(account);
+        let sessions = newest.iter().map(|newest| &*newest.shared);
+        for session in sessions.chain([&*account_session.shared]) {
+            let places = places.clone();
+            session.inventory.add_tombstone(marker.clone(), places);
         }
     }
 
     /// An Instance has no usable Account for now, so no operation on its server is in progress.
-    pub fn expect_no_change(&self, subject: &Subject) {
-        let open: Vec<Arc<Session>> = self.open().values().filter_map(Weak::upgrade).collect();
-        for session in open {
+    pub fn expect_no_change(&self, subject: &InstanceUid) {
+        for session in self.sessions() {
             session.slots.leave(subject);
             session.inventory.expect_no_change(subject);
         }
     }
 
     /// An Instance is gone. Returns its last state.
-    pub fn gone(&self, subject: &Subject) -> Option<Owner> {
+    pub fn gone(&self, subject: &InstanceUid) -> Option<Owner> {
         self.leave(subject, None);
-        self.inner.quota.gone(subject)
+        self.inner.owners.gone(subject)
     }
 
     /// The listings of all sessions, except the one with this number, stop looking for the server of an Instance.
-    pub fn leave(&self, subject: &Subject, except: Option<u64>) {
-        let open: Vec<Arc<Session>> = self.open().values().filter_map(Weak::upgrade).collect();
-        for session in open {
+    pub fn leave(&self, subject: &InstanceUid, except: Option<u64>) {
+        for session in self.sessions() {
             if Some(session.number) == except {
                 continue;
             }
@@ -490,11 +458,9 @@ impl Sessions {
 
     /// The listings of all sessions, combined.
     pub fn listings(&self) -> Listings {
-        let open: Vec<Arc<Session>> = self.open().values().filter_map(Weak::upgrade).collect();
-        let listings = open.iter().map(|session| {
-            let owns = |id: &ServerId, marker: Option<&Marker>| self.inner.owners.owns(id, marker);
-            session.inventory.listings(owns)
-        });
+        let owns = |id: &ServerId, marker: Option<&Marker>| self.inner.owners.owns(id, marker);
+        let sessions = self.sessions().into_iter();
+        let listings = sessions.map(|session| session.inventory.listings(owns));
         listings.fold(Listings::default(), Listings::and)
     }
 
@@ -505,9 +471,23 @@ impl Sessions {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn account_sessions(&self) -> MutexGuard<'_, HashMap<ObjectKey, Entry>> {
+    fn sessions(&self) -> Vec<Arc<Session>> {
+        self.open().values().filter_map(Weak::upgrade).collect()
+    }
+
+    fn newest(&self, account: &ObjectKey) -> Option<Arc<AccountSession>> {
+        self.accounts().get(account)?.newest.clone()
+    }
+
+    fn update<T>(&self, account: &ObjectKey, change: impl FnOnce(&mut KnownAccount) -> T) -> T {
+        let mut accounts = self.accounts();
+        let known = accounts.entry(account.clone());
+        change(known.or_insert(KnownAccount::new(AccountState::Pending)))
+    }
+
+    fn accounts(&self) -> MutexGuard<'_, HashMap<ObjectKey, KnownAccount>> {
         self.inner
-            .account_sessions
+            .accounts
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,7 +1,8 @@
 //! Opens a session or finds the open one, and makes an Account's account session in it.
 
 use super::account_session::{
-    AccountSession, Credentials, MadeFrom, Session, account_limits, limits, utc_offset,
+    AccountSession, AccountState, MadeFrom, ServiceCredentials, Session, account_limits, limits,
+    utc_offset,
 };
 use super::digest::{limiter_key, session_key};
 use super::slots::CallSlots;
@@ -9,7 +10,7 @@ use super::{Destination, FormerKey, Sessions, credential, tls};
 use crate::api::AccountSpec;
 use crate::catalog::Catalog;
 use crate::cloud::{BuildError, Client, Doubt, Observer, Paths, RateLimiter, WaitObserver};
-use crate::inventory::Inventory;
+use crate::inventory::{Inventory, Settings};
 use crate::runtime::queue::Priority;
 use crate::runtime::strings::shared;
 use crate::runtime::watch::ObjectKey;
@@ -30,23 +31,20 @@ impl Sessions {
         &self,
         account: &ObjectKey,
         spec: &AccountSpec,
-        credentials: &Credentials,
+        credentials: &ServiceCredentials,
         made_from: MadeFrom,
     ) -> Result<Arc<AccountSession>, BuildError> {
         let account_session = self.make(account, spec, credentials, made_from)?;
-        account_session
-            .shared
-            .client
-            .limiter()
-            .set_limits(limits(spec));
-        account_session.shared.slots.set_limits(limits(spec));
-        let mut account_sessions = self.account_sessions();
-        let entry = account_sessions.entry(account.clone()).or_default();
-        if let Some(former) = entry.newest.replace(account_session.clone()) {
-            account_session
-                .shared
-                .inventory
-                .inherit(&former.shared.inventory);
+        let session = &account_session.shared;
+        session.client.limiter().set_limits(limits(spec));
+        session.slots.set_limits(limits(spec));
+        let newest = Some(account_session.clone());
+        let former = self.update(account, |known| {
+            std::mem::replace(&mut known.newest, newest)
+        });
+        if let Some(former) = former {
+            let inventory = &account_session.shared.inventory;
+            inventory.inherit(&former.shared.inventory);
         }
         Ok(account_session)
     }
@@ -55,7 +53,7 @@ impl Sessions {
         &self,
         account: &ObjectKey,
         spec: &AccountSpec,
-        credentials: &Credentials,
+        credentials: &ServiceCredentials,
         made_from: MadeFrom,
     ) -> Result<Arc<AccountSession>, BuildError> {
         let (cluster, token) = (&self.inner.cluster, &credentials.token);
@@ -93,9 +91,9 @@ impl Sessions {
     /// Calls of this session failed, so its usable Accounts may have become unusable. The other Accounts retry anyway.
     fn doubted(&self, number: u64, doubt: Doubt) {
         let doubted: Vec<ObjectKey> = {
-            let account_sessions = self.account_sessions();
-            let used = account_sessions.iter().filter(
-                |(_, entry)| matches!(&entry.now, Some(Ok(account_session)) if account_session.shared.number == number),
+            let accounts = self.accounts();
+            let used = accounts.iter().filter(
+                |(_, known)| matches!(&known.state, AccountState::Usable(usable) if usable.shared.number == number),
             );
             used.map(|(account, _)| account.clone()).collect()
         };
@@ -118,10 +116,10 @@ impl Sessions {
         &self,
         namespace: &str,
         spec: &AccountSpec,
-        credentials: &Credentials,
+        credentials: &ServiceCredentials,
     ) -> Result<Arc<Session>, BuildError> {
         let key = session_key(spec, credentials);
-        let Credentials { token, tls } = credentials;
+        let ServiceCredentials { token, tls } = credentials;
         let mut open = self.open();
         if let Some(session) = open.get(&key).and_then(Weak::upgrade) {
             return Ok(session);
@@ -158,7 +156,8 @@ impl Sessions {
         let cancel = self.inner.cancel.child_token();
         let woken = self.inner.wake.clone();
         let wake = move |subject| woken(subject, None);
-        let inventory = Inventory::spawn(client.clone(), self.inner.settings, wake, cancel.clone());
+        let settings = Settings::default();
+        let inventory = Inventory::spawn(client.clone(), settings, wake, cancel.clone());
         let number = self.inner.sessions.fetch_add(1, Ordering::Relaxed);
         let sessions = Arc::downgrade(&self.inner);
         client.health().on_doubt(move |doubt| {

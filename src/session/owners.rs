@@ -1,12 +1,13 @@
 //! The owner of each server: an index of the Instances of all namespaces, by server, marker and Account.
 //!
-//! Only the watch of Instances feeds it, so a restart or a restored etcd loses nothing. It answers who owns a server, how many
-//! Instances of an Account are on record, and what an Instance that disappears leaves behind.
+//! Only the watch of Instances feeds it, so a restart or a restored etcd loses nothing. It answers which Instance owns a server,
+//! and what an Instance that disappears leaves behind. [`super::quota`] counts the Instances of each Account in it.
 
+use super::quota::Admissions;
 use crate::api::names::BINDING;
 use crate::api::{Instance, Marker, PurchaseRecord, Speaks};
 use crate::cloud::ServerId;
-use crate::inventory::Subject;
+use crate::inventory::InstanceUid;
 use crate::runtime::strings::shared;
 use crate::runtime::watch::ObjectKey;
 use kube::Resource;
@@ -20,16 +21,18 @@ pub struct Owners(Arc<Inner>);
 
 struct Inner {
     cluster: String,
+    wake: Box<dyn Fn(InstanceUid) + Send + Sync>,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
-struct State {
+pub(super) struct State {
     /// The Instances of every namespace were listed.
     has_listed_all: bool,
-    all: BTreeMap<Subject, Owner>,
+    pub(super) all: BTreeMap<InstanceUid, Owner>,
+    pub(super) admissions: Admissions,
     /// The properties of each Instance, to look it up by.
-    by_property: BTreeSet<(Property, Subject)>,
+    by_property: BTreeSet<(Property, InstanceUid)>,
 }
 
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,14 +47,14 @@ enum Property {
 pub struct Owner {
     pub key: ObjectKey,
     marker: Marker,
-    pub recorded: Option<Recorded>,
+    pub recorded: Option<RecordedServer>,
     /// This process removes the finalizer: the server is gone, or the user keeps it.
     pub is_detached: bool,
 }
 
 /// The server of an Instance according to its record, or to its status if the record was lost.
 #[derive(Clone, Debug)]
-pub struct Recorded {
+pub struct RecordedServer {
     pub account: ObjectKey,
     /// The credential that the server was bought with; None if only status names the server.
     credential: Option<Arc<str>>,
@@ -73,9 +76,11 @@ pub struct OwnershipClaim {
 }
 
 impl Owners {
-    pub fn new(cluster: String) -> Self {
+    /// Knows no Instance. `wake` requests a reconcile of the Instance with this UID.
+    pub fn new(cluster: String, wake: impl Fn(InstanceUid) + Send + Sync + 'static) -> Self {
         Self(Arc::new(Inner {
             cluster,
+            wake: Box::new(wake),
             state: Mutex::default(),
         }))
     }
@@ -86,14 +91,8 @@ impl Owners {
         self.shown(&ObjectKey::of(object), &uid, object);
     }
 
-    /// A watch shows an Instance. If the object does not decode, its record counts all the same. Returns the Account in
-    /// which it was on record and is no more.
-    pub fn shown(
-        &self,
-        key: &ObjectKey,
-        uid: &Subject,
-        object: &DeserializeGuard<Instance>,
-    ) -> Option<ObjectKey> {
+    /// A watch shows an Instance. If the object does not decode, its record counts all the same.
+    pub fn shown(&self, key: &ObjectKey, uid: &InstanceUid, object: &DeserializeGuard<Instance>) {
         let recorded = self.recorded(key, uid, object);
         let marker = recorded.as_ref().map(|(_, marker)| marker.clone());
         let mut state = self.lock();
@@ -113,7 +112,8 @@ impl Owners {
         let freed = former.as_ref().and_then(Owner::account).cloned();
         let freed = freed.filter(|account| owner.account() != Some(account));
         state.insert(uid, owner);
-        freed
+        state.end_admission(uid);
+        self.wake_waiting(state, freed);
     }
 
     /// The record of an object that is valid for it, with its marker, or else the server in its status.
@@ -122,7 +122,7 @@ impl Owners {
         key: &ObjectKey,
         uid: &str,
         object: &DeserializeGuard<Instance>,
-    ) -> Option<(Recorded, Marker)> {
+    ) -> Option<(RecordedServer, Marker)> {
         let annotations = object.meta().annotations.as_ref();
         let text = annotations.and_then(|all| all.get(BINDING));
         let record = text.and_then(|text| PurchaseRecord::parse(text).ok());
@@ -135,7 +135,7 @@ impl Owners {
         let account = |name: &str| ObjectKey::new(&key.namespace, name);
         match record {
             Some(record) => {
-                let recorded = Recorded {
+                let recorded = RecordedServer {
                     account: account(&record.account),
                     credential: Some(shared(&record.credential)),
                     id: record.id.as_deref().or(status_id).map(ServerId::from),
@@ -145,7 +145,7 @@ impl Owners {
                 Some((recorded, record.marker))
             }
             None => {
-                let recorded = Recorded {
+                let recorded = RecordedServer {
                     account: account(&instance?.spec.account_ref.name),
                     credential: None,
                     id: Some(ServerId::from(status_id?)),
@@ -159,7 +159,19 @@ impl Owners {
 
     /// An Instance is gone. Returns its last state.
     pub fn gone(&self, uid: &str) -> Option<Owner> {
-        self.lock().remove(uid)
+        let mut state = self.lock();
+        let former = state.remove(uid);
+        let admitted = state.admissions.gone(uid);
+        let account = former.as_ref().and_then(Owner::account).cloned();
+        self.wake_waiting(state, account.or(admitted));
+        former
+    }
+
+    /// A place of this Account became free: some Instances that wait for one check again.
+    pub(super) fn wake_waiting(&self, state: MutexGuard<'_, State>, account: Option<ObjectKey>) {
+        let woken = account.map(|account| state.admissions.next_waiting(&account));
+        drop(state);
+        woken.into_iter().flatten().for_each(&*self.0.wake);
     }
 
     /// Whether this process removed the finalizer of an Instance, or is about to. It leaves no server behind without its user's will.
@@ -209,7 +221,7 @@ impl Owners {
         let state = self.lock();
         let claims = state.with(Property::Server(id.clone()));
         let others = claims.filter(|(other, _)| ***other != *uid);
-        let claim = |(other, owner): (&Subject, &Owner)| {
+        let claim = |(other, owner): (&InstanceUid, &Owner)| {
             let recorded = owner.recorded.as_ref()?;
             Some(OwnershipClaim {
                 claimant: owner.key.clone(),
@@ -223,37 +235,12 @@ impl Owners {
         others.filter_map(claim).collect()
     }
 
-    /// How many Instances of an Account are on record.
-    pub(super) fn count(&self, account: &ObjectKey) -> usize {
-        let account = Property::Account(account.clone());
-        self.lock().uids_with(account).count()
-    }
-
-    /// Whether an Instance is on record in this Account, and with this server if one is named.
-    pub(super) fn is_on_record(
-        &self,
-        uid: &str,
-        account: &ObjectKey,
-        id: Option<&ServerId>,
-    ) -> bool {
-        let state = self.lock();
-        let recorded = state.all.get(uid).and_then(|owner| owner.recorded.as_ref());
-        recorded.is_some_and(|recorded| {
-            recorded.account == *account && (id.is_none() || recorded.id.as_ref() == id)
-        })
-    }
-
-    pub(super) fn key_of(&self, uid: &str) -> Option<ObjectKey> {
-        self.lock().all.get(uid).map(|owner| owner.key.clone())
-    }
-
     /// Whether an Instance needs this Account to release a server, or to find out whether it has one.
     pub fn needs(&self, account: &ObjectKey) -> bool {
-        let account = Property::Account(account.clone());
-        self.lock().uids_with(account).next().is_some()
+        self.lock().on_record(account).next().is_some()
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -274,7 +261,7 @@ impl Owner {
 }
 
 impl State {
-    fn insert(&mut self, uid: &Subject, owner: Owner) {
+    fn insert(&mut self, uid: &InstanceUid, owner: Owner) {
         let properties = owner.properties();
         self.by_property
             .extend(properties.map(|property| (property, uid.clone())));
@@ -289,15 +276,33 @@ impl State {
         Some(owner)
     }
 
+    /// The UIDs of the Instances on record in an Account.
+    pub(super) fn on_record(&self, account: &ObjectKey) -> impl Iterator<Item = &InstanceUid> {
+        self.uids_with(Property::Account(account.clone()))
+    }
+
+    /// Whether an Instance is on record in this Account, and with this server if one is named.
+    pub(super) fn is_on_record(
+        &self,
+        uid: &str,
+        account: &ObjectKey,
+        id: Option<&ServerId>,
+    ) -> bool {
+        let recorded = self.all.get(uid).and_then(|owner| owner.recorded.as_ref());
+        recorded.is_some_and(|recorded| {
+            recorded.account == *account && (id.is_none() || recorded.id.as_ref() == id)
+        })
+    }
+
     /// The UIDs of the Instances with this property, in order.
-    fn uids_with(&self, property: Property) -> impl Iterator<Item = &Subject> {
+    fn uids_with(&self, property: Property) -> impl Iterator<Item = &InstanceUid> {
         let from = self.by_property.range((property.clone(), shared(""))..);
         let these = from.take_while(move |(other, _)| *other == property);
         these.map(|(_, uid)| uid)
     }
 
     /// The Instances with this property, by UID.
-    fn with(&self, property: Property) -> impl Iterator<Item = (&Subject, &Owner)> {
+    fn with(&self, property: Property) -> impl Iterator<Item = (&InstanceUid, &Owner)> {
         let uids = self.uids_with(property);
         uids.filter_map(|uid| self.all.get_key_value(uid))
     }

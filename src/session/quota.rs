@@ -1,22 +1,19 @@
 //! The limits of each Account: how many of its Instances may have a server, and how many creates may begin in a minute.
 //!
 //! An Instance counts from its first record on, which [`Owners`] knows from the watch, so a restart loses nothing. In addition the
-//! intents count that this process is about to write. Both are checked under one lock right before the intent, so two reconciles
-//! cannot use the last place both. The intents of another process are unknown here; the Lease makes sure that only one process
+//! intents count that this process is about to write. Both are checked under one lock right before the intent, so that two
+//! reconciles cannot both use the last place. The intents of another process are unknown here; the Lease makes sure that only one process
 //! acts on the namespaces of a shard.
 //!
 //! The Instances that wait have no order: each checks again after a while, and a few are woken when one of the Account goes.
 
-use super::owners::{Owner, Owners};
-use crate::api::Instance;
+use super::owners::{Owners, State};
 use crate::cloud::ServerId;
-use crate::inventory::Subject;
+use crate::inventory::InstanceUid;
 use crate::runtime::chance;
 use crate::runtime::strings::shared;
 use crate::runtime::watch::ObjectKey;
-use kube::core::DeserializeGuard;
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -66,23 +63,14 @@ pub struct Usage {
     pub waiting: Vec<(String, Limit)>,
 }
 
-/// The quota of all Accounts of a process; cheap to clone.
-#[derive(Clone)]
-pub struct Quota(Arc<Inner>);
-
-struct Inner {
-    owners: Owners,
-    wake: Box<dyn Fn(Subject) + Send + Sync>,
-    state: Mutex<State>,
-}
-
+/// The creates that this process admitted, and the Instances that wait for admission.
 #[derive(Default)]
-struct State {
+pub(super) struct Admissions {
     /// The intents that this process writes and that no watch has shown yet.
-    pending: BTreeMap<Subject, Pending>,
+    pending: BTreeMap<InstanceUid, Pending>,
     /// The creates of the last minute, by Account.
-    creates: HashMap<ObjectKey, VecDeque<(Instant, Subject)>>,
-    waiting: BTreeMap<Subject, (ObjectKey, Limit)>,
+    creates: HashMap<ObjectKey, VecDeque<(Instant, InstanceUid)>>,
+    waiting: BTreeMap<InstanceUid, (ObjectKey, Limit)>,
 }
 
 struct Pending {
@@ -91,56 +79,23 @@ struct Pending {
     server: Option<ServerId>,
 }
 
-impl Quota {
-    /// Nothing is pending. `wake` requests a reconcile of the Instance with this UID.
-    pub(super) fn new(owners: Owners, wake: impl Fn(Subject) + Send + Sync + 'static) -> Self {
-        Self(Arc::new(Inner {
-            owners,
-            wake: Box::new(wake),
-            state: Mutex::default(),
-        }))
-    }
-
-    /// A watch shows an Instance.
-    pub fn shown(&self, key: &ObjectKey, uid: &Subject, object: &DeserializeGuard<Instance>) {
-        let freed = self.0.owners.shown(key, uid, object);
-        self.lock().pending.retain(|other, pending| {
-            let Pending { account, server } = pending;
-            other != uid || !self.0.owners.is_on_record(uid, account, server.as_ref())
-        });
-        self.wake_some(freed.as_ref());
-    }
-
-    /// An Instance is gone. Returns its last state.
-    pub fn gone(&self, uid: &str) -> Option<Owner> {
-        // First: from now on, a reconcile that still runs is not admitted.
-        let owner = self.0.owners.gone(uid);
-        self.withdraw(uid);
-        self.lock().waiting.remove(uid);
-        let recorded = owner.as_ref().and_then(|owner| owner.recorded.as_ref());
-        self.wake_some(recorded.map(|recorded| &recorded.account));
-        owner
-    }
-
+impl Owners {
     /// Whether a server may be bought for this Instance now. Changes nothing.
     pub fn check(&self, uid: &str, account: &ObjectKey, limits: AccountLimits) -> QuotaState {
-        self.check_in(&mut self.lock(), uid, account, limits)
+        self.lock().check(uid, account, limits)
     }
 
     /// Checks the same and takes a place and a create, if the limits allow it. Call it right before the intent.
     pub fn admit(&self, uid: &str, account: &ObjectKey, limits: AccountLimits) -> bool {
         let mut state = self.lock();
-        let is_free = self.check_in(&mut state, uid, account, limits) == QuotaState::Free;
-        if !is_free || self.0.owners.key_of(uid).is_none() {
+        let is_free = state.check(uid, account, limits) == QuotaState::Free;
+        if !is_free || !state.all.contains_key(uid) {
             return false;
         }
-        let pending = Pending {
-            account: account.clone(),
-            server: None,
-        };
-        state.pending.insert(shared(uid), pending);
-        let creates = state.creates.entry(account.clone()).or_default();
+        let creates = state.admissions.creates.entry(account.clone()).or_default();
+        creates.retain(|(at, _)| is_recent(*at));
         creates.push_back((Instant::now(), shared(uid)));
+        state.admissions.begin(uid, account, None);
         true
     }
 
@@ -148,30 +103,27 @@ impl Quota {
     /// exists and no other Instance is about to record the server.
     pub fn admit_server(&self, uid: &str, account: &ObjectKey, id: Option<ServerId>) -> bool {
         let mut state = self.lock();
-        let mut pending = state.pending.iter();
-        let is_others = |(other, pending): (&Subject, &Pending)| {
+        let mut pending = state.admissions.pending.iter();
+        let is_others = |(other, pending): (&InstanceUid, &Pending)| {
             **other != *uid && id.is_some() && pending.server == id
         };
-        if pending.any(is_others) || self.0.owners.key_of(uid).is_none() {
+        if pending.any(is_others) || !state.all.contains_key(uid) {
             return false;
         }
-        let pending = Pending {
-            account: account.clone(),
-            server: id,
-        };
-        state.pending.insert(shared(uid), pending);
+        state.admissions.begin(uid, account, id);
         true
     }
 
     /// The intent of this Instance, if any, was certainly not written, or a watch would have shown it by now.
     pub fn withdraw(&self, uid: &str) {
-        let pending = self.lock().pending.remove(uid);
-        self.wake_some(pending.as_ref().map(|pending| &pending.account));
+        let mut state = self.lock();
+        let pending = state.admissions.pending.remove(uid);
+        self.wake_waiting(state, pending.map(|pending| pending.account));
     }
 
     /// The newest create of this Instance certainly bought nothing, and does not count.
     pub fn bought_nothing(&self, uid: &str) {
-        for creates in self.lock().creates.values_mut() {
+        for creates in self.lock().admissions.creates.values_mut() {
             if let Some(at) = creates.iter().rposition(|(_, other)| **other == *uid) {
                 creates.remove(at);
             }
@@ -181,92 +133,103 @@ impl Quota {
     /// This limit, if any, is what the Instance waits for.
     pub fn set_waiting(&self, uid: &str, account: &ObjectKey, limit: Option<Limit>) {
         let mut state = self.lock();
-        match limit.filter(|_| self.0.owners.key_of(uid).is_some()) {
-            Some(limit) => drop(state.waiting.insert(shared(uid), (account.clone(), limit))),
-            None => drop(state.waiting.remove(uid)),
+        match limit.filter(|_| state.all.contains_key(uid)) {
+            Some(limit) => {
+                let waits_for = (account.clone(), limit);
+                state.admissions.waiting.insert(shared(uid), waits_for);
+            }
+            None => drop(state.admissions.waiting.remove(uid)),
         }
     }
 
     /// The use of an Account's limits, and the Instances that wait.
     pub fn usage(&self, account: &ObjectKey) -> Usage {
-        let mut state = self.lock();
-        let waiting = state.waiting.iter().filter(|(_, (of, _))| of == account);
-        let named = |(uid, (_, limit)): (&Subject, &(ObjectKey, Limit))| {
-            let key = self.0.owners.key_of(uid)?;
-            Some((key.name.clone(), *limit))
+        let state = self.lock();
+        let waiting = state.admissions.waiting.iter();
+        let waiting = waiting.filter(|(_, (of, _))| of == account);
+        let named = |(uid, (_, limit)): (&InstanceUid, &(ObjectKey, Limit))| {
+            let owner = state.all.get(uid)?;
+            Some((owner.key.name.clone(), *limit))
         };
         Usage {
             waiting: waiting.filter_map(named).collect(),
-            instances: self.count(&state, account),
-            creates: state.creates_of(account).map_or(0, |creates| creates.len()),
+            instances: state.count(account),
+            creates: state.admissions.creates_of(account),
         }
     }
+}
 
-    fn check_in(
-        &self,
-        state: &mut State,
-        uid: &str,
-        account: &ObjectKey,
-        limits: AccountLimits,
-    ) -> QuotaState {
+impl State {
+    fn check(&self, uid: &str, account: &ObjectKey, limits: AccountLimits) -> QuotaState {
         let again = RECHECK_AFTER.mul_f64(1.5 + 0.5 * chance::share());
         // An Instance that counts already keeps its place, even if the limit was lowered since.
         let counts =
-            state.pending.contains_key(uid) || self.0.owners.is_on_record(uid, account, None);
+            self.admissions.pending.contains_key(uid) || self.is_on_record(uid, account, None);
         if let Some(allowed) = limits.instances.filter(|_| !counts)
-            && self.count(state, account) >= allowed
+            && self.count(account) >= allowed
         {
             return QuotaState::Reached(Limit::Instances, allowed, again);
         }
-        if let (Some(allowed), Some(creates)) = (limits.creates, state.creates_of(account))
-            && creates.len() >= allowed
+        if let Some(allowed) = limits.creates
+            && self.admissions.creates_of(account) >= allowed
         {
             return QuotaState::Reached(Limit::Creates, allowed, again);
         }
         QuotaState::Free
     }
 
-    fn count(&self, state: &State, account: &ObjectKey) -> usize {
-        let pending = state.pending.iter().filter(|(uid, pending)| {
-            pending.account == *account && !self.0.owners.is_on_record(uid, account, None)
+    /// How many Instances of an Account are on record or about to be.
+    fn count(&self, account: &ObjectKey) -> usize {
+        let pending = self.admissions.pending.iter().filter(|(uid, pending)| {
+            pending.account == *account && !self.is_on_record(uid, account, None)
         });
-        self.0.owners.count(account) + pending.count()
+        self.on_record(account).count() + pending.count()
     }
 
-    /// A place of this Account became free: some Instances that wait for one check again.
-    fn wake_some(&self, account: Option<&ObjectKey>) {
-        let Some(account) = account else {
-            return;
+    /// Ends the admission of an Instance if its record shows the intent.
+    pub(super) fn end_admission(&mut self, uid: &str) {
+        let pending = self.admissions.pending.get(uid);
+        if pending.is_some_and(|Pending { account, server }| {
+            self.is_on_record(uid, account, server.as_ref())
+        }) {
+            self.admissions.pending.remove(uid);
+        }
+    }
+}
+
+impl Admissions {
+    fn begin(&mut self, uid: &str, account: &ObjectKey, server: Option<ServerId>) {
+        let pending = Pending {
+            account: account.clone(),
+            server,
         };
-        let waits = |(_, (of, limit)): &(&Subject, &(ObjectKey, Limit))| {
+        self.pending.insert(shared(uid), pending);
+    }
+
+    /// The Instance is gone. Returns the Account of its intent, if one is pending.
+    pub(super) fn gone(&mut self, uid: &str) -> Option<ObjectKey> {
+        self.waiting.remove(uid);
+        self.pending.remove(uid).map(|pending| pending.account)
+    }
+
+    /// Some of the Instances that wait for a place of this Account.
+    pub(super) fn next_waiting(&self, account: &ObjectKey) -> Vec<InstanceUid> {
+        let waits = |(_, (of, limit)): &(&InstanceUid, &(ObjectKey, Limit))| {
             of == account && *limit == Limit::Instances
         };
-        let woken: Vec<Subject> = {
-            let state = self.lock();
-            let waiting = state.waiting.iter().filter(waits).take(WOKEN);
-            waiting.map(|(uid, _)| uid.clone()).collect()
-        };
-        woken.into_iter().for_each(&*self.0.wake);
+        let waiting = self.waiting.iter().filter(waits).take(WOKEN);
+        waiting.map(|(uid, _)| uid.clone()).collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    /// How many creates of an Account began in the last minute.
+    fn creates_of(&self, account: &ObjectKey) -> usize {
+        let creates = self.creates.get(account).into_iter().flatten();
+        creates.filter(|(at, _)| is_recent(*at)).count()
     }
 }
 
-impl State {
-    /// The creates of the last minute.
-    fn creates_of(&mut self, account: &ObjectKey) -> Option<&mut VecDeque<(Instant, Subject)>> {
-        let creates = self.creates.get_mut(account)?;
-        creates.retain(|(at, _)| at.elapsed() < MINUTE);
-        Some(creates)
-    }
-}
-
-impl std::fmt::Debug for Quota {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Quota")
-    }
+fn is_recent(at: Instant) -> bool {
+    at.elapsed() < MINUTE
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use super::account_session::AccountSession;
 use super::slots::Slot;
 use crate::cloud::CallPriority;
-use crate::inventory::Subject;
+use crate::inventory::InstanceUid;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 #[derive(Debug)]
 pub struct ReconcileSession {
     account_session: Arc<AccountSession>,
-    subject: Subject,
+    subject: InstanceUid,
     slot: Mutex<SlotState>,
 }
 
@@ -28,7 +28,7 @@ enum SlotState {
 
 impl ReconcileSession {
     /// The session of a reconcile that begins.
-    pub fn new(account_session: Arc<AccountSession>, subject: Subject) -> Self {
+    pub fn new(account_session: Arc<AccountSession>, subject: InstanceUid) -> Self {
         Self {
             account_session,
             subject,

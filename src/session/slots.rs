@@ -6,7 +6,7 @@
 //! answers thus costs its own Account a few slots and a few bytes for each waiting object, and does not slow other Accounts.
 
 use crate::cloud::{CallPriority, Limits};
-use crate::inventory::Subject;
+use crate::inventory::InstanceUid;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -26,7 +26,7 @@ fn number(limits: Limits) -> usize {
 pub struct CallSlots(Arc<Inner>);
 
 struct Inner {
-    wake: Box<dyn Fn(Subject) + Send + Sync>,
+    wake: Box<dyn Fn(InstanceUid) + Send + Sync>,
     state: Mutex<State>,
 }
 
@@ -35,8 +35,8 @@ struct State {
     /// By priority: the slots that are taken.
     held: [usize; PRIORITIES],
     /// The waiting objects: the most urgent first, then by arrival.
-    waiting: BTreeMap<Position, Subject>,
-    positions: HashMap<Subject, Position>,
+    waiting: BTreeMap<Position, InstanceUid>,
+    positions: HashMap<InstanceUid, Position>,
     arrivals: u64,
 }
 
@@ -52,7 +52,7 @@ pub struct Slot {
 
 impl CallSlots {
     /// Every slot is free. `wake` is called with each object that should ask again.
-    pub fn new(limits: Limits, wake: impl Fn(Subject) + Send + Sync + 'static) -> Self {
+    pub fn new(limits: Limits, wake: impl Fn(InstanceUid) + Send + Sync + 'static) -> Self {
         Self(Arc::new(Inner {
             wake: Box::new(wake),
             state: Mutex::new(State {
@@ -73,7 +73,7 @@ impl CallSlots {
 
     /// Takes a slot if one is free for this priority, or for that with which the subject already waits. Otherwise the subject
     /// waits; it keeps its position unless its priority has risen.
-    pub fn ask(&self, subject: &Subject, priority: CallPriority) -> Option<Slot> {
+    pub fn ask(&self, subject: &InstanceUid, priority: CallPriority) -> Option<Slot> {
         let mut state = self.lock();
         let former = state.positions.get(subject).map(|(former, _)| *former);
         let priority = former.map_or(priority, |former| former.min(priority));
@@ -96,7 +96,7 @@ impl CallSlots {
     }
 
     /// The subject needs no slot any more.
-    pub fn leave(&self, subject: &Subject) {
+    pub fn leave(&self, subject: &InstanceUid) {
         let has_waited = self.lock().forget(subject);
         if has_waited {
             self.wake_next();
@@ -109,9 +109,10 @@ impl CallSlots {
 
     /// Wakes as many of the first waiting objects as slots are free for them.
     fn wake_next(&self) {
-        let woken: Vec<Subject> = {
+        let woken: Vec<InstanceUid> = {
             let state = self.lock();
-            let may_use = |((priority, _), _): &(&Position, &Subject)| state.has_room(*priority);
+            let may_use =
+                |((priority, _), _): &(&Position, &InstanceUid)| state.has_room(*priority);
             let next = state.waiting.iter().filter(may_use).take(state.free());
             next.map(|(_, subject)| subject.clone()).collect()
         };
@@ -125,7 +126,7 @@ impl CallSlots {
 
 impl State {
     /// Removes a waiting subject. Returns whether it waited.
-    fn forget(&mut self, subject: &Subject) -> bool {
+    fn forget(&mut self, subject: &InstanceUid) -> bool {
         let position = self.positions.remove(subject);
         position.is_some_and(|position| self.waiting.remove(&position).is_some())
     }

@@ -19,7 +19,6 @@ fn sessions_of(shard: Shard) -> Sessions {
     Sessions::new(
         ("cluster".to_owned(), shard),
         Http::new(AllowedEndpoints::default()).unwrap(),
-        Settings::default(),
         Metrics::default(),
         |_, _| {},
         |_, _| {},

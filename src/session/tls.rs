@@ -192,27 +192,27 @@ async fn read_config_map(
 }
 
 /// A part of `spec.tls`, as its problems describe it.
-struct Part {
+struct TlsPart {
     field: &'static str,
     content: &'static str,
     not_found: Reason,
     invalid: Reason,
 }
 
-const BUNDLE: Part = Part {
+const BUNDLE: TlsPart = TlsPart {
     field: "spec.tls.caBundle",
     content: "the CA bundle",
     not_found: Reason::CaBundleNotFound,
     invalid: Reason::CaBundleInvalid,
 };
-const CLIENT: Part = Part {
+const CLIENT: TlsPart = TlsPart {
     field: "spec.tls.clientCertificateSecretRef",
     content: "the client certificate under tls.crt and its key under tls.key",
     not_found: Reason::ClientCertificateNotFound,
     invalid: Reason::ClientCertificateInvalid,
 };
 
-impl Part {
+impl TlsPart {
     /// The Secret that should hold this part yields no value.
     fn problem(&self, problem: &SecretProblem, namespace: &str) -> Problem {
         let Self { field, content, .. } = self;

@@ -3,7 +3,6 @@
 
 use crate::cloud::{AllowedEndpoints, Http, PasswordRequest, ReinstallRequest, ServerLogin};
 use crate::instance::fact::Fact;
-use crate::inventory::Settings;
 use crate::runtime::watch::ObjectKey;
 use crate::runtime::{Metrics, Shard};
 use crate::session::{AccountState, Content, MadeFrom, Sessions};
@@ -92,7 +91,6 @@ async fn the_place_of_an_account_shows_no_token() {
     let sessions = Sessions::new(
         ("cluster".to_owned(), Shard::WHOLE),
         Http::new(AllowedEndpoints::default()).unwrap(),
-        Settings::default(),
         Metrics::default(),
         |_, _| {},
         |_, _| {},

@@ -96,7 +96,7 @@ impl Feed {
         object: &DeserializeGuard<Instance>,
     ) -> bool {
         // Instances of other shards count too: no server may belong to two Instances.
-        self.0.instances.sessions.quota().shown(key, uid, object);
+        self.0.instances.sessions.owners().shown(key, uid, object);
         let is_ours = self.0.shard.owns(&key.namespace);
         // An object that does not decode keeps the references of the last version that did.
         if let (true, Ok(instance)) = (is_ours, &object.0) {

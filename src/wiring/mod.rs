@@ -10,7 +10,7 @@ pub use objects::Objects;
 
 use crate::cloud::{Doubt, Http};
 use crate::instance::memory::all::Memories;
-use crate::inventory::{Settings as ListingSettings, Subject};
+use crate::inventory::InstanceUid;
 use crate::runtime::events::Events;
 use crate::runtime::watch::ObjectKey;
 use crate::runtime::{Metrics, Rights, Shard, Term};
@@ -71,7 +71,7 @@ impl Contexts {
         // A listing that shows a change wakes the Instance.
         let on_change = {
             let (objects, memories) = (objects.clone(), memories.clone());
-            move |subject: Subject, priority| {
+            move |subject: InstanceUid, priority| {
                 if let Some(key) = memories.key_of(&subject) {
                     objects.wake_instance(&key, priority);
                 }
@@ -80,7 +80,6 @@ impl Contexts {
         let sessions = Sessions::new(
             (cluster.clone(), shard),
             http,
-            ListingSettings::default(),
             metrics.clone(),
             on_change,
             on_doubt.clone(),

@@ -94,7 +94,7 @@ pub(super) async fn replay(
             let Observation {
                 facts, account_key, ..
             } = &replay.observed;
-            let quota = context.sessions.quota();
+            let quota = context.sessions.owners();
             if !quota.admit(&facts.uid, account_key, session.limits) {
                 replay.observed.quota = quota.check(&facts.uid, account_key, session.limits);
                 continue;

@@ -13,7 +13,6 @@ use cloud_server_operator::api::Account;
 use cloud_server_operator::cloud::{AllowedEndpoints, Budget, Http};
 use cloud_server_operator::instance::context::Context;
 use cloud_server_operator::instance::facts;
-use cloud_server_operator::inventory::Settings as ListingSettings;
 use cloud_server_operator::runtime::events::Events;
 use cloud_server_operator::runtime::kubernetes::{call, writes_within};
 use cloud_server_operator::runtime::watch::ObjectKey;
@@ -77,16 +76,7 @@ pub(super) fn context(
     let http = http.with_budget(Budget::of_a_command());
     let metrics = Metrics::default();
     let identity = (cluster.clone(), Shard::WHOLE);
-    let listings = ListingSettings::default();
-    let sessions = Sessions::new(
-        identity,
-        http,
-        listings,
-        metrics.clone(),
-        |_, _| {},
-        |_, _| {},
-        stop,
-    );
+    let sessions = Sessions::new(identity, http, metrics.clone(), |_, _| {}, |_, _| {}, stop);
     sessions.owners().set_listed_all();
     sessions.trust_records();
     // A term that never begins: no write is sent.

@@ -103,7 +103,7 @@ impl Attempt<'_> {
         let mut known = NewestCall::of_purchase(record, call_state, Instant::now());
         known.is_newest = true;
         let (uid, account) = (&facts.uid, &self.observed.account_key);
-        let quota = self.context.sessions.quota();
+        let quota = self.context.sessions.owners();
         let is_admitted = match self.session.filter(|_| is_new) {
             Some(session) => quota.admit(uid, account, session.limits),
             None => quota.admit_server(uid, account, record.id.as_deref().map(ServerId::from)),

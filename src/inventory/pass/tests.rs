@@ -71,20 +71,20 @@ fn now() -> Instant {
 /// A page as the service sends it.
 type Page = crate::cloud::ListPage<Map<String, Value>>;
 
-fn add(assembly: &mut Assembly, page: &Page) -> Result<Progress, PassError> {
-    let page = testing::page(assembly, page.rows.clone(), page.row_count);
-    assembly.add(page)
+fn add(builder: &mut PassBuilder, page: &Page) -> Result<Progress, PassError> {
+    let page = testing::page(builder, page.rows.clone(), page.row_count);
+    builder.add(page)
 }
 
 fn pass(pages: &[Page]) -> Result<Pass, PassError> {
-    let mut assembly = Assembly::new(None);
+    let mut builder = PassBuilder::new(None);
     let began = now();
     for page in pages {
-        if add(&mut assembly, page)? == Progress::Done {
+        if add(&mut builder, page)? == Progress::Done {
             break;
         }
     }
-    Ok(assembly.finish(began, now()))
+    Ok(builder.finish(began, now()))
 }
 
 fn pages(listed: &[(&[u32], Option<u64>)]) -> Vec<Page> {
@@ -210,10 +210,10 @@ fn a_row_without_an_id_spoils_the_pass() {
 
 #[test]
 fn a_listing_without_end_is_given_up() {
-    let mut assembly = Assembly::new(None);
+    let mut builder = PassBuilder::new(None);
     let last = (0..).find_map(|id| {
-        let page = testing::page(&mut assembly, vec![row(id)], None);
-        assembly.add(page).err()
+        let page = testing::page(&mut builder, vec![row(id)], None);
+        builder.add(page).err()
     });
     assert!(matches!(last, Some(PassError::Endless)));
 }
@@ -239,11 +239,11 @@ fn nameless_rows_prove_nothing_about_a_marker() {
 fn a_row_that_did_not_change_is_shared_with_the_former_pass() {
     let pages = pages(&[(&[1, 2], None), (&[], None)]);
     let former = Arc::new(pass(&pages).unwrap());
-    let mut assembly = Assembly::new(Some(former.clone()));
+    let mut builder = PassBuilder::new(Some(former.clone()));
     pages
         .iter()
-        .for_each(|page| assert!(add(&mut assembly, page).is_ok()));
-    let pass = assembly.finish(now(), now());
+        .for_each(|page| assert!(add(&mut builder, page).is_ok()));
+    let pass = builder.finish(now(), now());
     assert!(
         former
             .rows
@@ -314,13 +314,13 @@ proptest! {
         let (target, marker, since) = (ServerId::from("ecs-1000"), Marker::of_uid(&uid(TARGET)), now());
         let mut view = View::default();
         for _ in 0..4 {
-            let mut assembly = Assembly::new(view.newest.clone());
+            let mut builder = PassBuilder::new(view.newest.clone());
             let began = now();
             let outcome = loop {
-                let page = listing.page(assembly.next_page());
-                match add(&mut assembly, &page) {
+                let page = listing.page(builder.next_page());
+                match add(&mut builder, &page) {
                     Ok(Progress::More) => {}
-                    Ok(Progress::Done) => break Ok(assembly.finish(began, now())),
+                    Ok(Progress::Done) => break Ok(builder.finish(began, now())),
                     Err(error) => break Err(error),
                 }
                 if let Some(change) = changes.next() {
@@ -348,13 +348,13 @@ proptest! {
         let mut view = View::default();
         for expected in [Absence::NotYet(NoEvidence::Stale), Absence::Proven] {
             std::thread::sleep(std::time::Duration::from_nanos(1));
-            let mut assembly = Assembly::new(None);
+            let mut builder = PassBuilder::new(None);
             let began = now();
             while {
-                let page = listing.page(assembly.next_page());
-                add(&mut assembly, &page).unwrap() == Progress::More
+                let page = listing.page(builder.next_page());
+                add(&mut builder, &page).unwrap() == Progress::More
             } {}
-            view.previous = view.newest.replace(Arc::new(assembly.finish(began, now())));
+            view.previous = view.newest.replace(Arc::new(builder.finish(began, now())));
             prop_assert_eq!(view.proven_absent(&Marker::of_uid("other"), None, since), expected);
         }
     }

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::super::pass::Assembly;
+use super::super::pass::PassBuilder;
 use super::super::summary;
 use super::super::testing;
 use super::super::view::{NoEvidence, Sighting};
@@ -21,7 +21,7 @@ fn place() -> Place {
     Place::new("r", "z")
 }
 
-fn subject(name: &str) -> Subject {
+fn subject(name: &str) -> InstanceUid {
     name.into()
 }
 
@@ -90,10 +90,10 @@ impl Bench {
     fn end_with(&mut self, rows: Vec<Map<String, Value>>, row_count: Option<u64>) -> Vec<String> {
         let began = self.now;
         self.wait(Duration::from_secs(1));
-        let mut assembly = Assembly::new(None);
-        let page = testing::page(&mut assembly, rows, row_count);
-        assembly.add(page).unwrap();
-        let pass = assembly.finish(began, self.now);
+        let mut builder = PassBuilder::new(None);
+        let page = testing::page(&mut builder, rows, row_count);
+        builder.add(page).unwrap();
+        let pass = builder.finish(began, self.now);
         self.complete(Ok(pass))
     }
 
@@ -152,14 +152,14 @@ async fn a_listing_of_many_pages_waits_until_as_many_operations_run() {
     bench.state.subscribe(&subject("a"), quiet("a", None));
     bench.begin();
     let began = bench.now;
-    let mut assembly = Assembly::new(None);
+    let mut builder = PassBuilder::new(None);
     for page in 0..2 {
-        let page = testing::page(&mut assembly, rows(page * 50).collect(), Some(100));
-        assembly.add(page).unwrap();
+        let page = testing::page(&mut builder, rows(page * 50).collect(), Some(100));
+        builder.add(page).unwrap();
     }
-    let end = testing::page(&mut assembly, vec![], Some(100));
-    assembly.add(end).unwrap();
-    bench.complete(Ok(assembly.finish(began, bench.now)));
+    let end = testing::page(&mut builder, vec![], Some(100));
+    builder.add(end).unwrap();
+    bench.complete(Ok(builder.finish(began, bench.now)));
     let subscribed = |bench: &mut Bench, name: &str, attention: Attention, after| {
         let running = Subscription {
             pass_after: after,

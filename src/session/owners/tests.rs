@@ -29,7 +29,7 @@ pub(in crate::session) fn instance(name: &str, record: Value) -> DeserializeGuar
 }
 
 fn owners(objects: &[(&str, Value)]) -> Owners {
-    let owners = Owners::new("c".into());
+    let owners = Owners::new("c".into(), |_| {});
     for (name, record) in objects {
         owners.listed(&instance(name, record.clone()));
     }
@@ -62,7 +62,7 @@ fn a_server_that_only_status_names_is_owned_and_a_record_for_another_object_coun
     owners.listed(&object);
     assert_eq!(owners.owner(&"ecs-1".into(), None), Some(key("a")));
     assert_eq!(owners.owner(&"ecs-2".into(), None), None);
-    assert_eq!(owners.count(&key("default")), 1);
+    assert_eq!(owners.lock().on_record(&key("default")).count(), 1);
     let claims = owners.claims(&"ecs-1".into(), "b");
     assert!(!claims[0].is_better, "its record was lost");
 }

@@ -1,6 +1,7 @@
 use super::super::owners::tests::instance;
 use super::*;
 use serde_json::{Value, json};
+use std::sync::{Arc, Mutex};
 
 fn account() -> ObjectKey {
     ObjectKey::new("ns", "default")
@@ -14,18 +15,18 @@ const fn at_most(instances: usize) -> AccountLimits {
 }
 
 /// A quota, and the subjects that it woke.
-fn quota(names: &[&str]) -> (Quota, Arc<Mutex<Vec<String>>>) {
+fn quota(names: &[&str]) -> (Owners, Arc<Mutex<Vec<String>>>) {
     let woken: Arc<Mutex<Vec<String>>> = Arc::default();
     let noted = woken.clone();
-    let wake = move |subject: Subject| noted.lock().unwrap().push(subject.to_string());
-    let quota = Quota::new(Owners::new("c".into()), wake);
+    let wake = move |subject: InstanceUid| noted.lock().unwrap().push(subject.to_string());
+    let quota = Owners::new("c".into(), wake);
     for name in names {
         shows(&quota, name, Value::Null);
     }
     (quota, woken)
 }
 
-fn shows(quota: &Quota, name: &str, record: Value) {
+fn shows(quota: &Owners, name: &str, record: Value) {
     quota.shown(
         &ObjectKey::new("ns", name),
         &name.into(),
@@ -33,7 +34,7 @@ fn shows(quota: &Quota, name: &str, record: Value) {
     );
 }
 
-fn admits(quota: &Quota, name: &str, limits: AccountLimits) -> bool {
+fn admits(quota: &Owners, name: &str, limits: AccountLimits) -> bool {
     quota.admit(name, &account(), limits)
 }
 

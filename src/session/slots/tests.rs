@@ -11,7 +11,7 @@ fn limits(concurrent: usize) -> Limits {
 }
 
 /// Slots, and the subjects that they woke.
-fn slots(concurrent: usize) -> (CallSlots, Receiver<Subject>) {
+fn slots(concurrent: usize) -> (CallSlots, Receiver<InstanceUid>) {
     let (waker, woken) = channel();
     let waker = Mutex::new(waker);
     let slots = CallSlots::new(limits(concurrent), move |subject| {
@@ -20,7 +20,7 @@ fn slots(concurrent: usize) -> (CallSlots, Receiver<Subject>) {
     (slots, woken)
 }
 
-fn name(number: usize) -> Subject {
+fn name(number: usize) -> InstanceUid {
     number.to_string().into()
 }
 
