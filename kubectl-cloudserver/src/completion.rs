@@ -62,15 +62,9 @@ fn executable() -> String {
     absolute.unwrap_or(called).to_string_lossy().into_owned()
 }
 
-/// The words so far, which a script passes after `--`.
-fn words() -> Vec<OsString> {
-    let after = std::env::args_os().skip_while(|word| word != "--");
-    after.skip(1).collect()
-}
-
 /// Prints the candidates if a shell requests them. As with kubectl, these are flags after a hyphen, and values otherwise. `None`
 /// without such a request: the program runs as usual.
-pub(super) fn answer(mut command: Command) -> Option<ExitCode> {
+pub(super) fn answer(command: Command) -> Option<ExitCode> {
     let shell = std::env::var(SHELL).ok()?;
     let completer = SHELLS.completer(&shell);
     if completer.is_none() && shell != KUBECTL {
@@ -78,7 +72,7 @@ pub(super) fn answer(mut command: Command) -> Option<ExitCode> {
     }
     // Error output of a credential plugin would appear in the line that the user types.
     let _ = std::fs::File::create("/dev/null").map(rustix::stdio::dup2_stderr);
-    let words = words();
+    let (mut command, words) = (values::offered(command), values::words());
     // Some shells name the word to complete, the others mean the last.
     let index = std::env::var("_CLAP_COMPLETE_INDEX").ok();
     let index = index.and_then(|index| index.parse().ok());

@@ -3,21 +3,21 @@
 //! The client library reads kubeconfigs too, but it fails at a missing file of `KUBECONFIG`, rejects usual values of `NO_PROXY`, and
 //! compares them with the proxy instead of the apiserver. Therefore this module makes the [`Config`].
 
+mod error;
 mod proxy;
 
-use crate::completion::values;
 use clap::Args;
 use cloud_server_operator::program::duration;
 use cloud_server_operator::runtime::{kubernetes, tls};
 use data_encoding::BASE64_MIME;
+use error::ConnectError;
 use http::Uri;
-use kube::config::{AuthInfo, Cluster, Context, InClusterError, Kubeconfig, KubeconfigError};
+use kube::config::{AuthInfo, Cluster, Context, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 use secrecy::SecretString;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::time::Duration;
-use thiserror::Error;
 
 /// The heading of these flags in `--help`.
 pub const HEADING: &str = "Connection to the cluster";
@@ -30,15 +30,15 @@ pub struct ConnectionArgs {
     kubeconfig: Option<PathBuf>,
 
     /// The context of the kubeconfig; its current one when absent.
-    #[arg(long, help_heading = HEADING, value_name = "NAME", add = values::contexts())]
+    #[arg(long, help_heading = HEADING, value_name = "NAME")]
     context: Option<String>,
 
     /// The cluster of the kubeconfig; that of the context when absent.
-    #[arg(long, help_heading = HEADING, value_name = "NAME", add = values::clusters())]
+    #[arg(long, help_heading = HEADING, value_name = "NAME")]
     cluster: Option<String>,
 
     /// The user of the kubeconfig; that of the context when absent.
-    #[arg(long, help_heading = HEADING, value_name = "NAME", add = values::users())]
+    #[arg(long, help_heading = HEADING, value_name = "NAME")]
     user: Option<String>,
 
     /// Address of the apiserver, in place of the kubeconfig's. Without a scheme, https is used.
@@ -92,47 +92,6 @@ pub struct ConnectionArgs {
     /// How long one request to the apiserver may take: 30s, 2m, or a number of seconds; at most a year, also for 0; 15s when absent.
     #[arg(long, help_heading = HEADING, value_parser = timeout, value_name = "DURATION")]
     request_timeout: Option<Duration>,
-}
-
-/// Why there is no connection. Each message names the remedy.
-#[derive(Debug, Error)]
-pub enum ConnectError {
-    #[error(
-        "no kubeconfig names a cluster{missing}, and this is no Pod with a ServiceAccount: set KUBECONFIG"
-    )]
-    NoCluster {
-        missing: String,
-        source: InClusterError,
-    },
-    #[error("the kubeconfig is not usable: check --kubeconfig and KUBECONFIG")]
-    Kubeconfig { source: KubeconfigError },
-    #[error(
-        "no kubeconfig has the {what} {name:?}{missing}: check --{what}, --kubeconfig and KUBECONFIG"
-    )]
-    Undefined {
-        what: &'static str,
-        name: String,
-        missing: String,
-    },
-    #[error("the kubeconfig has no current context{missing}: choose one with --context")]
-    NoContext { missing: String },
-    #[error("the apiserver's address is no URL: fix --server or the kubeconfig")]
-    NoServer,
-    #[error("{file} could not be read")]
-    Unread {
-        file: String,
-        source: std::io::Error,
-    },
-    #[error(
-        "the certificate authority of the apiserver holds no certificate in PEM: fix the kubeconfig or --certificate-authority"
-    )]
-    NoAuthority,
-    #[error(
-        "{what} is no URL of a proxy, such as http://proxy.example:3128 or socks5://127.0.0.1:1080 (without a login): fix it"
-    )]
-    NoProxy { what: &'static str },
-    #[error("the cluster's configuration is not usable")]
-    Client { source: kube::Error },
 }
 
 /// The command, with these flags in all its subcommands. Short help shows the two that most users need.

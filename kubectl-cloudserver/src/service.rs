@@ -1,6 +1,5 @@
 //! The service that a command calls: the service of an Account in the cluster, or the one that a flag names.
 
-use crate::completion::values;
 use crate::connection::ConnectionArgs;
 use crate::parsers;
 use clap::Args;
@@ -30,7 +29,7 @@ const ENDPOINT: &str = "CSO_ENDPOINT";
 #[derive(Debug, Args)]
 pub(super) struct ClusterArgs {
     /// Namespace of the Account or Instance; that of the kubeconfig's context when absent.
-    #[arg(short, long, global = true, value_parser = parsers::namespace, value_name = "NAME", add = values::namespaces())]
+    #[arg(short, long, global = true, value_parser = parsers::namespace, value_name = "NAME")]
     pub(super) namespace: Option<String>,
 
     #[command(flatten)]
@@ -41,7 +40,7 @@ pub(super) struct ClusterArgs {
 #[derive(Debug, Args)]
 pub(super) struct ServiceArgs {
     /// The Account in the cluster whose endpoint and token are used; the one called default when absent.
-    #[arg(long, global = true, value_parser = parsers::object_name, value_name = "NAME", conflicts_with = "endpoint", add = values::accounts())]
+    #[arg(long, global = true, value_parser = parsers::object_name, value_name = "NAME", conflicts_with = "endpoint")]
     account: Option<String>,
 
     #[command(flatten)]

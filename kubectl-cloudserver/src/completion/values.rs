@@ -6,7 +6,7 @@
 use crate::command;
 use crate::connection::ConnectionArgs;
 use crate::service::{Cluster, ClusterArgs, ServiceArgs};
-use clap::{ArgMatches, FromArgMatches};
+use clap::{ArgMatches, Command, FromArgMatches};
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use cloud_server_operator::api::{Account, AccountStatus, Instance};
 use k8s_openapi::api::core::v1::Namespace;
@@ -15,6 +15,7 @@ use kube::config::Kubeconfig;
 use kube::{Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fmt::Debug;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -25,14 +26,29 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// More names than a user chooses from.
 const MOST: u32 = 500;
 
-/// Namespaces of the cluster.
-pub(crate) fn namespaces() -> ArgValueCandidates {
-    listed::<Namespace>(|cluster| Api::all(cluster.client))
-}
-
-/// Accounts of the namespace.
-pub(crate) fn accounts() -> ArgValueCandidates {
-    listed::<Account>(|cluster| Api::namespaced(cluster.client, &cluster.namespace))
+/// The command with candidates for the flags that choose the cluster and its objects.
+pub(super) fn offered(command: Command) -> Command {
+    let candidates = |id: &str| match id {
+        "namespace" => Some(listed::<Namespace>(|cluster| Api::all(cluster.client))),
+        "account" => Some(listed::<Account>(|cluster| {
+            Api::namespaced(cluster.client, &cluster.namespace)
+        })),
+        "context" => Some(of_kubeconfig(|read| {
+            read.contexts.into_iter().map(|one| one.name).collect()
+        })),
+        "cluster" => Some(of_kubeconfig(|read| {
+            read.clusters.into_iter().map(|one| one.name).collect()
+        })),
+        "user" => Some(of_kubeconfig(|read| {
+            read.auth_infos.into_iter().map(|one| one.name).collect()
+        })),
+        _ => None,
+    };
+    let command = command.mut_args(|arg| match candidates(arg.get_id().as_str()) {
+        Some(candidates) => arg.add(candidates),
+        None => arg,
+    });
+    command.mut_subcommands(offered)
 }
 
 /// Instances of the namespace.
@@ -50,21 +66,6 @@ fn listed<K: Resource + Clone + DeserializeOwned + Debug + 'static>(
         let names = listed.ok()?.items.into_iter();
         Some(names.map(|row| plain(row.name_any())).collect())
     })
-}
-
-/// Contexts of the kubeconfig.
-pub(crate) fn contexts() -> ArgValueCandidates {
-    of_kubeconfig(|read| read.contexts.into_iter().map(|one| one.name).collect())
-}
-
-/// Clusters of the kubeconfig.
-pub(crate) fn clusters() -> ArgValueCandidates {
-    of_kubeconfig(|read| read.clusters.into_iter().map(|one| one.name).collect())
-}
-
-/// Users of the kubeconfig.
-pub(crate) fn users() -> ArgValueCandidates {
-    of_kubeconfig(|read| read.auth_infos.into_iter().map(|one| one.name).collect())
 }
 
 fn of_kubeconfig(names: fn(Kubeconfig) -> Vec<String>) -> ArgValueCandidates {
@@ -131,10 +132,16 @@ fn from_flags<T: FromArgMatches + 'static>(
     })
 }
 
+/// The words so far, which a script passes after `--`.
+pub(super) fn words() -> Vec<OsString> {
+    let after = std::env::args_os().skip_while(|word| word != "--");
+    after.skip(1).collect()
+}
+
 /// The flags among the words so far. Unfinished and invalid words are ignored.
 fn of_line<T: FromArgMatches>() -> Option<T> {
     let command = command().ignore_errors(true);
-    let parsed = command.try_get_matches_from(super::words()).ok()?;
+    let parsed = command.try_get_matches_from(words()).ok()?;
     let mut last: &ArgMatches = &parsed;
     while let Some((_, below)) = last.subcommand() {
         last = below;

@@ -1,6 +1,6 @@
 //! The proxy between a command and the apiserver, by the rules of Go's `net/http`, which are kubectl's.
 
-use super::ConnectError;
+use super::error::ConnectError;
 use http::Uri;
 use ipnet::IpNet;
 use std::net::IpAddr;

@@ -2,6 +2,7 @@
 
 mod describe;
 mod next;
+mod objects;
 mod progress;
 mod readiness;
 mod tree;
@@ -13,11 +14,10 @@ use super::output::{note, print};
 use super::parsers::object_name;
 use super::service::ClusterArgs;
 use clap::Args;
-use cloud_server_operator::api::{Account, Instance};
 use cloud_server_operator::runtime::KubeError;
 use jiff::Timestamp;
 use kube::ResourceExt;
-use kube::core::DeserializeGuard;
+use objects::Objects;
 use progress::Durations;
 use std::process::ExitCode;
 
@@ -51,23 +51,6 @@ pub(super) fn status(args: &StatusArgs) -> ExitCode {
 /// Explains the state of each of these Instances.
 pub(super) fn describe(args: &DescribeArgs) -> ExitCode {
     ended(show_each(args), |text| print(&text))
-}
-
-/// The objects of one or all namespaces.
-#[derive(Default)]
-struct Objects {
-    accounts: Vec<Account>,
-    instances: Vec<Instance>,
-    /// Kind, namespace and name of the objects that this version cannot read.
-    unreadable: Vec<[String; 3]>,
-}
-
-impl Objects {
-    fn add_instances(&mut self, instances: Vec<DeserializeGuard<Instance>>) {
-        let (instances, unreadable) = lists::readable(instances);
-        self.instances = instances;
-        self.unreadable.extend(unreadable);
-    }
 }
 
 async fn show_tree(args: &StatusArgs) -> Result<String, String> {

@@ -1,6 +1,6 @@
 //! The output for the state of objects at one moment.
 
-use super::Objects;
+use super::objects::Objects;
 use super::progress::Durations;
 use super::readiness::about;
 use super::{describe, next, tree};
