@@ -7,18 +7,18 @@ use futures::stream::FuturesUnordered;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{InstanceUid, Shared, pass};
+use super::{Inner, InstanceUid, pass};
 use crate::cloud::Client;
 use crate::runtime::chance;
 
 pub(super) async fn run(
-    shared: Arc<Shared>,
+    shared: Arc<Inner>,
     client: Client,
     wake: impl Fn(InstanceUid),
     cancel: CancellationToken,
 ) {
     let mut running = FuturesUnordered::new();
-    let jitter = shared.lock().jitter();
+    let jitter = shared.lock().settings.jitter;
     loop {
         let per_second = client.limiter().per_second();
         let due = shared.lock().due(per_second, Instant::now());

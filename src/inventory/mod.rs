@@ -170,11 +170,11 @@ pub struct InventorySummary {
 /// The listings of one (endpoint, token). Cheap to clone; all clones are one inventory.
 #[derive(Clone)]
 pub struct Inventory {
-    shared: Arc<Shared>,
+    shared: Arc<Inner>,
 }
 
 /// Shared by the handles and the driver. The lock is never held across a wait or a call.
-struct Shared {
+struct Inner {
     state: Mutex<state::State>,
     changed: Notify,
     passes: watch::Sender<u64>,
@@ -186,7 +186,7 @@ impl std::fmt::Debug for Inventory {
     }
 }
 
-impl Shared {
+impl Inner {
     fn lock(&self) -> MutexGuard<'_, state::State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -195,7 +195,7 @@ impl Shared {
 /// Restarts the driver when it panics, until `cancel` ends it. Otherwise every Instance that waits for a listing would wait
 /// forever, without any sign of the cause.
 async fn drive(
-    shared: Arc<Shared>,
+    shared: Arc<Inner>,
     client: Client,
     wake: impl Fn(InstanceUid) + Send + Sync + 'static,
     cancel: CancellationToken,
@@ -224,7 +224,7 @@ impl Inventory {
         wake: impl Fn(InstanceUid) + Send + Sync + 'static,
         cancel: CancellationToken,
     ) -> Self {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(Inner {
             state: Mutex::new(state::State::new(settings)),
             changed: Notify::new(),
             passes: watch::Sender::new(0),

@@ -60,15 +60,6 @@ impl State {
         }
     }
 
-    /// The share by which intervals vary, limited to the range from 0 to 0.9.
-    pub(super) fn jitter(&self) -> f64 {
-        if self.settings.jitter.is_finite() {
-            self.settings.jitter.clamp(0.0, 0.9)
-        } else {
-            0.0
-        }
-    }
-
     pub(super) fn subscribe(&mut self, subject: &InstanceUid, mut subscription: Subscription) {
         subscription.places.sort_unstable();
         subscription.places.dedup();
