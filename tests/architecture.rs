@@ -7,6 +7,7 @@
 mod imports;
 
 use imports::Crate;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -148,6 +149,71 @@ fn no_files_import_each_other_in_a_circle() {
             circle.unwrap().join(" → ")
         );
     }
+}
+
+/// Names that many files use for a private type: its meaning is that of the file.
+const PRIVATE_NAMES: [&str; 2] = ["Inner", "State"];
+
+/// A reader who searches for a type finds one.
+#[test]
+fn each_type_has_a_name_of_its_own() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = Vec::new();
+    sources(&root, &mut files);
+    let mut homes = BTreeMap::<String, BTreeSet<String>>::new();
+    for file in files.iter().filter(|file| !is_test(file)) {
+        let inside = file.strip_prefix(&root).unwrap().display().to_string();
+        for line in without_tests(&fs::read_to_string(file).unwrap()).lines() {
+            if let Some(name) = defined_type(line) {
+                homes
+                    .entry(name.to_owned())
+                    .or_default()
+                    .insert(inside.clone());
+            }
+        }
+    }
+    homes.retain(|name, files| files.len() > 1 && !PRIVATE_NAMES.contains(&name.as_str()));
+    let shared: Vec<String> = homes
+        .iter()
+        .map(|(name, files)| format!("{name}: {files:?}"))
+        .collect();
+    assert!(
+        shared.is_empty(),
+        "types that share a name:\n{}",
+        shared.join("\n")
+    );
+}
+
+/// The text before the unit tests, which stand at the end of a file.
+fn without_tests(text: &str) -> &str {
+    text.split("\n#[cfg(test)]").next().unwrap_or_default()
+}
+
+/// The type that a line defines.
+fn defined_type(line: &str) -> Option<&str> {
+    let line = match line.strip_prefix("pub") {
+        Some(scoped) if scoped.starts_with('(') => scoped.split_once(") ")?.1,
+        Some(public) => public.trim_start(),
+        None => line,
+    };
+    let (keyword, rest) = line.split_once(' ')?;
+    let end = rest.find(|c: char| !c.is_alphanumeric());
+    ["struct", "enum", "trait", "type"]
+        .contains(&keyword)
+        .then(|| &rest[..end.unwrap_or(rest.len())])
+}
+
+#[test]
+fn the_name_of_a_type_is_found_whatever_its_scope() {
+    for line in [
+        "struct Row {",
+        "pub struct Row<'a> {",
+        "pub(super) enum Row {",
+        "pub(in crate::instance) type Row = u8;",
+    ] {
+        assert_eq!(defined_type(line), Some("Row"), "{line}");
+    }
+    assert_eq!(defined_type("    type Error = Row;"), None);
 }
 
 /// Tests may import the modules that they test.
