@@ -174,7 +174,7 @@ impl<'a> LoginSecret<'a> {
         }
     }
 
-    /// Reads the password for a call; None unless the Secret is in this version.
+    /// Reads the password; None unless the Secret is in this version, and if no service accepts the password.
     ///
     /// # Errors
     /// The Secret could not be read.
@@ -189,7 +189,9 @@ impl<'a> LoginSecret<'a> {
             Ok(_) | Err(_) => return Ok(None),
         };
         let key = self.key(&content);
-        Ok(content.take(&self.reference.name, key).ok())
+        let password = content.take(&self.reference.name, key).ok();
+        let specials = PasswordSpecialCharacters::AtLeastOne;
+        Ok(password.filter(|text| password::broken_rule(text.expose_secret(), specials).is_none()))
     }
 
     pub(super) async fn read(&self, client: &Client) -> Result<Content, SecretProblem> {
@@ -267,7 +269,7 @@ fn of_problem(problem: &SecretProblem, key: &str) -> LoginFact {
         }
         SecretProblem::NoName(_) => invalid(
             Reason::LoginSecretNotFound,
-            "mend the name of the Secret in spec.login",
+            "fix the name of the Secret in spec.login",
         ),
         SecretProblem::NotText { .. } => invalid(
             Reason::LoginPasswordInvalid,

@@ -43,12 +43,18 @@ pub(super) async fn find_former_key(parts: &Parts) {
     let Some(namespace) = &parts.own_namespace else {
         return;
     };
-    let gives_up = Instant::now() + REFUSALS_IGNORED;
+    let accounts = &parts.contexts.accounts;
+    // A process that keeps no copies may have no right to Secrets there, and then the apiserver refuses every request.
+    let patience = match accounts.sessions.keeps_copies() {
+        true => REFUSALS_IGNORED,
+        false => Duration::ZERO,
+    };
+    let gives_up = Instant::now() + patience;
     let mut backoff = Backoff::default();
     loop {
-        match FormerKey::find(&parts.contexts.accounts.client, namespace).await {
+        match FormerKey::find(&accounts.client, namespace).await {
             Ok(None) => return,
-            Ok(Some(key)) => return parts.contexts.accounts.sessions.compare_former(key),
+            Ok(Some(key)) => return accounts.sessions.compare_former(key),
             Err(error) if error.is_refusal() && Instant::now() >= gives_up => {
                 tracing::warn!(
                     namespace, %error,

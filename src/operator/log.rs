@@ -3,6 +3,7 @@
 
 use crate::api::is_hidden;
 use crate::runtime::traces;
+use serde_json::{Map, Value};
 use std::borrow::Cow;
 use std::fs::File;
 use std::io::{IsTerminal, Write};
@@ -25,8 +26,10 @@ use collector::Collector;
 
 /// Lines that may wait for their reader. With [`LONGEST_LINE`] they take some 4 MiB at most.
 const WAITING_LINES: usize = 1_024;
-/// A longer line is cut at this number of bytes.
+/// A longer line is cut at this number of bytes. If it is JSON, each of its texts is cut at this number of characters, so that it has
+/// about as many bytes and stays valid.
 const LONGEST_LINE: usize = 4_096;
+const LONGEST_TEXT: usize = 500;
 
 /// The log of the process, and the exporter of its traces. Dropping it writes the waiting lines, for about a second at most.
 pub(super) struct Log {
@@ -151,11 +154,23 @@ impl<W: Write> Write for Printable<W> {
     }
 }
 
-/// The line, or as much of it as fits, with an ellipsis at the end.
+/// The line, or as much of it as fits: a line of JSON with shorter texts, any other with an ellipsis at the end.
 fn cut(line: &[u8]) -> Cow<'_, [u8]> {
     const END: &[u8] = "…\n".as_bytes();
     if line.len() <= LONGEST_LINE {
         return line.into();
+    }
+    if let Ok(mut fields) = serde_json::from_slice::<Map<String, Value>>(line) {
+        for text in fields.values_mut().filter_map(|field| match field {
+            Value::String(text) => Some(text),
+            _ => None,
+        }) {
+            if let Some((end, _)) = text.char_indices().nth(LONGEST_TEXT) {
+                text.truncate(end);
+                text.push('…');
+            }
+        }
+        return format!("{}\n", Value::Object(fields)).into_bytes().into();
     }
     let is_boundary = |at: &usize| line[*at] & 0xC0 != 0x80;
     let end = (0..=LONGEST_LINE - END.len()).rev().find(is_boundary);

@@ -83,8 +83,8 @@ impl Lease {
                 Ok(()) if term.lasts_until(began + settings.renew_deadline) => {}
                 Ok(()) => return,
                 Err(LeaseError::Lost(reason)) => return term.end(reason),
-                // Another program wrote the Lease: it is read at once.
-                Err(LeaseError::Failed(error)) if error.is_swap_lost() => next = Instant::now(),
+                // Another program wrote the Lease.
+                Err(LeaseError::Failed(error)) if error.is_swap_lost() => next = earliest,
                 Err(LeaseError::Failed(error)) => {
                     tracing::warn!(
                         error = chain(&error),

@@ -298,6 +298,11 @@ impl Sessions {
         let _ = self.inner.copies.set(copies);
     }
 
+    /// Whether this process keeps copies of tokens.
+    pub fn keeps_copies(&self) -> bool {
+        self.inner.copies.get().is_some()
+    }
+
     /// Copies an Account's token, where copies are kept. A failure is logged and blocks nothing.
     pub async fn copy(&self, account: &ObjectKey, account_session: &AccountSession) {
         let Some(copies) = self.inner.copies.get() else {

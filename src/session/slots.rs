@@ -77,7 +77,7 @@ impl CallSlots {
         let mut state = self.lock();
         let former = state.positions.get(subject).map(|(former, _)| *former);
         let priority = former.map_or(priority, |former| former.min(priority));
-        if state.has_room(priority) {
+        if state.has_room(&state.held, priority) {
             state.forget(subject);
             state.held[priority as usize] += 1;
             return Some(Slot {
@@ -111,9 +111,13 @@ impl CallSlots {
     fn wake_next(&self) {
         let woken: Vec<InstanceUid> = {
             let state = self.lock();
-            let may_use =
-                |((priority, _), _): &(&Position, &InstanceUid)| state.has_room(*priority);
-            let next = state.waiting.iter().filter(may_use).take(state.free());
+            let mut held = state.held;
+            let next = state.waiting.iter().filter(|((priority, _), _)| {
+                let has_room = state.has_room(&held, *priority);
+                held[*priority as usize] += usize::from(has_room);
+                has_room
+            });
+            let next = next.take(state.free(&state.held));
             next.map(|(_, subject)| subject.clone()).collect()
         };
         woken.into_iter().for_each(&*self.0.wake);
@@ -131,16 +135,16 @@ impl State {
         position.is_some_and(|position| self.waiting.remove(&position).is_some())
     }
 
-    fn free(&self) -> usize {
-        self.slots.saturating_sub(self.held.iter().sum())
+    fn free(&self, held: &[usize; PRIORITIES]) -> usize {
+        self.slots.saturating_sub(held.iter().sum())
     }
 
     /// Purchases may hold half of the slots. A resync gets a slot only while purchases and resyncs together hold less than half.
     /// All calls that are not urgent may hold three quarters. The reserve lets an urgent call begin at once, and the operation
     /// that it begins proceed.
-    fn has_room(&self, priority: CallPriority) -> bool {
-        let [_, purchase, operation, resync] = self.held;
-        let has_any = self.free() > 0;
+    fn has_room(&self, held: &[usize; PRIORITIES], priority: CallPriority) -> bool {
+        let [_, purchase, operation, resync] = *held;
+        let has_any = self.free(held) > 0;
         let has_most = purchase + operation + resync < (self.slots * 3 / 4).max(1);
         let has_half = |held: usize| held < (self.slots / 2).max(1);
         match priority {

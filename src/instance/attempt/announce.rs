@@ -11,7 +11,7 @@ use crate::api::names::{BINDING, FINALIZER};
 use crate::api::{Instance, InstanceStatus, Operation, PurchaseRecord};
 use crate::cloud::ServerId;
 use crate::instance::facts::Facts;
-use crate::instance::memory::call::{CallState, NewestCall};
+use crate::instance::memory::call::{CallState, Intent, NewestCall};
 use crate::instance::memory::open;
 use crate::instance::outcome::Outcome;
 use crate::instance::plan::step::{Plan, StatusChanges};
@@ -128,8 +128,8 @@ impl Attempt<'_> {
                 return Err(outcome);
             }
             Err(NotSwapped::MayStand(outcome)) => {
-                if is_new {
-                    // If it turns out to be on record, no call was made for it.
+                // If it turns out to be on record, no call was made for it. After a restore of etcd nothing is certain any more.
+                if is_new && self.observed.epoch == self.context.memories.epoch() {
                     open(self.memory).announced(known);
                 }
                 return Err(outcome);
@@ -174,7 +174,11 @@ impl Attempt<'_> {
             // If it turns out to be in status, no call was made for it.
             let account = facts.purchase().map(|record| record.account.as_str());
             let (account, now) = (account.unwrap_or_default(), Instant::now());
-            let call = NewestCall::of_operation(operation, account, CallState::NotSent, now);
+            let mut call = NewestCall::of_operation(operation, account, CallState::NotSent, now);
+            if swapped.is_err() {
+                // Only status shows whether it was announced, so this process does not write it again.
+                call.intent = Intent::Unneeded;
+            }
             memory.announced(call);
         }
         let swapped = match swapped {

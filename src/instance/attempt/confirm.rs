@@ -43,7 +43,12 @@ impl Attempt<'_> {
     ) -> Result<(), Outcome> {
         let facts = &self.observed.facts;
         self.confirm_name(id, why, session).await?;
-        self.confirm_object().await?;
+        // Another writer of status must not keep a server from being released.
+        let now = Facts::of(&self.context.cluster, &self.fresh().await?);
+        let is_same = facts.annotation == now.annotation && facts.spec == now.spec;
+        if !is_same || facts.deleting != now.deleting {
+            return Err(Outcome::Stale);
+        }
         if why != ReleaseReason::Surplus {
             return Ok(());
         }

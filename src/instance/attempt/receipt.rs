@@ -1,10 +1,10 @@
 //! Writes down the service's answer: in memory, and as a receipt, immediately and only if the intent is unchanged.
 
 use super::write::{PatchedPart, record_path, replace, test};
-use super::{Attempt, ServerAndTask, ServiceCall, refusal};
+use super::{Attempt, ServerAndTask, ServiceCall, permit, refusal};
 use crate::api::conditions::Reason;
 use crate::api::{Operation, PurchaseRecord, Refusal, Verb};
-use crate::cloud::{Error, ServerId, TaskId};
+use crate::cloud::{CallPriority, Error, ServerId, TaskId};
 use crate::instance::facts::{self, Facts};
 use crate::instance::memory::call::{CallState, Gone};
 use crate::instance::memory::open;
@@ -107,7 +107,7 @@ impl Attempt<'_> {
             tracing::warn!(%error, server = %id, "the receipt was not written; it is remembered");
         } else if !self.observed.facts.spec.keeps_its_server() {
             // A server that the spec retains is reported as left behind.
-            self.release_ownerless(session, receipt, id);
+            self.release_ownerless(session, receipt, id).await;
         }
         false
     }
@@ -171,17 +171,32 @@ impl Attempt<'_> {
         vec![test(&path, intent), replace(&path, record.to_text())]
     }
 
-    /// The marker gets a tombstone, so the Account controller releases the server once a listing shows it.
-    fn release_ownerless(&self, session: &AccountSession, receipt: &PurchaseRecord, id: &ServerId) {
+    /// Releases a server whose Instance is gone. Its marker also gets a tombstone, so that the Account controller releases the server
+    /// once a listing shows it, should the call fail.
+    async fn release_ownerless(
+        &self,
+        session: &AccountSession,
+        receipt: &PurchaseRecord,
+        id: &ServerId,
+    ) {
         let Facts {
             key, generation, ..
         } = &self.observed.facts;
         let (namespace, name) = (&key.namespace, &key.name);
-        tracing::warn!(namespace, name, generation, server = %id, "the Instance is gone: its new server will be released");
+        tracing::warn!(namespace, name, generation, server = %id, "the Instance is gone: releasing its new server");
         let places = receipt.places.iter().filter_map(|text| facts::place(text));
         let (sessions, account) = (&self.context.sessions, &self.observed.account_key);
         sessions.add_tombstone(account, session, &receipt.marker, places.collect());
-        // With a tombstone the server is not left behind.
-        open(self.memory).found_gone(id.clone(), Gone::Released);
+        let why = match permit(session, CallPriority::Urgent).await {
+            None => "the rate limiter gave no permit in time".to_owned(),
+            // If this process was suspended after its call, another process may have become the leader and adopted the server for
+            // an object that was restored with the same marker.
+            Some(_) if self.may_call().is_err() => "no time or no term is left".to_owned(),
+            Some(permit) => match session.shared.client.release(permit, id).await {
+                Ok(_) => return open(self.memory).found_gone(id.clone(), Gone::Released),
+                Err(error) => error.to_string(),
+            },
+        };
+        tracing::error!(server = %id, why, "a server without an Instance was not released");
     }
 }

@@ -21,7 +21,15 @@ impl Attempt<'_> {
         let login = facts.login();
         if let Chore::Connect(wanted) = chore {
             let (owner, now) = (facts.secret_owner(), observed.now);
-            let (known, is_written) = connect(secrets, owner, login.as_ref(), wanted, now).await?;
+            let connected = connect(secrets, owner, login.as_ref(), wanted, now).await;
+            // Without it the server stays as it is: the reconcile reports the server, and the next one tries again.
+            let Ok((mut known, is_written)) = connected else {
+                return Ok(Outcome::Rested);
+            };
+            if known.trouble.is_some() {
+                // The watch shows when the Secret changes. It never shows Secrets of some types.
+                known.version.clone_from(&observed.connection_version);
+            }
             let connection = &mut open(self.memory).secrets.connection;
             let trouble = known.trouble.clone();
             let former = connection

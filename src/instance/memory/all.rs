@@ -54,8 +54,10 @@ impl Memories {
     /// notices it by the epoch: it sends nothing, and its observation is not stored.
     pub fn doubt_all(&self) {
         self.epoch.fetch_add(1, Ordering::SeqCst);
-        for remembered in self.lock().values() {
-            open(&remembered.memory).doubt(Instant::now());
+        // Not under the lock of the map, which a reconcile may take while it holds its memory.
+        let all: Vec<_> = self.lock().values().map(|it| it.memory.clone()).collect();
+        for memory in all {
+            open(&memory).doubt(Instant::now());
         }
     }
 

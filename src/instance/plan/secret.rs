@@ -103,8 +103,10 @@ pub(super) fn connect(observed: &Observation, mut plan: Plan) -> Plan {
     }
     // Status reports the obstacle to the last write until this one is over.
     let last = observed.memory.secrets.connection.as_deref();
-    let is_retry = last.is_some_and(|last| last.trouble.is_some());
+    let trouble = last.and_then(|last| last.trouble.as_ref());
+    let is_retry = trouble.is_some_and(|trouble| trouble.until.is_some());
     plan.why = plan.why.filter(|_| !is_retry);
+    plan = plan.within(times::UNREADABLE_RETRY);
     plan.step = Step::Secret(Chore::Connect(wanted.into()));
     plan
 }

@@ -108,3 +108,17 @@ fn a_long_line_is_cut_between_characters() {
         }
     }
 }
+
+#[test]
+fn a_long_line_of_json_stays_one() {
+    let long = "ä\"".repeat(LONGEST_LINE);
+    let line = serde_json::json!({"level": "WARN", "error": long, "seconds": 7}).to_string() + "\n";
+    let queued = cut(line.as_bytes());
+    assert!(queued.len() <= 2 * LONGEST_LINE && queued.ends_with(b"}\n"));
+    let fields: serde_json::Value = serde_json::from_slice(&queued).unwrap();
+    assert_eq!(
+        (&fields["level"], &fields["seconds"]),
+        (&"WARN".into(), &7.into())
+    );
+    assert!(fields["error"].as_str().unwrap().ends_with('…'));
+}
