@@ -5,6 +5,7 @@ mod audit;
 use crate::api::conditions::{Readiness, Reason};
 use crate::api::{InstanceStatus, Operation, Verb};
 use crate::cloud::ServerId;
+use crate::credentials::Chore;
 use crate::instance::context::Context;
 use crate::instance::facts::Facts;
 use crate::instance::memory::{Memory, open};
@@ -164,6 +165,8 @@ fn why(plan: &Plan, outcome: &Outcome) -> Option<Readiness> {
         Outcome::Unknown(_) => None,
         Outcome::NotDone(_, readiness) => readiness.clone(),
         Outcome::Stale | Outcome::Finished => None,
+        // The next reconcile, which follows at once, also reports an obstacle to the connection Secret.
+        Outcome::Written if matches!(plan.step, Step::Secret(Chore::Connect(_))) => None,
         Outcome::Rested | Outcome::Accepted { .. } | Outcome::Release { .. } | Outcome::Written => {
             plan.why.clone()
         }

@@ -122,7 +122,7 @@ async fn what_is_not_certain_is_not_taken_over_and_nothing_is_bought_instead() {
             servers[1].id.as_str(),
         ),
         (wrong, "ImportDiffers", "spec.image.id"),
-        (large, "ImportDiffers", "has 2 CPU"),
+        (large, "ImportDiffers", "asks for 2 CPU"),
         (filtered, "ImportDiffers", "at least 2 CPU"),
     ] {
         let name = manifest["metadata"]["name"].as_str().unwrap().to_owned();
