@@ -97,7 +97,7 @@ impl Cluster {
         let read = call("read the Account", api.get_opt(&key.name)).await;
         read.map_err(|error| {
             let why = format!("it could not be read: {}", self.explain(&error));
-            of_account(key, Reason::ServiceUnreachable, why)
+            of_account(key, Reason::ServiceUnreachable, &why)
         })
     }
 
@@ -113,13 +113,14 @@ impl Cluster {
         let read = session::read_token(&self.client, &key.namespace, reference, &destination).await;
         let (token, _) = read.map_err(|problem| no_token(&key, &problem))?;
         let read = session::read_tls(&self.client, &key.namespace, spec, &destination).await;
-        let (tls, _) = read.map_err(|problem| of_account(&key, problem.reason, problem.message))?;
+        let (tls, _) =
+            read.map_err(|problem| of_account(&key, problem.reason, &problem.message))?;
         Ok(ServiceCredentials { token, tls })
     }
 }
 
 /// A problem of an Account, with its name in the message.
-fn of_account(key: &ObjectKey, reason: Reason, why: String) -> Problem {
+fn of_account(key: &ObjectKey, reason: Reason, why: &str) -> Problem {
     let message = format!("Account {} in namespace {}: {why}", key.name, key.namespace);
     Problem { reason, message }
 }
@@ -127,14 +128,14 @@ fn of_account(key: &ObjectKey, reason: Reason, why: String) -> Problem {
 /// No client can be made from the Account.
 pub(super) fn unusable(key: &ObjectKey, error: &BuildError) -> Problem {
     let why = format!("{}: fix it, or its token", chain(error));
-    of_account(key, Reason::EndpointInvalid, why)
+    of_account(key, Reason::EndpointInvalid, &why)
 }
 
 fn no_token(key: &ObjectKey, problem: &UseProblem) -> Problem {
     let problem = match problem {
         UseProblem::Secret(problem) => problem,
         UseProblem::Refused(refusal) => {
-            return of_account(key, refusal.reason(), refusal.to_string());
+            return of_account(key, refusal.reason(), &refusal.to_string());
         }
     };
     let reason = match problem {
@@ -143,7 +144,7 @@ fn no_token(key: &ObjectKey, problem: &UseProblem) -> Problem {
         _ => Reason::TokenNotFound,
     };
     let remedy = "put the token there, or have yourself allowed to read the Secret";
-    of_account(key, reason, format!("{problem}: {remedy}"))
+    of_account(key, reason, &format!("{problem}: {remedy}"))
 }
 
 /// A service that can be called.

@@ -210,7 +210,7 @@ fn choose(
         .iter()
         .find(|id| fitting.iter().any(|(fits, _)| fits == *id))
     {
-        return Choice::One((*id).to_owned());
+        return Choice::One((*id).clone());
     }
     match fitting.as_slice() {
         [] => {

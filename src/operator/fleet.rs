@@ -145,7 +145,7 @@ impl Scope<'_> {
             (Shard::WHOLE, &[BINDING]),
             move |key, uid, instance| match instance {
                 Some(instance) if feed.instance_shown(key, uid, instance) => {
-                    store.put(key, instance)
+                    store.put(key, instance);
                 }
                 Some(_) => {}
                 None => store.remove(key),

@@ -69,7 +69,8 @@ mod tests {
         for n in 100..100_000 {
             share(&mut strings, n);
         }
-        assert!(strings.0.len() <= 3 * kept.len());
+        // Depending on the order of the hashes, the table has room for 112 to 448 strings.
+        assert!(strings.0.len() <= 5 * kept.len());
         assert!(Arc::ptr_eq(&share(&mut strings, 7), &kept[7]));
         let many: Vec<_> = (0..100_000).map(|n| share(&mut strings, n)).collect();
         drop(many);

@@ -426,13 +426,14 @@ impl Sessions {
         account: &ObjectKey,
         account_session: &AccountSession,
         marker: &Marker,
-        places: Vec<Place>,
+        places: &[Place],
     ) {
         let newest = self.newest(account);
         let sessions = newest.iter().map(|newest| &*newest.shared);
         for session in sessions.chain([&*account_session.shared]) {
-            let places = places.clone();
-            session.inventory.add_tombstone(marker.clone(), places);
+            session
+                .inventory
+                .add_tombstone(marker.clone(), places.to_vec());
         }
     }
 

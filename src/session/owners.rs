@@ -1,7 +1,8 @@
 //! The owner of each server: an index of the Instances of all namespaces, by server, marker and Account.
 //!
-//! Only the watch of Instances feeds it, so a restart or a restored etcd loses nothing. It answers which Instance owns a server,
-//! and what an Instance that disappears leaves behind. [`super::quota`] counts the Instances of each Account in it.
+//! The watch of Instances feeds it, so a restart or a restored etcd loses nothing of it. Reconciles add their admissions
+//! ([`super::quota`]), which a restart forgets. It answers which Instance owns a server, and what an Instance that disappears
+//! leaves behind.
 
 use super::quota::Admissions;
 use crate::api::names::BINDING;

@@ -1,9 +1,9 @@
 //! The limits of each Account: how many of its Instances may have a server, and how many creates may begin in a minute.
 //!
-//! An Instance counts from its first record on, which [`Owners`] knows from the watch, so a restart loses nothing. In addition the
-//! intents count that this process is about to write. Both are checked under one lock right before the intent, so that two
-//! reconciles cannot both use the last place. The intents of another process are unknown here; the Lease makes sure that only one process
-//! acts on the namespaces of a shard.
+//! An Instance counts from its first record on, which [`Owners`] knows from the watch, so a restart loses none of them. In
+//! addition the intents count that this process is about to write, and the creates of the last minute, which a restart forgets.
+//! All are checked under one lock right before the intent, so that two reconciles cannot both use the last place. The intents of
+//! another process are unknown here; the Lease makes sure that only one process acts on the namespaces of a shard.
 //!
 //! The Instances that wait have no order: each checks again after a while, and a few are woken when one of the Account goes.
 

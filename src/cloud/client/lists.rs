@@ -77,7 +77,7 @@ impl Client {
         mut read: impl FnMut(Map<String, Value>, usize) -> Result<Option<R>, NoMemory> + Send,
     ) -> Result<ListPage<R>, Error> {
         let ((region, zone), page) = (list.place(), page.to_string());
-        let paging = list.is_paged().then(|| page.as_str());
+        let paging = list.is_paged().then_some(page.as_str());
         let size = PAGE_SIZE.to_string();
         let query = [
             ("regionCode", region),

@@ -19,7 +19,7 @@ impl Attempt<'_> {
                 &self.observed.account_key,
                 session,
                 &facts.marker,
-                facts.places.clone(),
+                &facts.places,
             );
         }
         let released = self.observed.own_id().map(|id| {

@@ -186,7 +186,8 @@ impl Attempt<'_> {
         tracing::warn!(namespace, name, generation, server = %id, "the Instance is gone: releasing its new server");
         let places = receipt.places.iter().filter_map(|text| facts::place(text));
         let (sessions, account) = (&self.context.sessions, &self.observed.account_key);
-        sessions.add_tombstone(account, session, &receipt.marker, places.collect());
+        let places: Vec<_> = places.collect();
+        sessions.add_tombstone(account, session, &receipt.marker, &places);
         let why = match permit(session, CallPriority::Urgent).await {
             None => "the rate limiter gave no permit in time".to_owned(),
             // If this process was suspended after its call, another process may have become the leader and adopted the server for

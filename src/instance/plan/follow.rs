@@ -1,7 +1,8 @@
 //! An operation on a recorded server is open: follows its calls to its end, regardless of their outcomes.
 //!
-//! With a receipt, nothing that erases or reboots is ever repeated. Without one, the server's state after the settling time
-//! decides; if that shows nothing, only harmless operations are repeated (rules 10 and 11).
+//! A call that the service accepted is never repeated; a new attempt follows a failed task. Without a receipt, the server's state
+//! after the settling time decides. If that shows nothing, the operation is requested again, except for a reinstall (rules 10 and
+//! 11 of `docs/maintainers/proof.md`).
 //!
 //! [`follow`] distinguishes what is known about the current call. Each of its arms ends in one of three: the call goes on
 //! ([`OpenOperation::running`]), it is made ([`OpenOperation::make_call`]), or it has ended ([`OpenOperation::call_ended`], in [`end`]).
