@@ -30,12 +30,12 @@ impl Attempt<'_> {
                 // The watch shows when the Secret changes. It never shows Secrets of some types.
                 known.version.clone_from(&observed.connection_version);
             }
+            let is_in_trouble = known.trouble.is_some();
             let connection = &mut open(self.memory).secrets.connection;
-            let trouble = known.trouble.clone();
-            let former = connection
-                .replace(Box::new(known))
-                .and_then(|it| it.trouble);
-            return Ok(match is_written || former != trouble {
+            let former = connection.replace(Box::new(known));
+            let was_in_trouble = former.is_some_and(|it| it.trouble.is_some());
+            // The next reconcile reports an obstacle, or that it is gone.
+            return Ok(match is_written || is_in_trouble || was_in_trouble {
                 true => Outcome::Written,
                 false => Outcome::Rested,
             });
