@@ -72,38 +72,17 @@ pub(super) fn ended(context: &Context, facts: &Facts, server: Option<&str>, entr
     );
 }
 
-/// The condition Ready has a new reason.
-pub(super) fn ready(facts: &Facts, server: Option<&str>, is_ready: bool, event: &EventNote) {
-    let reason = event.reason;
-    let why = Some(&event.note).filter(|_| !quotes_the_service(reason));
+/// The condition Ready has a new reason. Its message stays in status: it may quote the service's answer with a refused password,
+/// and a log may reach more readers.
+pub(super) fn ready(facts: &Facts, server: Option<&str>, ready: bool, reason: &str) {
     line!(
         info,
         facts,
         server,
         reason,
-        ready = is_ready,
-        why,
+        ready,
         "condition Ready changed"
     );
-}
-
-/// Whether the message of this condition quotes the service's answer to a mutating call. These messages stay in status: they may
-/// contain a refused password, and a log may reach more readers.
-fn quotes_the_service(reason: &str) -> bool {
-    let quotes = [
-        Reason::CreateUnconfirmed,
-        Reason::CreateFailed,
-        Reason::CreateRefused,
-        Reason::OperationFailed,
-        Reason::OperationRefused,
-        Reason::OutcomeUnknown,
-        // A read may have these reasons as well as a call.
-        Reason::AccountNotNormal,
-        Reason::RateLimited,
-        Reason::ServiceBusy,
-        Reason::TokenRefused,
-    ];
-    quotes.iter().any(|quotes| quotes.as_str() == reason)
 }
 
 /// An Event that the plan requested.
@@ -148,25 +127,4 @@ pub(super) fn reconciled(facts: &Facts, plan: &Plan, again: Duration) {
         again_in_ms = u64::try_from(again.as_millis()).unwrap_or(u64::MAX),
         "reconciled"
     );
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_of_the_service_about_a_change_stay_out_of_the_log() {
-        for reason in [
-            "CreateRefused",
-            "OperationRefused",
-            "OutcomeUnknown",
-            "AccountNotNormal",
-            "ServiceBusy",
-        ] {
-            assert!(quotes_the_service(reason), "{reason}");
-        }
-        for reason in ["Available", "Creating", "ReinstallNeedsApproval"] {
-            assert!(!quotes_the_service(reason), "{reason}");
-        }
-    }
 }

@@ -9,7 +9,7 @@ use crate::api::{
     Addresses, EndReason, HistoryEntry, InstanceStatus, Operation, Reference, Stage, Verb,
     printable,
 };
-use crate::cloud::{ServerFields, ServerId};
+use crate::cloud::ServerFields;
 use crate::instance::expiry;
 use crate::instance::facts::Facts;
 use crate::instance::observation::{AccountFact, Observation};
@@ -45,14 +45,16 @@ pub fn render(
     next.operation = operation(facts, changes, readiness);
     let newest = next.operation.as_ref().map_or(0, |newest| newest.attempt);
     next.attempt = next.attempt.max(newest);
-    let id = changes.id.as_ref().map(ServerId::as_str);
-    let is_another = id.is_some() && next.id.is_some() && id != next.id.as_deref();
+    // The recorded server, unless another Instance has the better right to it, or another server will replace it.
+    let recorded = observed.and_then(Observation::own_id);
+    let recorded = recorded.filter(|_| !changes.forget_server && !facts.is_dropped_from_status());
+    let id = changes.id.as_ref().or(recorded.as_ref());
+    let id = id.map(ToString::to_string);
+    let is_another = id.is_some() && next.id.is_some() && id != next.id;
     if changes.forget_server || is_another {
         forget_server(&mut next);
     }
-    if let Some(id) = &changes.id {
-        next.id = Some(id.to_string());
-    }
+    next.id = id.or(next.id);
     if let Some(applied) = &changes.applied {
         next.applied = Some(applied.clone());
     }

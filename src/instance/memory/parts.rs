@@ -8,7 +8,6 @@ use crate::instance::memory::look::{Look, Poll};
 use crate::inventory::Attention;
 use crate::runtime::Backoff;
 use litemap::LiteMap;
-use std::num::NonZeroU64;
 use std::sync::Arc;
 use tokio::time::Instant;
 
@@ -103,18 +102,8 @@ pub struct StatusWrites {
     /// The newest resourceVersion that the watch showed or that answered our own write, and since when it is known. An older
     /// object in the cache is not acted upon. Versions are integers that only grow, except in a restore of etcd.
     pub(super) newest: Option<(u64, Instant)>,
-    pub written: WrittenStatus,
     /// The generation of the spec that was acknowledged before it was acted upon.
     pub acknowledged: Option<i64>,
-}
-
-/// The last status that this process wrote, and when it may write the next one.
-#[derive(Clone, Debug, Default)]
-pub struct WrittenStatus {
-    /// The digest of the last status that this process wrote, or may have written because the answer was lost.
-    pub digest: Option<NonZeroU64>,
-    /// When this process last wrote over the status of another writer.
-    pub over_another: Option<Instant>,
     /// The progress that status does not show yet, and since when it has lasted.
     pub progress: Option<(Reason, Instant)>,
     /// No status is written before this instant, because a write failed.

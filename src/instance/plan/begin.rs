@@ -44,13 +44,13 @@ pub(super) fn begin(observed: &OnRecord<'_>, detail: &Map<String, Value>) -> Opt
     if policy::is_observed(observed) && is_touched && matches!(observed.login, LoginFact::NotAsked)
     {
         // A new version of the Secret with the same password is no difference.
-        return Some(Plan::needing(NeededRead::Login).with_id(Some(id.clone())));
+        return Some(Plan::needing(NeededRead::Login));
     }
     if due.is_empty() || policy::restriction(observed).is_some() {
         return None;
     }
     if let Some(plan) = breaker_open(observed) {
-        return Some(plan.with_id(Some(id.clone())));
+        return Some(plan);
     }
     if !may_operate(observed, detail) {
         // `judge` reports the obstacle instead.
@@ -59,7 +59,7 @@ pub(super) fn begin(observed: &OnRecord<'_>, detail: &Map<String, Value>) -> Opt
     let mut first_wait: Option<Plan> = None;
     for verb in due {
         let plan = match ended::pause(observed, verb, &applied) {
-            Some((left, why)) => Plan::rest(why, left).with_id(Some(id.clone())),
+            Some((left, why)) => Plan::rest(why, left),
             None => announce(observed, id, verb, &applied, detail),
         };
         if matches!(plan.step, Step::Operate { .. } | Step::Secret(_)) || plan.needs.is_some() {
@@ -81,11 +81,11 @@ fn announce(
 ) -> Plan {
     if verb == Verb::Reinstall && !matches!(observed.detail, Fact::Known(_)) {
         // Never erase a disk based on an old observation.
-        return Plan::needing(NeededRead::Detail).with_id(Some(id.clone()));
+        return Plan::needing(NeededRead::Detail);
     }
     let credentials = match credentials(observed, verb) {
         Ok(credentials) => credentials,
-        Err(plan) => return plan.with_id(Some(id.clone())),
+        Err(plan) => return *plan,
     };
     let waiting_password = credentials.as_ref().is_some_and(KnownLogin::is_waiting);
     let specified = match &credentials {
@@ -123,5 +123,4 @@ pub(super) fn call(id: &ServerId, operation: Operation, announce: bool) -> Plan 
         announce,
     })
     .because(Some(why))
-    .with_id(Some(id.clone()))
 }

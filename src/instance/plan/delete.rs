@@ -107,7 +107,7 @@ fn retain(observed: &Observation, servers: &[ServerId]) -> Plan {
         names.join(", ")
     );
     let event = (!servers.is_empty()).then(|| EventNote::normal("Retained", note));
-    Plan::act(Step::Retain { event }).with_id(observed.facts.id())
+    Plan::act(Step::Retain { event })
 }
 
 /// Releases a server of ours that is not known to be gone.
@@ -132,22 +132,20 @@ fn release(observed: &Observation, id: &ServerId) -> Plan {
     let may_end = |call: &ReleaseCall| !is_idle || observed.now <= call.at + times::RELEASE_RETRY;
     if failure.is_none() && call.is_some_and(may_end) {
         let why = releasing(observed, format!("the service is releasing server {id}"));
-        let plan = Plan::rest(why, times::PASS_RECHECK).in_flight();
-        return plan.with_id(observed.facts.id());
+        return Plan::rest(why, times::PASS_RECHECK).in_flight();
     }
     let why = match failure {
         Some(note) => Readiness::reconciling(Reason::Releasing, note),
         None => releasing(observed, format!("releasing server {id}")),
     };
     let not_before = call.and_then(|call| call.not_before);
-    let plan = match not_before.filter(|at| *at > observed.now) {
+    match not_before.filter(|at| *at > observed.now) {
         Some(at) => Plan::rest(why, at - observed.now),
         None => {
             let (id, reason) = (id.clone(), ReleaseReason::Deleted);
             Plan::act(Step::Release { id, why: reason }).because(Some(why))
         }
-    };
-    plan.with_id(observed.facts.id())
+    }
 }
 
 fn releasing(observed: &Observation, note: String) -> Readiness {
@@ -175,7 +173,7 @@ fn prove(observed: &InSession<'_>) -> Plan {
                 "if the console shows that it is gone, remove the finalizer by hand",
             );
             let readiness = Readiness::reconciling(Reason::ReleaseUnconfirmed, message);
-            Plan::rest(readiness, times::IDLE_REQUEUE).with_id(id)
+            Plan::rest(readiness, times::IDLE_REQUEUE)
         }
         Proof::Open => confirming(observed, since),
     }
@@ -185,7 +183,7 @@ fn prove(observed: &InSession<'_>) -> Plan {
 fn finish(observed: &Observation) -> Plan {
     match is_kept(observed) {
         true => retain(observed, &[]),
-        false => Plan::act(Step::Finish).with_id(observed.own_id()),
+        false => Plan::act(Step::Finish),
     }
 }
 
@@ -222,7 +220,6 @@ fn confirming(observed: &Observation, since: Instant) -> Plan {
         releasing(observed, note)
     };
     Plan::until_proven(Some(why.at_once_if(is_awaited)), observed, since)
-        .with_id(observed.facts.id())
 }
 
 /// The instant after which both passes of the proof must begin.

@@ -25,11 +25,7 @@ pub(super) fn plan(observed: &OnRecord<'_>) -> Option<Plan> {
     if observed.facts.is_creating() {
         // Report the failure in status first, since the next steps are planned from there.
         let plan = Plan::rest(readiness, times::AFTER_OWN_WRITE).in_flight();
-        return Some(report_failure(
-            observed,
-            words,
-            plan.with_id(Some(id.clone())),
-        ));
+        return Some(report_failure(observed, words, plan));
     }
     if let Some(plan) = breaker_open(observed) {
         return Some(plan);
@@ -54,8 +50,7 @@ pub(super) fn plan(observed: &OnRecord<'_>) -> Option<Plan> {
         }
         _ => Plan::wait(times::PASS_RECHECK).in_flight(),
     };
-    let shown = (!is_called_off).then(|| id.clone());
-    Some(plan.because(why).with_id(shown))
+    Some(plan.because(why))
 }
 
 fn create_failed(record: &PurchaseRecord, id: &ServerId, words: &str) -> Readiness {

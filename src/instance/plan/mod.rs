@@ -39,7 +39,6 @@ mod surplus;
 pub(super) mod verbs;
 pub(super) mod words;
 
-use crate::api::PurchaseRecord;
 use crate::api::conditions::{Readiness, Reason};
 use crate::instance::facts::Record;
 use crate::instance::observation::{AccountFact, Observation};
@@ -64,7 +63,10 @@ fn decide(observed: &Observation) -> Plan {
         return Plan::wait(times::IDLE_REQUEUE);
     }
     if let Some(record) = facts.purchase().filter(|_| !is_held) {
-        return hold_again(observed, record);
+        // A restored backup, or a user removed the finalizer. It is added again before anything else; otherwise the object could
+        // disappear and leave its server behind.
+        let record = Box::new(record.clone());
+        return Plan::act(Step::Record { record });
     }
     if let Some(plan) = delete::without_the_service(observed) {
         return plan;
@@ -94,13 +96,6 @@ fn decide(observed: &Observation) -> Plan {
         (Record::Speaks(record), false, None) => either(buy::go_on(&in_session, record)),
         (Record::None, false, _) => either(buy::begin(&in_session)),
     }
-}
-
-/// A record without the finalizer (a restored backup, or a finalizer that a user removed). Before anything else the finalizer is
-/// added again; otherwise the object could disappear and leave its server behind.
-fn hold_again(observed: &Observation, record: &PurchaseRecord) -> Plan {
-    let record = Box::new(record.clone());
-    Plan::act(Step::Record { record }).with_id(observed.facts.status_id())
 }
 
 /// There is no usable Account, which shows nothing about the server. If the server was observed and no operation is due, status
@@ -165,8 +160,7 @@ pub(super) fn in_line(observed: &Observation, planned: &Plan, again: Duration) -
 fn waiting(observed: &Observation, reason: Reason, message: String, again: Duration) -> Plan {
     match is_current(observed) {
         true => Plan::wait(again),
-        false => Plan::rest(Readiness::progress(reason, message), again)
-            .with_id(observed.facts.status_id()),
+        false => Plan::rest(Readiness::progress(reason, message), again),
     }
 }
 

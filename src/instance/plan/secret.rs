@@ -2,7 +2,6 @@
 //! force, and the connection Secret.
 
 use crate::api::{Operation, Reference};
-use crate::cloud::ServerId;
 use crate::credentials::{
     Chore, Connection, ConnectionLogin, KnownConnection, LoginFact, Upkeep, upkeep,
 };
@@ -14,11 +13,7 @@ use std::time::Duration;
 
 /// The step before an operation that set a generated password is reported as done: the Secret must show that password as the one
 /// in force. If we reported first, a crash before the Secret write would leave the wrong password in the Secret.
-pub(super) fn settle_first(
-    observed: &Observation,
-    operation: &Operation,
-    id: &ServerId,
-) -> Option<Plan> {
+pub(super) fn settle_first(observed: &Observation, operation: &Operation) -> Option<Plan> {
     let target = operation.target.password_secret.as_ref();
     let brought = target.filter(|_| operation.verb.bears_login())?;
     observed.facts.spec.login.generate.as_ref()?;
@@ -39,7 +34,7 @@ pub(super) fn settle_first(
         // It is settled, or it was changed since, which makes the next operation due.
         LoginFact::Ready(_) | LoginFact::Missing | LoginFact::Problem(_) => return None,
     };
-    Some(plan.with_id(Some(id.clone())).in_flight())
+    Some(plan.in_flight())
 }
 
 /// No other step is due: a generated login gets what it needs, see [`upkeep`].

@@ -103,6 +103,7 @@ pub enum ReleaseReason {
 /// The changes that a reconcile makes to status, except for its conditions.
 #[derive(Clone, Debug, Default)]
 pub struct StatusChanges {
+    /// The server, if it is not the recorded one, or if status has dropped that one.
     pub id: Option<ServerId>,
     /// Whether the server is gone for good: its identifier and detail are removed from status.
     pub forget_server: bool,

@@ -19,7 +19,7 @@ use super::*;
 use crate::api::conditions::State;
 use crate::api::{
     Applied, Before, EndReason, HistoryEntry, Imports, Instance, InstanceStatus, Marker, Operation,
-    OperationEnd, Retry, Verb,
+    OperationEnd, PurchaseRecord, Retry, Verb,
 };
 use crate::cloud::{Detail, Place, ServerId, TaskId, TaskState};
 use crate::credentials::{Chore, KnownLogin, LoginFact};

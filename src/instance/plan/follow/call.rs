@@ -139,12 +139,8 @@ impl OpenOperation<'_> {
                 let message = format!("the service is busy with server {} ({state})", observed.id);
                 return self.later(&message, Reason::ServiceBusy, times::SERVER_BUSY_RECHECK);
             }
-            Fact::Absent | Fact::Unknown(_) => {
-                return Plan::wait(times::UNREADABLE_RETRY).with_id(Some(observed.id.clone()));
-            }
-            Fact::NotAsked => {
-                return Plan::needing(NeededRead::Detail).with_id(Some(observed.id.clone()));
-            }
+            Fact::Absent | Fact::Unknown(_) => return Plan::wait(times::UNREADABLE_RETRY),
+            Fact::NotAsked => return Plan::needing(NeededRead::Detail),
         }
         let credentials = match login::credentials(observed, operation.call()) {
             Ok(credentials) => credentials,

@@ -71,8 +71,7 @@ impl OpenOperation<'_> {
     /// Ends the operation in status. The next step is planned from the status that shows the end.
     fn close(&self, failure: Option<OperationEnd>) -> Plan {
         if failure.is_none()
-            && let Some(plan) =
-                secret::settle_first(self.observed, self.operation, &self.observed.id)
+            && let Some(plan) = secret::settle_first(self.observed, self.operation)
         {
             return plan;
         }
@@ -83,7 +82,7 @@ impl OpenOperation<'_> {
             Some(failure) => self.ended_badly(&failure, fields),
         };
         plan.changes.detail = detail.cloned();
-        plan.with_id(Some(self.observed.id.clone()))
+        plan
     }
 
     fn done(&self, applied: &Applied, fields: &Map<String, Value>) -> Plan {
