@@ -8,10 +8,7 @@ use crate::cloud::password;
 use crate::session::{Content, SecretProblem, read};
 use jiff::Timestamp;
 use kube::Client;
-use rand::RngExt;
 use secrecy::{ExposeSecret, SecretString};
-use sha2::{Digest, Sha256};
-use std::sync::LazyLock;
 
 pub(super) const CURRENT: &str = "current";
 pub(super) const PENDING: &str = "pending";
@@ -50,8 +47,6 @@ impl LoginFact {
 pub struct KnownLogin {
     /// The Secret with the password and its version, see [`named_version`].
     pub secret: Option<String>,
-    /// A digest of the password that is meaningful in this process only.
-    pub digest: Option<[u8; 16]>,
     /// The state of a Secret that the operator makes.
     pub generated: Option<Generated>,
 }
@@ -237,7 +232,6 @@ impl<'a> LoginSecret<'a> {
         match password::broken_rule(password.expose_secret(), specials) {
             None => LoginFact::Ready(KnownLogin {
                 secret: Some(version),
-                digest: Some(digest(&password)),
                 generated,
             }),
             Some(rule) => LoginFact::Problem(Readiness::stalled(
@@ -274,15 +268,4 @@ fn of_problem(problem: &SecretProblem, key: &str) -> LoginFact {
             "put the login password there as plain text",
         ),
     }
-}
-
-/// Half of a digest is enough to show whether two passwords are the same. Only this process can use it, since the digest is keyed
-/// with a random value that is never written anywhere.
-pub fn digest(password: &SecretString) -> [u8; 16] {
-    static KEY: LazyLock<[u8; 32]> = LazyLock::new(|| rand::rng().random());
-    let mut hash = Sha256::new();
-    hash.update(*KEY);
-    hash.update(password.expose_secret().as_bytes());
-    let whole: [u8; 32] = hash.finalize().into();
-    std::array::from_fn(|n| whole[n])
 }

@@ -13,7 +13,6 @@ use crate::instance::times;
 use crate::runtime::kubernetes::call;
 use kube::Api;
 use std::sync::Mutex;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -41,14 +40,6 @@ async fn ask(context: &Context, facts: &Facts, known: u64) -> Duration {
     let Some(version) = version.filter(|version| is_it && *version < known) else {
         return times::STALE_CACHE_RECHECK;
     };
-    let (namespace, name) = (&facts.key.namespace, &facts.key.name);
-    tracing::warn!(
-        namespace,
-        name,
-        version,
-        "the cluster's state went back in time: settling before anything is bought"
-    );
-    context.highest_version.store(version, Ordering::SeqCst);
-    context.memories.doubt_all();
+    context.went_back(version);
     times::AFTER_OWN_WRITE
 }

@@ -7,10 +7,12 @@ pub mod look;
 pub mod parts;
 
 use crate::api::{HistoryEntry, PurchaseRecord, Verb};
+use crate::cloud::ServerId;
 use crate::credentials::KnownSecrets;
-use crate::instance::memory::call::NewestCall;
+use crate::instance::memory::call::{NewestCall, Release};
 use crate::instance::memory::look::Look;
-use crate::instance::memory::parts::{Birth, Calls, Observations, Origin, Pacing, StatusWrites};
+use crate::instance::memory::parts::{Birth, Observations, Origin, Pacing, StatusWrites};
+use litemap::LiteMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::time::Instant;
 
@@ -21,8 +23,8 @@ pub struct Memory {
     pub origin: Origin,
     /// The newest attempt.
     pub call: Option<Box<NewestCall>>,
-    /// Facts about other calls to the service.
-    pub calls: Calls,
+    /// The servers that this process released or knows to be gone. Owned by `attempt`.
+    pub releases: LiteMap<ServerId, Release>,
     pub observations: Observations,
     /// When the object is due.
     pub pace: Pacing,
@@ -46,7 +48,7 @@ impl Memory {
                 other_cluster_reported_since: None,
             },
             call: None,
-            calls: Calls::default(),
+            releases: LiteMap::new(),
             observations: Observations::default(),
             pace: Pacing::default(),
             secrets: KnownSecrets::default(),
@@ -117,8 +119,8 @@ impl Memory {
     }
 
     /// Our operation ended, and status shows it. From now on everything in the listing counts as new, even if the listing showed
-    /// the same before. `brought_login`: the operation set the password that its call contained.
-    pub fn operation_ended(&mut self, ended: &HistoryEntry, brought_login: bool, now: Instant) {
+    /// the same before.
+    pub fn operation_ended(&mut self, ended: &HistoryEntry, now: Instant) {
         self.observations.look.row = None;
         self.observations.poll = None;
         self.follow_no_more();
@@ -128,12 +130,6 @@ impl Memory {
                 _ => call.since = now,
             }
         }
-        if ended.verb.bears_login() {
-            let sent = self.calls.password.sent.take();
-            if ended.succeeded {
-                self.calls.password.current = sent.filter(|_| brought_login);
-            }
-        }
     }
 
     /// Discards the observations of a server, which do not apply to another one.
@@ -141,7 +137,6 @@ impl Memory {
         self.observations.look = Look::default();
         self.observations.shown_by = None;
         self.observations.poll = None;
-        self.calls.password.current = None;
     }
 
     /// Notes the token of `spec.reconcile`, unless it is the one that was carried out last.

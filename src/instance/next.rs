@@ -131,9 +131,7 @@ impl Ending<'_> {
     fn rested(&self, memory: &mut Memory) -> Duration {
         let (plan, observed, now) = (self.plan, self.observed, Instant::now());
         if let Some(ended) = plan.changes.ended.as_ref().filter(|_| self.is_reported) {
-            let applied = plan.changes.applied.as_ref();
-            let brought_login = applied.is_some_and(|applied| applied.password_secret.is_some());
-            memory.operation_ended(ended, brought_login, now);
+            memory.operation_ended(ended, now);
         }
         // A status that cannot be written is a failure, so the backoff stays.
         if self.is_reported && plan.is_ready() {

@@ -107,7 +107,7 @@ fn gather(observed: &mut Observation, session: &AccountSession, context: &Contex
         listing.row(id).is_some() && listing.began_after(since + times::GONE_IS_CERTAIN_AFTER)
     };
     let memory = &mut observed.memory;
-    let releases = &mut memory.calls.releases;
+    let releases = &mut memory.releases;
     releases.retain(|id, release| release.gone().is_none_or(|(_, since)| !is_back(id, since)));
     if let Some((row, at)) = observed.facts.id().and_then(|id| listing.row(&id)) {
         let observations = &mut memory.observations;

@@ -252,7 +252,7 @@ impl Replay {
                 let why = format!("this Instance does not need server {id}");
                 self.finding(Effect::ErasesDisk, Some(Verb::Release), why)?;
                 let gone = Release::Gone(Gone::Released, self.observed.now);
-                let releases = &mut self.observed.memory.calls.releases;
+                let releases = &mut self.observed.memory.releases;
                 releases.insert(id.clone(), gone);
             }
             Step::Record { record } => {

@@ -170,12 +170,13 @@ impl Attempt<'_> {
         let status = render(facts, Some(observed), observed.wall_clock, &changes, why);
         let swapped = self.swap(&Swap::Operation(&status, &operation.nonce)).await;
         let mut memory = open(self.memory);
-        if !matches!(swapped, Err(NotSwapped::Absent(_))) {
+        if let (Some(record), false) = (
+            facts.purchase(),
+            matches!(swapped, Err(NotSwapped::Absent(_))),
+        ) {
             // If it turns out to be in status, no call was made for it.
-            let account = facts.purchase().map(|record| record.account.as_str());
-            let (account, now) = (account.unwrap_or_default(), Instant::now());
-            let call = NewestCall::of_operation(operation, account, CallState::NotSent, now);
-            memory.announced(call);
+            let (state, now) = (CallState::NotSent, Instant::now());
+            memory.announced(NewestCall::of_operation(operation, record, state, now));
         }
         let swapped = match swapped {
             Ok(swapped) => swapped,
@@ -302,13 +303,7 @@ impl Attempt<'_> {
             context.highest_version.fetch_max(version, Ordering::SeqCst);
             return Ok(());
         }
-        tracing::warn!(
-            version,
-            seen_before,
-            "the cluster's state went back in time: settling before anything is bought"
-        );
-        context.highest_version.store(version, Ordering::SeqCst);
-        context.memories.doubt_all();
+        context.went_back(version);
         Err(NotSwapped::MayStand(Outcome::Stale))
     }
 }

@@ -143,7 +143,10 @@ impl Attempt<'_> {
             }
         };
         self.may_call()?; // right before the bytes
-        self.call_begins(&start, request.password_digest());
+        if !matches!(start, ServiceCall::Release(..)) {
+            // Until an answer arrives, the outcome of an announced call is unknown, even if the reconcile is aborted.
+            open(self.memory).call_begins();
+        }
         let answer = request.send(&session.shared.client, permit).await;
         Ok(self.receipt(start, answer, session).await)
     }
@@ -161,14 +164,6 @@ impl Attempt<'_> {
                 "the reconcile has no time left for a call",
             )),
         }
-    }
-
-    /// From here on the outcome of an announced call is unknown until an answer arrives, even if the reconcile is aborted.
-    fn call_begins(&self, start: &ServiceCall, digest: Option<[u8; 16]>) {
-        if matches!(start, ServiceCall::Release(..)) {
-            return; // it may be repeated until its effect shows
-        }
-        open(self.memory).call_begins(digest);
     }
 }
 

@@ -66,7 +66,7 @@ impl Attempt<'_> {
             journal::not_done(&self.observed.facts, &failure.message, what);
         }
         let is_known = was_accepted || (is_unknown(&former_failure) && is_unknown(&failure));
-        memory.calls.releases.insert(id, Release::Asked(call));
+        memory.releases.insert(id, Release::Asked(call));
         memory.observations.look.at = None;
         Outcome::Release {
             is_new: !is_known,

@@ -104,7 +104,7 @@ impl Memory {
                 true => CallState::NotSent,
                 false => CallState::Unknown,
             };
-            let mut call = NewestCall::of_operation(shown, &record.account, state, now);
+            let mut call = NewestCall::of_operation(shown, record, state, now);
             call.unsent = unsent;
             self.call = Some(Box::new(call));
         }
@@ -129,21 +129,14 @@ impl Memory {
     }
 
     /// The call is sent: earlier observations of the server no longer apply, and until an answer arrives the outcome is unknown.
-    pub fn call_begins(&mut self, digest: Option<[u8; 16]>) {
+    pub fn call_begins(&mut self) {
         self.call_is(CallState::Unknown);
         self.observations.look = Look::default();
         self.observations.poll = None;
-        if (self.call.as_ref()).is_some_and(|call| call.verb.bears_login()) {
-            self.calls.password.sent = digest;
-        }
     }
 
     /// The outcome of the call, as far as it is known now.
     pub fn call_is(&mut self, state: CallState) {
-        if !state.is_harmless() {
-            // The server may have the password of this call by now.
-            self.calls.password.current = None;
-        }
         if let Some(call) = &mut self.call {
             let is_made = state == CallState::Unknown && call.state != CallState::Unknown;
             call.tries += u32::from(is_made);
@@ -218,12 +211,12 @@ impl Memory {
 
     /// Why and since when a server is known to be gone.
     pub fn gone(&self, id: &ServerId) -> Option<(Gone, Instant)> {
-        self.calls.releases.get(id)?.gone()
+        self.releases.get(id)?.gone()
     }
 
     /// The newest release call for a server that is not known to be gone.
     pub fn release_call(&self, id: &ServerId) -> Option<&ReleaseCall> {
-        match self.calls.releases.get(id)? {
+        match self.releases.get(id)? {
             Release::Asked(call) => Some(call),
             Release::Gone(..) => None,
         }
@@ -236,12 +229,12 @@ impl Memory {
             self.pace.progressed();
         }
         let gone = Release::Gone(how, Instant::now());
-        self.calls.releases.insert(id, gone);
+        self.releases.insert(id, gone);
     }
 
     /// Forgets releases of servers other than the recorded one after a while.
     pub(super) fn forget_releases(&mut self, record: &PurchaseRecord, now: Instant) {
-        self.calls.releases.retain(|id, release| {
+        self.releases.retain(|id, release| {
             let since = match release {
                 Release::Asked(call) => call.at,
                 Release::Gone(_, since) => *since,

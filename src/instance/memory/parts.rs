@@ -2,12 +2,9 @@
 //! record what they learned.
 
 use crate::api::conditions::Reason;
-use crate::cloud::ServerId;
-use crate::instance::memory::call::Release;
 use crate::instance::memory::look::{Look, Poll};
 use crate::inventory::Attention;
 use crate::runtime::Backoff;
-use litemap::LiteMap;
 use std::sync::Arc;
 use tokio::time::Instant;
 
@@ -36,25 +33,6 @@ pub enum Birth {
     Recorded,
     /// It has no record, and an intent was written, or may have been.
     Intended,
-}
-
-/// Facts about calls other than the newest attempt. Owned by `attempt`.
-#[derive(Clone, Debug, Default)]
-pub struct Calls {
-    /// The servers that this process released or knows to be gone.
-    pub releases: LiteMap<ServerId, Release>,
-    /// Digests of the password in the newest attempt and of the server's password.
-    pub password: Passwords,
-}
-
-/// Digests of passwords, keyed with a random value of this process. They only show whether a changed Secret holds another
-/// password.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Passwords {
-    /// The digest of the password in the current attempt.
-    pub sent: Option<[u8; 16]>,
-    /// The digest of the server's password.
-    pub current: Option<[u8; 16]>,
 }
 
 /// The service's answers, and when they were requested. Owned by `observe`.

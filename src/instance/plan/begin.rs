@@ -43,7 +43,7 @@ pub(super) fn begin(observed: &OnRecord<'_>, detail: &Map<String, Value>) -> Opt
     let is_touched = due.contains(&Verb::ModifyPassword) && observed.secret_version.is_some();
     if policy::is_observed(observed) && is_touched && matches!(observed.login, LoginFact::NotAsked)
     {
-        // A new version of the Secret with the same password is no difference.
+        // A new version of a Secret that the operator wrote without another password is no difference.
         return Some(Plan::needing(NeededRead::Login));
     }
     if due.is_empty() || policy::restriction(observed).is_some() {

@@ -228,7 +228,7 @@ fn confirming(observed: &Observation, since: Instant) -> Plan {
 /// still take effect, or a server that no listing has shown may still appear, so the passes begin after the settling time.
 fn clock(observed: &InSession<'_>) -> Instant {
     let memory = &observed.memory;
-    let gone = || memory.calls.releases.values().filter_map(Release::gone);
+    let gone = || memory.releases.values().filter_map(Release::gone);
     let last = gone().map(|(_, since)| since).max();
     let id = observed.facts.id();
     let was_seen = id.is_some_and(|id| evidence::was_seen(observed, &id));

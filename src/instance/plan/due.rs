@@ -56,8 +56,8 @@ pub(super) fn operations(
     due.map(|(verb, _)| verb).collect()
 }
 
-/// Values that count as applied without a call once no operation is due: an image that the server already has, a changed Secret
-/// with the same password, a restart of a server that is off.
+/// Values that count as applied without a call once no operation is due: an image that the server already has, a Secret that the
+/// operator changed without another password, a restart of a server that is off.
 pub(super) fn applied_without_call(
     observed: &Observation,
     applied: &Applied,
@@ -110,20 +110,14 @@ pub(super) fn lacks_secret(observed: &Observation) -> bool {
     observed.facts.spec.login.generate.is_some() && observed.secret_version.is_none()
 }
 
-/// Whether the password that was read is the server's: it is from the applied version, or from one that the operator settled from
-/// that version, or it equals the password that this process knows to be on the server. A pending password in a generated Secret
-/// does not count, since it must be set again so that the Secret shows it as set.
+/// Whether the password that was read is the applied one: it is from the applied version, or from one that the operator settled
+/// from that version. A pending password does not count, since it must be set again so that the Secret shows it as set.
 pub(super) fn is_same_password(observed: &Observation, applied: &Applied) -> bool {
-    let LoginFact::Ready(credentials) = &observed.login else {
+    let in_force = applied.password_secret.as_ref();
+    let (LoginFact::Ready(login), true) = (&observed.login, in_force.is_some()) else {
         return false;
     };
-    let generated = credentials.generated.as_ref();
-    let in_force = applied.password_secret.as_ref();
-    let is_applied = in_force.is_some() && in_force == credentials.secret.as_ref();
-    let settled_from = generated.and_then(|generated| generated.settled_from.as_ref());
-    let is_settled_from = in_force.is_some() && in_force == settled_from;
-    let current = observed.memory.calls.password.current;
-    let is_known = current.is_some() && credentials.digest == current;
-    is_applied
-        || (generated.is_none_or(|generated| generated.is_settled) && (is_settled_from || is_known))
+    let generated = login.generated.as_ref();
+    login.secret.as_ref() == in_force
+        || generated.is_some_and(|it| it.is_settled && it.settled_from.as_ref() == in_force)
 }

@@ -85,7 +85,6 @@ impl Scene {
             secret_is_unmarked: false,
             login: LoginFact::Ready(KnownLogin {
                 secret: Some("login/1".into()),
-                digest: Some([1; 16]),
                 generated: None,
             }),
             found: LookUps::default(),
@@ -212,7 +211,7 @@ impl Scene {
     fn known_gone(self, how: Gone) -> Self {
         self.memory(|memory| {
             let gone = Release::Gone(how, memory.origin.since);
-            memory.calls.releases.insert(ServerId::from(ID), gone);
+            memory.releases.insert(ServerId::from(ID), gone);
         })
     }
 

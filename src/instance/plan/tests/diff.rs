@@ -3,7 +3,6 @@
 use super::follow::{open_operation, with_task};
 use super::*;
 use crate::api::{InstanceSpec, PowerState, Restart};
-use crate::instance::memory::parts::Passwords;
 
 /// A converged server with this applied state and this detail.
 pub(super) fn server(applied: Applied, shown: &[(&str, &str)]) -> Scene {
@@ -133,7 +132,7 @@ fn an_object_restored_with_another_spec_erases_and_restarts_nothing() {
 }
 
 #[test]
-fn a_secret_that_moved_changes_the_password_unless_it_holds_the_same() {
+fn a_secret_that_moved_changes_the_password_and_one_that_is_gone_does_not() {
     let moved = || {
         let applied = Applied {
             password_secret: Some("login/0".into()),
@@ -144,16 +143,6 @@ fn a_secret_that_moved_changes_the_password_unless_it_holds_the_same() {
     assert_eq!(begins(&moved()), Some(Verb::ModifyPassword));
     let unread = moved().with(|observed| observed.login = LoginFact::NotAsked);
     assert_eq!(unread.plan().needs, Some(NeededRead::Login));
-    let touched = moved().memory(|memory| {
-        memory.calls.password = Passwords {
-            sent: None,
-            current: Some([1; 16]),
-        };
-    });
-    let plan = touched.plan();
-    assert!(rests(&plan));
-    let applied = plan.changes.applied.unwrap();
-    assert_eq!(applied.password_secret.as_deref(), Some("login/1"));
     let missing = server(as_bought(), &[]).with(|observed| observed.secret_version = None);
     assert_eq!(begins(&missing), None);
     let applied = missing.plan().changes.applied.unwrap();
