@@ -152,7 +152,7 @@ impl<'a> LoginSecret<'a> {
         client: &Client,
         specials: PasswordSpecialCharacters,
     ) -> (LoginFact, Option<LoginMetadata>) {
-        match self.read(client).await {
+        match read(client, self.namespace, &self.reference.name).await {
             Ok(content) => {
                 let metadata = self.managed.as_ref().map(|managed| {
                     let version = content.version();
@@ -178,17 +178,24 @@ impl<'a> LoginSecret<'a> {
         client: &Client,
         version: &str,
     ) -> Result<Option<SecretString>, SecretProblem> {
-        let mut content = match self.read(client).await {
-            Ok(content) if self.version(&content) == version => content,
-            Err(problem @ SecretProblem::Unread { .. }) => return Err(problem),
-            Ok(_) | Err(_) => return Ok(None),
-        };
-        let key = self.key(&content);
-        Ok(content.take(&self.reference.name, key).ok())
+        let content = self.read_version(client, version).await?;
+        Ok(content.and_then(|mut content| {
+            let key = self.key(&content);
+            content.take(&self.reference.name, key).ok()
+        }))
     }
 
-    pub(super) async fn read(&self, client: &Client) -> Result<Content, SecretProblem> {
-        read(client, self.namespace, &self.reference.name).await
+    /// Reads the Secret; None unless it is in this version.
+    pub(super) async fn read_version(
+        &self,
+        client: &Client,
+        version: &str,
+    ) -> Result<Option<Content>, SecretProblem> {
+        match read(client, self.namespace, &self.reference.name).await {
+            Ok(content) => Ok(Some(content).filter(|it| self.version(it) == version)),
+            Err(problem @ SecretProblem::Unread { .. }) => Err(problem),
+            Err(_) => Ok(None),
+        }
     }
 
     /// The key of the password that the server should have.
