@@ -1,7 +1,5 @@
 //! Writes the status if anything but a timestamp changed, then publishes Events.
 
-mod audit;
-
 use crate::api::conditions::{Readiness, Reason};
 use crate::api::{InstanceStatus, Operation, Verb};
 use crate::instance::context::Context;
@@ -31,7 +29,7 @@ pub async fn report(
 ) -> Result<Option<Duration>, Duration> {
     let written = report_status(context, observed, plan, outcome, memory).await;
     // Publish the Event of an accepted call regardless of the status write.
-    if let Some(event) = audit::of(observed, plan, outcome) {
+    if let Some(event) = journal::event_of_call(observed, plan, outcome) {
         context
             .events
             .publish(&observed.facts.reference, &event)

@@ -143,7 +143,7 @@ impl Feed {
     fn instance_gone(&self, notice: &Notice) {
         priority(&self.0.instance_changes, notice);
         let owner = self.0.instances.sessions.gone(&notice.uid);
-        instance::orphan::gone(&self.0.instances, &notice.uid, owner);
+        instance::orphan::on_instance_deleted(&self.0.instances, &notice.uid, owner);
         // The store may hold a newer object of this name by now, and its references stand here already.
         if !self.0.objects.has_instance(&notice.key) {
             self.0.references.instances_by_account.note(&notice.key, []);

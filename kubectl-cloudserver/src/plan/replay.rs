@@ -312,7 +312,7 @@ impl Replay {
                 return self.unknown(why, Reason::ServiceUnreachable);
             }
         }
-        let Some(readiness) = plan.readiness() else {
+        let Some(readiness) = plan.why.as_ref() else {
             return match self.observed.detail {
                 Fact::Known(_) => Break(()),
                 _ => self.missing(
@@ -411,7 +411,7 @@ impl Replay {
             let mut restricted = self.observed.clone();
             restricted.facts.spec = self.spec.clone();
             let restricted = plan(&restricted);
-            let readiness = restricted.readiness().cloned();
+            let readiness = restricted.why;
             self.restriction = readiness
                 .filter(|it| matches!(restricted.step, Step::Rest) && it.state != State::Ready);
         }

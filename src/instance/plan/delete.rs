@@ -167,14 +167,11 @@ fn prove(observed: &InSession<'_>) -> Plan {
         Proof::Absent => finish(observed),
         // The service confirmed our own release, or there was nothing to release.
         Proof::OtherAccount if was_released || bought_nothing(observed) => finish(observed),
-        Proof::OtherAccount => {
-            let message = evidence::of_other_account(
-                "the service knows no server of this Instance",
-                "if the console shows that it is gone, remove the finalizer by hand",
-            );
-            let readiness = Readiness::reconciling(Reason::ReleaseUnconfirmed, message);
-            Plan::rest(readiness, times::IDLE_REQUEUE)
-        }
+        Proof::OtherAccount => evidence::wait_for_our_account(
+            Reason::ReleaseUnconfirmed,
+            "the service knows no server of this Instance",
+            "if the console shows that it is gone, remove the finalizer by hand",
+        ),
         Proof::Open => confirming(observed, since),
     }
 }
@@ -198,14 +195,13 @@ fn confirming(observed: &Observation, since: Instant) -> Plan {
     let unlisted = words::unlisted(observed);
     // If this reconcile found the server gone, `since` is a moment after the reconcile's own time, which is no settling time.
     let is_settling = since.saturating_duration_since(observed.now) > times::PASS_RECHECK;
-    let is_awaited = unlisted.is_some() || is_settling;
-    let obstacle = match unlisted {
-        Some(unlisted) => format!(": {unlisted}"),
-        None if is_settling => format!(
+    let is_awaited = !unlisted.is_empty() || is_settling;
+    let obstacle = match is_settling && unlisted.is_empty() {
+        true => format!(
             "{}, since an earlier create may still be carried out (settleSeconds)",
             words::until(observed, since)
         ),
-        None => String::new(),
+        false => unlisted,
     };
     let why = if is_kept(observed) {
         let reason = match bought_nothing(observed) {

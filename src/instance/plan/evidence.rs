@@ -43,6 +43,12 @@ pub(super) fn proof(observed: &InSession<'_>, gone: Option<&ServerId>, since: In
     }
 }
 
+/// Waits, since the answers may come from another account.
+pub(super) fn wait_for_our_account(reason: Reason, doubt: &str, alternative: &str) -> Plan {
+    let readiness = Readiness::reconciling(reason, of_other_account(doubt, alternative));
+    Plan::rest(readiness, times::IDLE_REQUEUE)
+}
+
 /// The message for answers that may come from another account, so that they prove nothing.
 pub(super) fn of_other_account(doubt: &str, alternative: &str) -> String {
     format!(
@@ -54,10 +60,9 @@ pub(super) fn of_other_account(doubt: &str, alternative: &str) -> String {
 
 /// It is not known whether a server exists; this many listings that begin after `since` will show it.
 pub(super) fn look(observed: &Observation, since: Instant, passes: u8) -> Plan {
-    let unlisted = words::unlisted(observed).map(|unlisted| format!(": {unlisted}"));
     let message = format!(
         "reading the service's listing before anything is bought{}",
-        unlisted.unwrap_or_default()
+        words::unlisted(observed)
     );
     let why = Readiness::progress(Reason::CheckingForExistingServer, message);
     let rest = since.saturating_duration_since(observed.now);

@@ -25,7 +25,9 @@ pub(super) fn plan(observed: &OnRecord<'_>) -> Option<Plan> {
     if observed.facts.is_creating() {
         // Report the failure in status first, since the next steps are planned from there.
         let plan = Plan::rest(readiness, times::AFTER_OWN_WRITE).in_flight();
-        return Some(report_failure(observed, words, plan));
+        let create = of_purchase(record);
+        let changes = ended::badly(observed, create, EndReason::Failed, words);
+        return Some(Plan { changes, ..plan });
     }
     if let Some(plan) = breaker_open(observed) {
         return Some(plan);
@@ -67,16 +69,6 @@ fn failures(record: &PurchaseRecord) -> usize {
     usize::try_from(record.failed).unwrap_or(usize::MAX)
 }
 
-fn report_failure(observed: &OnRecord<'_>, words: &str, mut plan: Plan) -> Plan {
-    let (reason, message) = (EndReason::Failed, Some(words.to_owned()));
-    let create = of_purchase(observed.record);
-    let ended = ended::ended(observed, &create, Some(reason), message.clone());
-    plan.changes.ended = Some(ended);
-    let times = observed.record.failed.saturating_add(1);
-    let create = ended::with_end(observed, create, reason, message, times);
-    plan.with_operation(Some(create))
-}
-
 /// The leftover of the failed create is gone: another server is bought after a pause, once nothing of the old one exists.
 fn once_more(observed: &OnRecord<'_>, since: Instant, why: Option<Readiness>) -> Plan {
     let record = observed.record;
@@ -91,9 +83,8 @@ fn once_more(observed: &OnRecord<'_>, since: Instant, why: Option<Readiness>) ->
         )),
         Proof::Absent => Plan::wait(left.max(times::AFTER_OWN_WRITE)).because(why),
         Proof::OtherAccount => {
-            let message = evidence::of_other_account("a create failed", "delete this Instance");
-            let readiness = Readiness::reconciling(Reason::CreateUnconfirmed, message);
-            return Plan::rest(readiness, times::IDLE_REQUEUE);
+            let (doubt, reason) = ("a create failed", Reason::CreateUnconfirmed);
+            return evidence::wait_for_our_account(reason, doubt, "delete this Instance");
         }
         Proof::Open => Plan::until_proven(why, observed, settled),
     };

@@ -8,7 +8,6 @@
 
 mod call;
 mod end;
-mod lost;
 
 use crate::api::conditions::Readiness;
 use crate::api::{EndReason, Operation, PowerState, Stage, Verb};

@@ -4,10 +4,10 @@
 //! [`step`] defines the plan. Each situation of an Instance has a file: [`buy`] while no server is recorded (with [`purchase`]), [`adopt`] if one
 //! exists nevertheless, [`import`] if one should be imported instead, [`steady`] while one is recorded, [`failed_create`] if its create failed, [`surplus`] if
 //! there is a second one, [`replace`] if it is gone for good, [`begin`] if it must change, [`follow`] while an operation is open,
-//! [`resolve`] if selectors have to be resolved, [`secret`] for the content of Secrets, and [`delete`] while the object is being
+//! [`resolve`] if selectors have to be resolved, [`secret`] for logins and the content of Secrets, and [`delete`] while the object is being
 //! deleted. [`policy`] removes from every plan what the spec forbids. They use [`diff`] (the applied state and the spec's),
-//! [`due`] (the operations that the difference requires), [`erase`] (whether the disk may be erased), [`verbs`] (a row for each verb), [`attempt`] (number and
-//! nonce), [`cause`] (why an operation begins), [`login`], [`observed`], [`recreate`] (whether a lost server is bought again), [`judge`] (the
+//! [`due`] (the operations that the difference requires, and whether the disk may be erased), [`verbs`] (a row for each verb), [`attempt`] (number and
+//! nonce), [`cause`] (why an operation begins), [`observed`], [`recreate`] (whether a lost server is bought again), [`judge`] (the
 //! readiness), [`words`], [`ended`] (the ends of operations) and [`evidence`].
 
 mod adopt;
@@ -19,13 +19,11 @@ pub(super) mod delete;
 mod diff;
 mod due;
 pub(super) mod ended;
-mod erase;
 mod evidence;
 mod failed_create;
 mod follow;
 mod import;
 mod judge;
-mod login;
 mod observed;
 mod policy;
 mod purchase;

@@ -66,8 +66,7 @@ fn plan(observed: &OnRecord<'_>) -> Option<Plan> {
         return Some(plan);
     }
     let has_sibling = adopt::bearing(observed).iter().any(|other| other != id);
-    let recreated = record.recreated.max(observed.memory.origin.recreated);
-    let recreated = recreated.saturating_add(1);
+    let recreated = observed.memory.origin.recreated.saturating_add(1);
     let over = recreate::called_off(observed, recreated);
     if let Some(readiness) = over.filter(|_| !has_sibling) {
         return Some(Plan::rest(readiness, times::IDLE_REQUEUE));

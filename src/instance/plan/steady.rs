@@ -6,14 +6,14 @@ use crate::cloud::{Detail, TaskState};
 use crate::instance::fact::Fact;
 use crate::instance::memory::look::RowDigest;
 use crate::instance::observation::{Observation, is_idle, of_purchase, pending};
+use crate::instance::plan::due::Comparison;
 use crate::instance::plan::ended::ended;
 use crate::instance::plan::evidence::{is_missing, is_reported_missing};
-use crate::instance::plan::judge::judge;
 use crate::instance::plan::observed::OnRecord;
 use crate::instance::plan::replace::gone;
 use crate::instance::plan::step::{NeededRead, Plan, Step};
 use crate::instance::plan::{
-    adopt, begin, cause, diff, due, evidence, failed_create, follow, import, resolve, secret,
+    adopt, begin, cause, diff, evidence, failed_create, follow, import, judge, resolve, secret,
     surplus, words,
 };
 use crate::instance::times;
@@ -112,10 +112,12 @@ fn done(observed: &OnRecord<'_>, detail: &Detail) -> Plan {
     if let Some(plan) = secret::settle_first(observed, &create) {
         return plan;
     }
-    let applied = &diff::applied(observed, record);
-    let readiness = judge(observed, applied, &detail.fields);
-    let mut plan = Plan::rest(readiness, times::IDLE_REQUEUE);
-    plan.changes.applied = Some(due::applied_without_call(observed, applied, &detail.fields));
+    let server = Comparison {
+        observed,
+        applied: &diff::applied(observed, record),
+        detail: &detail.fields,
+    };
+    let mut plan = judge::report(&server, times::IDLE_REQUEUE);
     plan.changes.detail = Some(detail.fields.clone());
     plan.changes.ended = Some(ended(observed, &create, None, None));
     // An adopted or imported server was reported when it was recorded.
@@ -210,23 +212,28 @@ fn unread(observed: &OnRecord<'_>) -> Plan {
 /// Whether a user waits for something: status does not refer to the current spec, or an operation is due.
 pub(super) fn is_awaited(observed: &Observation, record: &PurchaseRecord) -> bool {
     let detail = &observed.facts.status.detail;
-    let applied = diff::applied(observed, record);
-    !evidence::is_current(observed)
-        || detail.is_empty()
-        || !due::operations(observed, &applied, detail).is_empty()
+    let server = Comparison {
+        observed,
+        applied: &diff::applied(observed, record),
+        detail,
+    };
+    !evidence::is_current(observed) || detail.is_empty() || !server.operations().is_empty()
 }
 
 /// The server's state is known: returns the next operation, or the readiness to report.
 fn decide(observed: &OnRecord<'_>, detail: &Map<String, Value>) -> Plan {
-    if let Some(plan) = begin::begin(observed, detail) {
+    let server = Comparison {
+        observed,
+        applied: &diff::applied(observed, observed.record),
+        detail,
+    };
+    if let Some(plan) = begin::begin(&server, &observed.id) {
         return plan;
     }
-    let applied = diff::applied(observed, observed.record);
     let again = match is_idle(pending(detail)) {
         true => times::IDLE_REQUEUE,
         false => times::SERVER_BUSY_RECHECK,
     };
-    let mut plan = Plan::rest(judge(observed, &applied, detail), again);
-    plan.changes.applied = Some(due::applied_without_call(observed, &applied, detail));
+    let plan = judge::report(&server, again);
     plan.within(resolve::again(observed).unwrap_or(times::IDLE_REQUEUE))
 }

@@ -211,28 +211,18 @@ impl Plan {
         }
     }
 
-    /// The readiness that the plan reports in the conditions, if any.
-    pub fn readiness(&self) -> Option<&Readiness> {
-        self.why.as_ref()
-    }
-
     /// The reason of its condition Ready, if it reports one.
     pub fn reason(&self) -> Option<Reason> {
-        self.readiness().map(|readiness| readiness.reason)
+        self.why.as_ref().map(|why| why.reason)
     }
 
     fn state(&self) -> Option<State> {
-        self.readiness().map(|readiness| readiness.state)
+        self.why.as_ref().map(|why| why.state)
     }
 
     /// Whether it reports the server as Ready.
     pub fn is_ready(&self) -> bool {
         self.state() == Some(State::Ready)
-    }
-
-    /// Whether it reports a progress that may pass quickly.
-    pub fn is_progress(&self) -> bool {
-        self.why.as_ref().is_some_and(|why| why.is_progress)
     }
 
     /// Whether it does nothing, and reports that human action is needed.

@@ -167,6 +167,7 @@ impl Scene {
                 unreachable!()
             };
             change(record);
+            observed.memory.recorded(record);
         })
     }
 
@@ -381,7 +382,8 @@ fn idle(since: Instant) -> LastAnswer {
 }
 
 fn reason(plan: &Plan) -> Option<(State, Reason)> {
-    plan.readiness()
+    plan.why
+        .as_ref()
         .map(|readiness| (readiness.state, readiness.reason))
 }
 

@@ -8,7 +8,7 @@ use crate::credentials::LoginFact;
 use crate::instance::fact::Fact;
 use crate::instance::observation::is_idle;
 use crate::instance::plan::step::{NeededRead, Plan};
-use crate::instance::plan::{begin, login, policy};
+use crate::instance::plan::{begin, policy, secret};
 use crate::instance::times;
 use std::time::Duration;
 
@@ -142,7 +142,7 @@ impl OpenOperation<'_> {
             Fact::Absent | Fact::Unknown(_) => return Plan::wait(times::UNREADABLE_RETRY),
             Fact::NotAsked => return Plan::needing(NeededRead::Detail),
         }
-        let credentials = match login::credentials(observed, operation.call()) {
+        let credentials = match secret::credentials(observed, operation.call()) {
             Ok(credentials) => credentials,
             // An unusable login must not delay other operations.
             Err(_) if matches!(observed.login, LoginFact::Problem(_)) => {

@@ -10,7 +10,8 @@ use crate::credentials::Generated;
 const OFF: (&str, &str) = ("ecsStatus", "STOPPED");
 
 fn message(plan: &Plan) -> &str {
-    plan.readiness()
+    plan.why
+        .as_ref()
         .map_or("", |readiness| readiness.message.as_str())
 }
 
@@ -270,7 +271,7 @@ fn a_server_that_is_only_looked_at_is_told_and_left() {
     assert_eq!(reason(&once.plan()), observed_only);
     let plan = surplus.plan();
     assert!(rests(&plan));
-    let told = plan.readiness();
+    let told = plan.why.as_ref();
     assert!(
         told.is_some_and(
             |told| told.reason == Reason::ObservedOnly && told.message.contains("server ecs-2")
