@@ -15,7 +15,7 @@ use crate::instance::context::Context;
 use crate::instance::fact::Fact;
 use crate::instance::facts::Facts;
 use crate::instance::memory::look::Poll;
-use crate::instance::memory::parts::{Birth, Wants};
+use crate::instance::memory::parts::Birth;
 use crate::instance::memory::{Memory, open};
 use crate::instance::observation::{AccountFact, Observation, SessionFacts, is_idle};
 use crate::instance::pins::LookUps;
@@ -65,7 +65,7 @@ pub async fn observe(
         {}
     }
     if session.is_none() {
-        unsubscribe(context, &mut observed);
+        unsubscribe(context, &observed);
     }
     let former = observed.memory.observations.confirmed;
     observed.memory.observations.confirmed = former.max(confirmed(&observed, context));
@@ -100,7 +100,7 @@ fn store(context: &Context, observed: &Observation, memory: &Mutex<Memory>) {
 
 /// Adds what this process knows about the server without a call: the listings, and the answers to earlier reads.
 fn gather(observed: &mut Observation, session: &AccountSession, context: &Context) {
-    subscribe(context, &observed.facts, &mut observed.memory, session);
+    subscribe(context, &observed.facts, None, session);
     let listing = ZoneViews::of_places(&session.shared.inventory, &observed.facts.places);
     // A server that counted as gone and is listed long afterwards exists: the earlier answer was wrong.
     let is_back = |id: &ServerId, since: Instant| {
@@ -225,7 +225,7 @@ fn confirmed(observed: &Observation, context: &Context) -> Option<Instant> {
 }
 
 /// Without an account session the object needs no listings beyond the regular ones.
-fn unsubscribe(context: &Context, observed: &mut Observation) {
+fn unsubscribe(context: &Context, observed: &Observation) {
     let subject: InstanceUid = shared(&observed.facts.uid);
     let is_withdrawn = matches!(&observed.account, AccountFact::Unusable(problem)
         if matches!(problem.reason, Reason::SecretUseNotAllowed | Reason::SecretEndpointMismatch));
@@ -235,7 +235,6 @@ fn unsubscribe(context: &Context, observed: &mut Observation) {
     } else {
         context.sessions.expect_no_change(&subject);
     }
-    observed.memory.pace.wants = Wants::default();
 }
 
 /// The Account that the object uses: the one on record, or of an attempt that this process remembers, while a server may exist

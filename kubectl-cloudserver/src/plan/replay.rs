@@ -21,6 +21,7 @@ use cloud_server_operator::instance::memory::{Memory, open};
 use cloud_server_operator::instance::observation::{Observation, is_idle};
 use cloud_server_operator::instance::plan::plan;
 use cloud_server_operator::instance::plan::step::{NeededRead, Plan, Step};
+use cloud_server_operator::instance::subscription::subscribe;
 use cloud_server_operator::instance::{observe, times};
 use cloud_server_operator::inventory::Sighting;
 use cloud_server_operator::runtime::watch::ObjectKey;
@@ -147,8 +148,8 @@ async fn observe(
         };
         match &session {
             Some(session) if needs_listing && Instant::now() < ends => {
-                open(memory).pace.wants = plan.wants;
                 let mut passes = session.shared.inventory.passes();
+                subscribe(context, &observed.facts, Some(plan.wants), session);
                 let _ = tokio::time::timeout(LISTING_RECHECK, passes.changed()).await;
             }
             _ => return (observed, session),

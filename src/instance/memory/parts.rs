@@ -3,7 +3,6 @@
 
 use crate::api::conditions::Reason;
 use crate::instance::memory::look::{Look, Poll};
-use crate::inventory::Attention;
 use crate::runtime::Backoff;
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -56,21 +55,8 @@ pub struct Pacing {
     pub backoff: Backoff,
     /// No mutating call before this instant.
     pub not_before: Option<Instant>,
-    /// The listing passes that the last plan requested.
-    pub wants: Wants,
     /// Since when the listing is read at the short interval for this object.
     pub busy_since: Option<Instant>,
-}
-
-/// The listing passes that the last plan requested.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wants {
-    /// How often the listing should be read.
-    pub attention: Attention,
-    /// A pass that begins after this instant.
-    pub pass_after: Option<Instant>,
-    /// How many of them, in a row.
-    pub passes: u8,
 }
 
 /// Writes to the object, and its newest known version. Owned by `report`, `acknowledge` and the watch, which continue while
