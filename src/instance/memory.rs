@@ -66,27 +66,30 @@ impl Memory {
     }
 
     /// Our own write was answered with this resourceVersion.
-    pub fn wrote(&mut self, version: Option<&str>, now: Instant) {
+    pub fn note_written_version(&mut self, version: Option<&str>, now: Instant) {
         if let Some(version) = version.and_then(|version| version.parse().ok()) {
-            self.shown(version, now);
+            self.note_watched_version(version, now);
         }
     }
 
     /// A watch shows this version of the object.
-    pub fn shown(&mut self, version: u64, now: Instant) {
-        if self.newest().is_none_or(|(newest, _)| newest < version) {
+    pub fn note_watched_version(&mut self, version: u64, now: Instant) {
+        if self
+            .newest_version()
+            .is_none_or(|(newest, _)| newest < version)
+        {
             self.status_writes.newest = Some((version, now));
         }
     }
 
     /// The newest known version, and since when it is known.
-    pub fn newest(&self) -> Option<(u64, Instant)> {
+    pub fn newest_version(&self) -> Option<(u64, Instant)> {
         self.status_writes.newest
     }
 
     /// Whether a newer version than this is known.
     pub fn is_newer_than(&self, version: &str) -> bool {
-        let newest = self.newest().zip(version.parse().ok());
+        let newest = self.newest_version().zip(version.parse().ok());
         newest.is_some_and(|((newest, _), version): (_, u64)| newest > version)
     }
 
@@ -95,23 +98,23 @@ impl Memory {
         self.status_writes.newest = None;
         self.origin.birth = Birth::Intended;
         self.origin.since = now;
-        // The spec may be older than this operation. If the operation was followed to its end, it would count as applied, and the
-        // old spec as a request to undo it.
-        self.follow_no_more();
+        // The restored spec may be older than the open operation. Once that operation counted as applied, the old spec would be
+        // taken for a request to undo it.
+        self.stop_following();
     }
 
     /// This record is on the object.
-    pub fn recorded(&mut self, record: &PurchaseRecord) {
+    pub fn note_record(&mut self, record: &PurchaseRecord) {
         self.origin.birth = Birth::Recorded;
         self.origin.recreated = self.origin.recreated.max(record.recreated);
     }
 
     /// Applies the record that is on the object now.
-    pub fn meet(&mut self, record: Option<&PurchaseRecord>, now: Instant) {
+    pub fn apply(&mut self, record: Option<&PurchaseRecord>, now: Instant) {
         if let Some(record) = record {
-            self.recorded(record);
+            self.note_record(record);
             self.forget_releases(record, now);
-            self.meet_record(record, now);
+            self.apply_record(record, now);
         } else if self.origin.birth == Birth::Recorded {
             self.origin.birth = Birth::Intended;
             self.origin.since = now;
@@ -123,7 +126,7 @@ impl Memory {
     pub fn operation_ended(&mut self, ended: &HistoryEntry, now: Instant) {
         self.observations.look.row = None;
         self.observations.poll = None;
-        self.follow_no_more();
+        self.stop_following();
         if let Some(call) = &mut self.call {
             match ended.verb {
                 Verb::Create => call.is_newest = false,

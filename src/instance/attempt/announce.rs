@@ -136,8 +136,8 @@ impl Attempt<'_> {
             }
         };
         let mut memory = open(self.memory);
-        memory.wrote(Some(&swapped.version), Instant::now());
-        memory.recorded(record);
+        memory.note_written_version(Some(&swapped.version), Instant::now());
+        memory.note_record(record);
         if record.id.as_deref() != facts.id().as_ref().map(ServerId::as_str) {
             memory.forget_server();
         }

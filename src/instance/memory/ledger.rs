@@ -47,7 +47,7 @@ impl Memory {
     }
 
     /// The operation in progress needs not be followed if status gets lost.
-    pub fn follow_no_more(&mut self) {
+    pub fn stop_following(&mut self) {
         if let Some(call) = &mut self.call
             && matches!(call.intent, Intent::Operation(_))
         {
@@ -56,7 +56,7 @@ impl Memory {
     }
 
     /// Applies the record that is on the object now.
-    pub(super) fn meet_record(&mut self, record: &PurchaseRecord, now: Instant) {
+    pub(super) fn apply_record(&mut self, record: &PurchaseRecord, now: Instant) {
         // The record shows a refusal that a former process received.
         let refused = record.refused.as_ref().map(|refusal| CallState::Refused {
             message: refusal.message.clone(),
@@ -81,7 +81,7 @@ impl Memory {
 
     /// Adopts the operation that status shows. If status shows none, and no attempt number as high as that of the operation that
     /// this process follows, then status was lost and the process continues to follow the operation.
-    pub fn meet_operation(&mut self, facts: &Facts, now: Instant) {
+    pub fn apply_operation(&mut self, facts: &Facts, now: Instant) {
         let record = facts.purchase();
         if record.is_some_and(|record| facts.status.says_create_is_done(record))
             && let Some(call) = &mut self.call
@@ -93,7 +93,7 @@ impl Memory {
             let record = record.map_or(0, |record| record.attempt);
             let newest = facts.status.attempt.max(i64::from(record));
             if (self.followed()).is_some_and(|followed| followed.attempt <= newest) {
-                self.follow_no_more();
+                self.stop_following();
             }
             return;
         };

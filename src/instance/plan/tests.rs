@@ -64,7 +64,7 @@ impl Scene {
         memories.met(UID, &facts.key, created_in_this_term);
         let mut memory = open(&memories.get(UID).unwrap()).clone();
         let now = memory.origin.since;
-        memory.meet(facts.purchase(), now);
+        memory.apply(facts.purchase(), now);
         Self(Observation {
             facts,
             account: AccountFact::AccountSession(SessionFacts {
@@ -166,7 +166,7 @@ impl Scene {
                 unreachable!()
             };
             change(record);
-            observed.memory.recorded(record);
+            observed.memory.note_record(record);
         })
     }
 

@@ -56,7 +56,7 @@ pub fn status_written(facts: &Facts, status: &InstanceStatus, version: &str, mem
             event.reason,
         );
     }
-    memory.wrote(Some(version), Instant::now());
+    memory.note_written_version(Some(version), Instant::now());
     let writes = &mut memory.status_writes;
     writes.acknowledged = Some(status.observed_generation);
     (writes.progress, writes.not_before) = (None, None);

@@ -374,7 +374,7 @@ fn an_operation_is_followed_until_status_knows_better() {
     let meets = |scene: Scene| {
         scene.with(|observed| {
             let (facts, now) = (&observed.facts, observed.now);
-            observed.memory.meet_operation(facts, now);
+            observed.memory.apply_operation(facts, now);
         })
     };
     let followed = |scene: &Scene| scene.0.memory.followed().cloned();
@@ -409,7 +409,7 @@ fn an_operation_on_a_server_before_the_recorded_one_is_not_followed_on_this_one(
         .with(|observed| {
             observed
                 .memory
-                .meet_operation(&observed.facts, observed.now);
+                .apply_operation(&observed.facts, observed.now);
         });
     assert_eq!(another.0.open(), None);
     assert_eq!(another.0.memory.followed(), None);
@@ -427,11 +427,11 @@ fn rebuilt(open: Scene) -> Scene {
     };
     assert_eq!(record.id.as_deref(), Some(ID));
     dropped.with(|observed| {
-        observed.memory.meet(Some(record), observed.now);
+        observed.memory.apply(Some(record), observed.now);
         observed.facts.record = Record::Speaks(record.clone());
         observed
             .memory
-            .meet_operation(&observed.facts, observed.now);
+            .apply_operation(&observed.facts, observed.now);
     })
 }
 
@@ -497,7 +497,7 @@ fn what_came_after_the_purchase_is_not_done_twice_where_status_is_lost() {
         let rekeyed = with_spec(rekeyed, by_key).with(|observed| {
             observed
                 .memory
-                .meet_operation(&observed.facts, observed.now);
+                .apply_operation(&observed.facts, observed.now);
             observed.task = Fact::Absent;
         });
         assert_eq!(begins(&rekeyed), None);
