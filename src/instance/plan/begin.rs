@@ -57,7 +57,7 @@ pub(super) fn begin(server: &Comparison<'_>, id: &ServerId) -> Option<Plan> {
     }
     let mut first_wait: Option<Plan> = None;
     for verb in due {
-        let plan = match ended::pause(observed, verb, server.applied) {
+        let plan = match ended::pause(observed, verb, &server.applied) {
             Some((left, why)) => Plan::rest(why, left),
             None => announce(server, id, verb),
         };
@@ -72,11 +72,7 @@ pub(super) fn begin(server: &Comparison<'_>, id: &ServerId) -> Option<Plan> {
 
 /// The plan that announces a new operation and makes its call.
 fn announce(server: &Comparison<'_>, id: &ServerId, verb: Verb) -> Plan {
-    let Comparison {
-        observed,
-        applied,
-        detail,
-    } = *server;
+    let (observed, applied, detail) = (server.observed, &server.applied, server.detail);
     if verb == Verb::Reinstall && !matches!(observed.detail, Fact::Known(_)) {
         // Never erase a disk based on an old observation.
         return Plan::needing(NeededRead::Detail);

@@ -2,19 +2,18 @@
 //! may be erased for them.
 
 use crate::api::conditions::{Readiness, Reason};
-use crate::api::{Applied, PowerState, ReinstallPolicy, Verb};
+use crate::api::{Applied, PowerState, PurchaseRecord, ReinstallPolicy, Verb};
 use crate::credentials::LoginFact;
 use crate::instance::observation::{self, Observation, is_idle};
 use crate::instance::plan::diff::{as_read, as_specified, target};
-use crate::instance::plan::{ended, policy, words};
+use crate::instance::plan::{diff, ended, policy, words};
 use serde_json::{Map, Value};
 
 /// A server, compared with the spec.
-#[derive(Clone, Copy)]
 pub(super) struct Comparison<'a> {
     pub observed: &'a Observation,
     /// The state that the service last accepted.
-    pub applied: &'a Applied,
+    pub applied: Applied,
     pub detail: &'a Map<String, Value>,
 }
 
@@ -29,15 +28,23 @@ pub(super) enum ReinstallDecision {
     Held(Readiness),
 }
 
-impl Comparison<'_> {
+impl<'a> Comparison<'a> {
+    pub(super) fn of(
+        observed: &'a Observation,
+        record: &PurchaseRecord,
+        detail: &'a Map<String, Value>,
+    ) -> Self {
+        Self {
+            observed,
+            applied: diff::applied(observed, record),
+            detail,
+        }
+    }
+
     /// The operations that are due, in order. If one is not possible now, the next one is tried. A server is started before its
     /// password is set, because a service may require that. A reinstall that the service refuses delays no other operation.
     pub(super) fn operations(&self) -> Vec<Verb> {
-        let Self {
-            observed,
-            applied,
-            detail,
-        } = self;
+        let (observed, applied, detail) = (self.observed, &self.applied, self.detail);
         let spec = as_specified(observed);
         let other_key = match spec.image.is_empty() {
             // The image is unresolved, but the spec shows whether it asks for a key or a password.
@@ -79,14 +86,10 @@ impl Comparison<'_> {
     /// Values that count as applied without a call once no operation is due: an image that the server already has, a Secret that the
     /// operator changed without another password, a restart of a server that is off.
     pub(super) fn applied_without_call(&self) -> Applied {
-        let Self {
-            observed,
-            applied,
-            detail,
-        } = self;
+        let (observed, applied, detail) = (self.observed, &self.applied, self.detail);
         let is_done = self.operations().is_empty();
         if !is_done || !is_idle(observation::pending(detail)) {
-            return Applied::clone(applied);
+            return applied.clone();
         }
         let specified = match &observed.login {
             // The Secret that was read may be newer than the version that the watch has shown.
@@ -127,11 +130,7 @@ impl Comparison<'_> {
 
     /// Decides about a reinstall: another key or image than the applied one, or a new token, requests one.
     pub(super) fn reinstall(&self) -> ReinstallDecision {
-        let Self {
-            observed,
-            applied,
-            detail,
-        } = self;
+        let (observed, applied, detail) = (self.observed, &self.applied, self.detail);
         let spec = as_specified(observed);
         let is_new = is_new(spec.reinstall.as_ref(), applied.reinstall.as_ref());
         let differs = spec.key != applied.key || self.is_other_image(&spec);

@@ -112,11 +112,7 @@ fn done(observed: &OnRecord<'_>, detail: &Detail) -> Plan {
     if let Some(plan) = secret::settle_first(observed, &create) {
         return plan;
     }
-    let server = Comparison {
-        observed,
-        applied: &diff::applied(observed, record),
-        detail: &detail.fields,
-    };
+    let server = Comparison::of(observed, record, &detail.fields);
     let mut plan = judge::report(&server, times::IDLE_REQUEUE);
     plan.changes.detail = Some(detail.fields.clone());
     plan.changes.ended = Some(ended(observed, &create, None, None));
@@ -212,21 +208,13 @@ fn unread(observed: &OnRecord<'_>) -> Plan {
 /// Whether a user waits for something: status does not refer to the current spec, or an operation is due.
 pub(super) fn is_awaited(observed: &Observation, record: &PurchaseRecord) -> bool {
     let detail = &observed.facts.status.detail;
-    let server = Comparison {
-        observed,
-        applied: &diff::applied(observed, record),
-        detail,
-    };
+    let server = Comparison::of(observed, record, detail);
     !evidence::is_current(observed) || detail.is_empty() || !server.operations().is_empty()
 }
 
 /// The server's state is known: returns the next operation, or the readiness to report.
 fn decide(observed: &OnRecord<'_>, detail: &Map<String, Value>) -> Plan {
-    let server = Comparison {
-        observed,
-        applied: &diff::applied(observed, observed.record),
-        detail,
-    };
+    let server = Comparison::of(observed, observed.record, detail);
     if let Some(plan) = begin::begin(&server, &observed.id) {
         return plan;
     }

@@ -10,7 +10,6 @@ use crate::instance::plan::verbs::Effect;
 use crate::instance::plan::{begin, diff, ended, judge, secret, words};
 use crate::instance::times;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use serde_json::{Map, Value};
 use tokio::time::Instant;
 
 impl OpenOperation<'_> {
@@ -136,22 +135,21 @@ impl OpenOperation<'_> {
         }
         let detail = self.observed.detail.known().map(|detail| &detail.fields);
         let fields = detail.unwrap_or(&self.observed.facts.status.detail);
+        let mut server = Comparison::of(self.observed, self.observed.record, fields);
         let mut plan = match failure {
-            None => self.done(&diff::result_of(self.observed, self.operation), fields),
-            Some(failure) => self.ended_badly(&failure, fields),
+            None => {
+                server.applied = diff::result_of(self.observed, self.operation);
+                self.done(&server)
+            }
+            Some(failure) => self.ended_badly(&failure, &server),
         };
         plan.changes.detail = detail.cloned();
         plan
     }
 
-    fn done(&self, applied: &Applied, detail: &Map<String, Value>) -> Plan {
+    fn done(&self, server: &Comparison<'_>) -> Plan {
         let (observed, operation) = (self.observed, self.operation);
-        let server = Comparison {
-            observed,
-            applied,
-            detail,
-        };
-        let mut plan = judge::report(&server, times::AFTER_OWN_WRITE);
+        let mut plan = judge::report(server, times::AFTER_OWN_WRITE);
         plan.changes.ended = Some(ended::ended(observed, operation, None, None));
         let mut event = words::done(operation, &observed.id);
         if operation.power_cut {
@@ -160,25 +158,20 @@ impl OpenOperation<'_> {
         plan.with_event(event)
     }
 
-    fn ended_badly(&self, failure: &OperationEnd, detail: &Map<String, Value>) -> Plan {
+    /// `server`: compared with the state that the service last accepted before this operation.
+    fn ended_badly(&self, failure: &OperationEnd, server: &Comparison<'_>) -> Plan {
         let (observed, reason) = (self.observed, failure.reason);
         let message = failure.message.as_deref().unwrap_or_default();
         let changes = ended::badly(observed, self.operation.clone(), reason, message);
-        // The state that the service last accepted before this operation.
-        let applied = diff::applied(observed, observed.record);
         // The spec may request another reinstall than the one whose outcome is unknown.
         let is_another_reinstall_requested = |target: &Applied| {
             reason == EndReason::OutcomeUnknown
-                && !ended::is_same_installation(observed, &applied, target)
+                && !ended::is_same_installation(observed, &server.applied, target)
         };
         let waits = changes.retry.as_ref();
         let why = match waits.filter(|retry| !is_another_reinstall_requested(&retry.target)) {
             Some(retry) => ended::why(retry),
-            None => judge::judge(&Comparison {
-                observed,
-                applied: &applied,
-                detail,
-            }),
+            None => judge::judge(server),
         };
         let plan = Plan::rest(why, times::AFTER_OWN_WRITE);
         Plan { changes, ..plan }
