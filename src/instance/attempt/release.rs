@@ -51,7 +51,10 @@ impl Attempt<'_> {
                 if error.is_unauthorized() {
                     (self.context.doubt_account)(&self.observed.account_key);
                 }
-                call.failure = Some(ReleaseFailure::of(&error));
+                call.failure = Some(ReleaseFailure {
+                    message: error.to_string(),
+                    is_unknown: error.may_have_happened(),
+                });
                 call.not_before = Some(call.at + wait);
             }
         }
