@@ -42,7 +42,10 @@ pub async fn renew(
     let Some(session) = session else {
         return;
     };
-    subscribe(context, &observed.facts, Some(plan.wants), session);
+    let subject: InstanceUid = shared(&observed.facts.uid);
+    if session.shared.inventory.wants(&subject) != plan.wants {
+        subscribe(context, &observed.facts, Some(plan.wants), session);
+    }
     if plan.begins() {
         context.sessions.copy(&observed.account_key, session).await;
     }
