@@ -11,22 +11,19 @@ use crate::instance::plan::purchase::FormerOutcome;
 use crate::instance::plan::step::{Plan, ReleaseReason, Step, either};
 use crate::instance::plan::{adopt, ended, evidence, policy, purchase, recreate, surplus};
 use crate::instance::times;
+use std::time::Duration;
 use tokio::time::Instant;
 
 /// The next step if the create's task failed.
 pub(super) fn plan(observed: &OnRecord<'_>) -> Option<Plan> {
     let reason = observed.create_failed()?;
     let (id, record) = (&observed.id, observed.record);
-    let words = match reason.as_str() {
-        "" => "the service gave no reason",
-        reason => reason,
-    };
-    let readiness = create_failed(record, id, words);
+    let readiness = create_failed(record, id, &reason);
     if observed.facts.is_creating() {
         // Report the failure in status first, since the next steps are planned from there.
         let plan = Plan::rest(readiness, times::AFTER_OWN_WRITE).in_flight();
         let create = of_purchase(record);
-        let changes = ended::badly(observed, create, EndReason::Failed, words);
+        let changes = ended::badly(observed, create, EndReason::Failed, &reason);
         return Some(Plan { changes, ..plan });
     }
     if let Some(plan) = breaker_open(observed) {
@@ -55,18 +52,20 @@ pub(super) fn plan(observed: &OnRecord<'_>) -> Option<Plan> {
     Some(plan.because(why))
 }
 
-fn create_failed(record: &PurchaseRecord, id: &ServerId, words: &str) -> Readiness {
+fn create_failed(record: &PurchaseRecord, id: &ServerId, reason: &str) -> Readiness {
     let message = format!(
-        "the service failed to create server {id}: {words}; what is left of it is released, then it is tried again"
+        "the service failed to create server {id}: {reason}; what is left of it is released, then it is tried again"
     );
-    match failures(record) >= times::RETRY_FAILED.len() - 1 {
+    match pause(record) >= times::longest_pause_after(EndReason::Failed) {
         true => Readiness::stalled(Reason::CreateFailed, message),
         false => Readiness::reconciling(Reason::CreateFailed, message),
     }
 }
 
-fn failures(record: &PurchaseRecord) -> usize {
-    usize::try_from(record.failed).unwrap_or(usize::MAX)
+/// The pause before another server is bought.
+fn pause(record: &PurchaseRecord) -> Duration {
+    let failures = record.failed.saturating_add(1);
+    times::pause_after(EndReason::Failed, failures).unwrap_or_default()
 }
 
 /// The leftover of the failed create is gone: another server is bought after a pause, once nothing of the old one exists.
@@ -74,8 +73,7 @@ fn once_more(observed: &OnRecord<'_>, since: Instant, why: Option<Readiness>) ->
     let record = observed.record;
     let doubt = observed.memory.in_doubt_since(record);
     let settled = doubt.map_or(since, |doubt| (doubt + observed.session.settle).max(since));
-    let pause = times::RETRY_FAILED[failures(record).min(times::RETRY_FAILED.len() - 1)];
-    let left = (since + pause).saturating_duration_since(observed.now);
+    let left = (since + pause(record)).saturating_duration_since(observed.now);
     let mut plan = match evidence::proof(observed, Some(&observed.id), settled) {
         Proof::Absent if left.is_zero() => either(purchase::create(
             observed,
