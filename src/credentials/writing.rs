@@ -122,10 +122,10 @@ impl SecretChange {
 }
 
 impl SecretClient<'_> {
-    /// Checks that the Instance exists, stays, and still has the record that the plan is based on. A late watch may show a deleted Instance, whose
-    /// successor may own the Secret. Kubernetes collects the Secret
-    /// of a deleted Instance at once, so the operator would create it again and again until a late watch shows the deletion. And if
-    /// a late watch does not show the server yet, that server does not have the first password of a new Secret.
+    /// Checks that the Instance exists, stays, and still has the record that the plan is based on. A late watch may show a deleted
+    /// Instance. Kubernetes collects the Secret of such an Instance at once, so the operator would create it again and again, and a
+    /// successor of the Instance may own the Secret by now. And if a late watch does not show the server yet, that server does not
+    /// have the first password of a new Secret.
     async fn stays(self, managed: &ManagedSecret<'_>) -> Result<(), SecretNotWritten> {
         let SecretOwner {
             key, uid, record, ..

@@ -51,7 +51,7 @@ pub async fn renew(
     }
 }
 
-/// Listings come at the short interval only as long as they show something sooner than queries do.
+/// Listings come at the short interval only while they show something sooner than queries do, and for a limited time.
 fn limit(observed: &Observation, plan: &mut Plan, busy_since: &mut Option<Instant>) {
     let (wants, observations) = (&mut plan.wants, &observed.memory.observations);
     // The queries for the task show the end of an operation sooner than a listing, unless the service does not know the server.

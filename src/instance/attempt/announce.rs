@@ -122,11 +122,11 @@ impl Attempt<'_> {
                 if !may_stand && !matches!(outcome, Outcome::Stale) {
                     quota.withdraw(uid);
                 }
-                match may_stand {
+                match (is_new, may_stand) {
                     // If it turns out to be on record, no call was made for it.
-                    true if is_new => open(self.memory).announced(known),
-                    false if is_new => quota.bought_nothing(uid),
-                    _ => {}
+                    (true, true) => open(self.memory).announced(known),
+                    (true, false) => quota.bought_nothing(uid),
+                    (false, _) => {}
                 }
                 return Err(outcome);
             }
