@@ -25,11 +25,6 @@ impl ListedTypes {
         Self(types)
     }
 
-    /// Whether the list has no conditions at all, of no controller.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// The types in the list once these conditions are written as the operator's own.
     pub fn after(&self, own: &[Condition]) -> Self {
         let others = self.0.iter().filter(|type_| !is_own(type_)).cloned();

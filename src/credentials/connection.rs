@@ -127,24 +127,20 @@ pub async fn connect(
             let words = format!("{no_name}: fix spec.connectionSecret.name");
             return Ok((known(None, Some(words), None), false));
         }
-        Err(problem) => return Err(SecretNotWritten::Failed(problem.to_string())),
+        Err(problem) => return Err(SecretNotWritten::unread(problem)),
     };
-    let version = content.as_ref().map(Content::version);
-    let written = match &content {
-        None => secrets.create(&managed, &change).await,
-        Some(content) => {
-            let ownership = managed.ownership(content);
-            let conflict = managed.conflict(ownership).map(|conflict| conflict.message);
-            let is_whole = has(content, &change) && managed.is_labelled(content);
-            if conflict.is_some() || (is_whole && ownership == Ownership::Ours) {
-                return Ok((known(version, conflict, None), false));
-            }
-            secrets.patch(&managed, content, &change).await
+    if let Some(content) = &content {
+        let ownership = managed.ownership(content);
+        let conflict = managed.conflict(ownership).map(|conflict| conflict.message);
+        let is_whole = has(content, &change) && managed.is_labelled(content);
+        if conflict.is_some() || (is_whole && ownership == Ownership::Ours) {
+            return Ok((known(Some(content.version()), conflict, None), false));
         }
-    };
-    match written {
+    }
+    match secrets.write(&managed, content.as_ref(), &change).await {
         Ok(version) => Ok((known(Some(version), None, None), true)),
         Err(SecretNotWritten::Refused(why)) => {
+            let version = content.as_ref().map(Content::version);
             Ok((known(version, Some(why.message), Some(now + RETRY)), true))
         }
         Err(other) => Err(other),
@@ -164,17 +160,17 @@ async fn change(
     match &wanted.login {
         ConnectionLogin::Key(key) => {
             change.put(KEY, key);
-            change.removed.push(PASSWORD);
+            change.remove(PASSWORD);
         }
         ConnectionLogin::Password(version) => {
             let login = login.ok_or(SecretNotWritten::Stale)?;
             let password = login.password(secrets.client, version).await;
-            let password = password.map_err(|it| SecretNotWritten::Failed(it.to_string()))?;
+            let password = password.map_err(SecretNotWritten::unread)?;
             change.put(
                 PASSWORD,
                 password.ok_or(SecretNotWritten::Stale)?.expose_secret(),
             );
-            change.removed.push(KEY);
+            change.remove(KEY);
         }
     }
     Ok(change)
@@ -182,10 +178,8 @@ async fn change(
 
 /// Whether the managed keys of a Secret have exactly these values.
 fn has(content: &Content, change: &SecretChange) -> bool {
-    let values = change.values.iter();
-    let mut values = values.map(|(key, value)| (*key, value.expose_secret()));
-    values.all(|(key, value)| content.text(key) == Some(value))
-        && change.removed.iter().all(|key| content.text(key).is_none())
+    let mut values = change.values.iter();
+    values.all(|(key, value)| content.text(key) == value.as_ref().map(ExposeSecret::expose_secret))
 }
 
 #[cfg(test)]

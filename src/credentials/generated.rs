@@ -1,4 +1,4 @@
-//! The login Secret that the operator makes, with the keys that make sure that no crash loses the password that the server has:
+//! The login Secret that the operator makes. With these keys, no crash loses the password of the server:
 //!
 //! | key | |
 //! |---|---|
@@ -18,9 +18,9 @@ use super::plan::Chore;
 use super::writing::{SecretChange, SecretClient, SecretNotWritten};
 use crate::api::PASSWORD;
 use crate::cloud::password;
-use crate::session::{Content, SecretProblem};
+use crate::session::Content;
 use jiff::Timestamp;
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::ExposeSecret;
 
 const PREVIOUS: &str = "previous";
 
@@ -36,8 +36,8 @@ pub struct GeneratedSecret<'a> {
 
 /// A first password. A new server is bought with it. An existing server keeps another password until this one is set, which
 /// [`Chore::Settle`] records.
-pub(super) fn first(fresh: &SecretString, has_server: bool) -> SecretChange {
-    let mut change = SecretChange::default();
+pub(super) fn initial_change(has_server: bool) -> SecretChange {
+    let (mut change, fresh) = (SecretChange::default(), password::generate());
     let keys: &[_] = match has_server {
         true => &[PENDING],
         false => &[PASSWORD, CURRENT],
@@ -48,9 +48,9 @@ pub(super) fn first(fresh: &SecretString, has_server: bool) -> SecretChange {
     change
 }
 
-/// Another password next to the one in force, or none if one is pending, since the server may have it already. Either way the
-/// Secret gets a new version, which triggers setting the password.
-fn renewed(content: &Content) -> SecretChange {
+/// Adds a pending password unless one is pending already: the server may have that one. Either way the Secret gets a new version,
+/// which triggers setting the password.
+fn rotation_change(content: &Content) -> SecretChange {
     let mut change = SecretChange::default();
     if is_settled(content) {
         change.put(PENDING, password::generate().expose_secret());
@@ -59,25 +59,18 @@ fn renewed(content: &Content) -> SecretChange {
 }
 
 /// The password of this version is in force: from now on it is the one to log in with.
-fn settled(content: &Content) -> Option<SecretChange> {
+fn settling_change(content: &Content) -> Result<SecretChange, SecretNotWritten> {
     let mut change = SecretChange::default();
-    let in_force = content.text(wanted_key(content))?;
+    let in_force = content.text(wanted_key(content));
+    let in_force = in_force.ok_or(SecretNotWritten::Stale)?;
     change.put(PASSWORD, in_force);
     change.put(CURRENT, in_force);
     if let Some(former) = content.text(CURRENT).filter(|former| *former != in_force) {
         change.put(PREVIOUS, former);
     }
-    change.removed.push(PENDING);
+    change.remove(PENDING);
     change.settled_from = Some(content.resource_version.clone());
-    Some(change)
-}
-
-/// The values stay, so a password that was in force in the former version is in force in the new one.
-fn kept(content: &Content) -> SecretChange {
-    SecretChange {
-        settled_from: is_settled(content).then(|| content.resource_version.clone()),
-        ..SecretChange::default()
-    }
+    Ok(change)
 }
 
 impl GeneratedSecret<'_> {
@@ -87,31 +80,32 @@ impl GeneratedSecret<'_> {
     /// See [`SecretNotWritten`].
     pub async fn write(&self, chore: &Chore) -> Result<LoginMetadata, SecretNotWritten> {
         let managed = self.login.managed.as_ref().ok_or(SecretNotWritten::Stale)?;
-        let version = match chore {
-            Chore::Connect(_) => return Err(SecretNotWritten::Stale),
-            Chore::Generate => {
-                let change = self.in_force(first(&password::generate(), self.has_server));
-                let version = self.secrets.create(managed, &change).await?;
-                return Ok(self.login.metadata(managed, &version, change.rotated_at));
-            }
+        let found = match chore {
+            Chore::Generate | Chore::Connect(_) => None,
             Chore::Renew { version } | Chore::Settle { version } | Chore::Keep { version } => {
-                version
+                Some(self.read(managed, version).await?)
             }
         };
-        let content = self.read(managed, version).await?;
-        let change = match chore {
-            Chore::Renew { .. } => SecretChange {
-                rotated_at: Some(self.now),
-                ..renewed(&content)
+        let mut change = match (chore, &found) {
+            (Chore::Generate, None) => initial_change(self.has_server),
+            (Chore::Renew { .. }, Some(content)) => rotation_change(content),
+            (Chore::Settle { .. }, Some(content)) => settling_change(content)?,
+            // The values stay, so a password that was in force in the former version is in force in the new one.
+            (_, Some(content)) => SecretChange {
+                settled_from: is_settled(content).then(|| content.resource_version.clone()),
+                rotated_at: rotated_at(content),
+                ..SecretChange::default()
             },
-            Chore::Settle { .. } => {
-                self.in_force(settled(&content).ok_or(SecretNotWritten::Stale)?)
-            }
-            Chore::Keep { .. } | Chore::Generate | Chore::Connect(_) => kept(&content),
+            (_, None) => return Err(SecretNotWritten::Stale),
         };
-        let rotated_at = change.rotated_at.or_else(|| rotated_at(&content));
-        let version = self.secrets.patch(managed, &content, &change).await?;
-        Ok(self.login.metadata(managed, &version, rotated_at))
+        if !matches!(chore, Chore::Keep { .. }) {
+            change.rotated_at = Some(self.now);
+            if let Some(name) = self.username {
+                change.put(USERNAME, name);
+            }
+        }
+        let version = self.secrets.write(managed, found.as_ref(), &change).await?;
+        Ok(self.login.metadata(managed, &version, change.rotated_at))
     }
 
     /// The current Secret, if it belongs to the Instance and has the version that the plan is based on.
@@ -120,26 +114,9 @@ impl GeneratedSecret<'_> {
         managed: &ManagedSecret<'_>,
         version: &str,
     ) -> Result<Content, SecretNotWritten> {
-        match self.login.read(self.secrets.client).await {
-            Ok(content)
-                if self.login.version(&content) == version
-                    && managed.conflict(managed.ownership(&content)).is_none() =>
-            {
-                Ok(content)
-            }
-            Err(SecretProblem::Unread { source, .. }) => {
-                Err(SecretNotWritten::of(&managed.name, &source))
-            }
-            Ok(_) | Err(_) => Err(SecretNotWritten::Stale),
-        }
-    }
-
-    /// The change, with the account of the login and since when its password is in force.
-    fn in_force(&self, mut change: SecretChange) -> SecretChange {
-        change.rotated_at = Some(self.now);
-        if let Some(name) = self.username {
-            change.put(USERNAME, name);
-        }
-        change
+        let read = self.login.read_version(self.secrets.client, version).await;
+        let content = read.map_err(SecretNotWritten::unread)?;
+        let content = content.filter(|it| managed.conflict(managed.ownership(it)).is_none());
+        content.ok_or(SecretNotWritten::Stale)
     }
 }

@@ -8,10 +8,7 @@ use crate::cloud::password;
 use crate::session::{Content, SecretProblem, read};
 use jiff::Timestamp;
 use kube::Client;
-use rand::RngExt;
 use secrecy::{ExposeSecret, SecretString};
-use sha2::{Digest, Sha256};
-use std::sync::LazyLock;
 
 pub(super) const CURRENT: &str = "current";
 pub(super) const PENDING: &str = "pending";
@@ -50,8 +47,6 @@ impl LoginFact {
 pub struct KnownLogin {
     /// The Secret with the password and its version, see [`named_version`].
     pub secret: Option<String>,
-    /// A digest of the password that is meaningful in this process only.
-    pub digest: Option<[u8; 16]>,
     /// The state of a Secret that the operator makes.
     pub generated: Option<Generated>,
 }
@@ -157,7 +152,7 @@ impl<'a> LoginSecret<'a> {
         client: &Client,
         specials: PasswordSpecialCharacters,
     ) -> (LoginFact, Option<LoginMetadata>) {
-        match self.read(client).await {
+        match read(client, self.namespace, &self.reference.name).await {
             Ok(content) => {
                 let metadata = self.managed.as_ref().map(|managed| {
                     let version = content.version();
@@ -183,19 +178,26 @@ impl<'a> LoginSecret<'a> {
         client: &Client,
         version: &str,
     ) -> Result<Option<SecretString>, SecretProblem> {
-        let mut content = match self.read(client).await {
-            Ok(content) if self.version(&content) == version => content,
-            Err(problem @ SecretProblem::Unread { .. }) => return Err(problem),
-            Ok(_) | Err(_) => return Ok(None),
-        };
-        let key = self.key(&content);
-        let password = content.take(&self.reference.name, key).ok();
+        let content = self.read_version(client, version).await?;
+        let password = content.and_then(|mut content| {
+            let key = self.key(&content);
+            content.take(&self.reference.name, key).ok()
+        });
         let specials = PasswordSpecialCharacters::AtLeastOne;
         Ok(password.filter(|text| password::broken_rule(text.expose_secret(), specials).is_none()))
     }
 
-    pub(super) async fn read(&self, client: &Client) -> Result<Content, SecretProblem> {
-        read(client, self.namespace, &self.reference.name).await
+    /// Reads the Secret; None unless it is in this version.
+    pub(super) async fn read_version(
+        &self,
+        client: &Client,
+        version: &str,
+    ) -> Result<Option<Content>, SecretProblem> {
+        match read(client, self.namespace, &self.reference.name).await {
+            Ok(content) => Ok(Some(content).filter(|it| self.version(it) == version)),
+            Err(problem @ SecretProblem::Unread { .. }) => Err(problem),
+            Err(_) => Ok(None),
+        }
     }
 
     /// The key of the password that the server should have.
@@ -239,7 +241,6 @@ impl<'a> LoginSecret<'a> {
         match password::broken_rule(password.expose_secret(), specials) {
             None => LoginFact::Ready(KnownLogin {
                 secret: Some(version),
-                digest: Some(digest(&password)),
                 generated,
             }),
             Some(rule) => LoginFact::Problem(Readiness::stalled(
@@ -276,15 +277,4 @@ fn of_problem(problem: &SecretProblem, key: &str) -> LoginFact {
             "put the login password there as plain text",
         ),
     }
-}
-
-/// Half of a digest is enough to show whether two passwords are the same. Only this process can use it, since the digest is keyed
-/// with a random value that is never written anywhere.
-pub fn digest(password: &SecretString) -> [u8; 16] {
-    static KEY: LazyLock<[u8; 32]> = LazyLock::new(|| rand::rng().random());
-    let mut hash = Sha256::new();
-    hash.update(*KEY);
-    hash.update(password.expose_secret().as_bytes());
-    let whole: [u8; 32] = hash.finalize().into();
-    std::array::from_fn(|n| whole[n])
 }

@@ -1,7 +1,7 @@
 //! The Secrets of an Instance: the login that its spec names, and the Secrets that the operator writes for it.
 //!
 //! A password is read from its Secret right before the call that contains it, and dropped after that call. All that this module
-//! returns about a login for longer is its version and a digest.
+//! returns about a login for longer is its version.
 //!
 //! The operator creates a Secret only if none of that name exists, and changes one only if it belongs to the Instance and is
 //! still in the version that was read.
@@ -17,9 +17,7 @@ pub use connection::{
     Connection, ConnectionLogin, ConnectionTrouble, KnownConnection, connect, reported_account,
 };
 pub use generated::GeneratedSecret;
-pub use login::{
-    Generated, KnownLogin, LoginFact, LoginMetadata, LoginSecret, digest, named_version,
-};
+pub use login::{Generated, KnownLogin, LoginFact, LoginMetadata, LoginSecret, named_version};
 pub use ownership::SecretOwner;
 pub use plan::{Chore, Upkeep, upkeep};
 pub use writing::{SecretClient, SecretNotWritten};

@@ -7,7 +7,7 @@ use crate::api::names::{BINDING, MANAGER, ROTATED_AT, SETTLED_FROM};
 use crate::runtime::kubernetes::{call, patch_params};
 use crate::runtime::watch::ObjectKey;
 use crate::runtime::{KubeError, Metrics, Obstacle, Rights};
-use crate::session::{Content, SecretVersions};
+use crate::session::{Content, SecretProblem, SecretVersions};
 use data_encoding::BASE64;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
@@ -50,6 +50,11 @@ impl SecretNotWritten {
             false => Readiness::stalled(Reason::SecretNotWritable, words),
         })
     }
+
+    /// A Secret could not be read, so nothing is written.
+    pub(super) fn unread(problem: SecretProblem) -> Self {
+        Self::Failed(problem.to_string())
+    }
 }
 
 /// The remedy for missing permission to write Secrets of Instances.
@@ -71,8 +76,8 @@ fn refused(name: &str, obstacle: Obstacle, error: &KubeError) -> String {
 /// Values and annotations of one write.
 #[derive(Debug, Default)]
 pub(super) struct SecretChange {
-    pub(super) values: Vec<(&'static str, SecretString)>,
-    pub(super) removed: Vec<&'static str>,
+    /// The value of each key; None removes it.
+    pub(super) values: Vec<(&'static str, Option<SecretString>)>,
     /// Since when the password is in force.
     pub(super) rotated_at: Option<Timestamp>,
     /// The version whose password is in force in the new one.
@@ -81,20 +86,20 @@ pub(super) struct SecretChange {
 
 impl SecretChange {
     pub(super) fn put(&mut self, key: &'static str, value: &str) {
-        self.values.push((key, SecretString::from(value)));
+        self.values.push((key, Some(SecretString::from(value))));
+    }
+
+    pub(super) fn remove(&mut self, key: &'static str) {
+        self.values.push((key, None));
     }
 
     /// The field `data` of a Secret, or of a merge patch of one.
     pub(super) fn data(&self) -> Map<String, Value> {
         let values = self.values.iter().map(|(key, value)| {
-            let text = BASE64.encode(value.expose_secret().as_bytes());
-            ((*key).to_owned(), Value::from(text))
+            let encoded = |value: &SecretString| BASE64.encode(value.expose_secret().as_bytes());
+            ((*key).to_owned(), Value::from(value.as_ref().map(encoded)))
         });
-        let removed = self
-            .removed
-            .iter()
-            .map(|key| ((*key).to_owned(), Value::Null));
-        values.chain(removed).collect()
+        values.collect()
     }
 
     fn annotations(&self, managed: &ManagedSecret<'_>) -> BTreeMap<String, String> {
@@ -111,14 +116,16 @@ impl SecretChange {
 
     /// The error without the values of the write, in case an admission webhook quotes them.
     pub(super) fn without_values(&self, error: KubeError) -> KubeError {
-        error.hiding(self.values.iter().map(|(_, value)| value.expose_secret()))
+        let values = self.values.iter().filter_map(|(_, value)| value.as_ref());
+        error.hiding(values.map(ExposeSecret::expose_secret))
     }
 }
 
 impl SecretClient<'_> {
-    /// Checks that the Instance exists, stays, and still has the record that the plan is based on. Kubernetes collects the Secret
-    /// of a deleted Instance at once, so the operator would create it again and again until a late watch shows the deletion. And if
-    /// a late watch does not show the server yet, that server does not have the first password of a new Secret.
+    /// Checks that the Instance exists, stays, and still has the record that the plan is based on. A late watch may show a deleted
+    /// Instance. Kubernetes collects the Secret of such an Instance at once, so the operator would create it again and again, and a
+    /// successor of the Instance may own the Secret by now. And if a late watch does not show the server yet, that server does not
+    /// have the first password of a new Secret.
     async fn stays(self, managed: &ManagedSecret<'_>) -> Result<(), SecretNotWritten> {
         let SecretOwner {
             key, uid, record, ..
@@ -138,106 +145,100 @@ impl SecretClient<'_> {
         }
     }
 
-    /// Creates a Secret that the Instance owns; leaves an existing one alone. Returns its version.
-    pub(super) async fn create(
+    /// Creates a Secret that the Instance owns, or changes the one that was read in exactly that version. A Secret without an owner
+    /// gets the Instance as owner. Returns the new version.
+    pub(super) async fn write(
         self,
         managed: &ManagedSecret<'_>,
+        read: Option<&Content>,
         change: &SecretChange,
     ) -> Result<String, SecretNotWritten> {
-        const WHAT: &str = "create a Secret";
         // The operator does not use permissions that no policy confines, so that no user relies on them.
-        if let Some(words) = self.rights.excess_words() {
+        if let (None, Some(words)) = (read, self.rights.excess_words()) {
             let words = format!("no Secret is made: {words}");
             let readiness = Readiness::stalled(Reason::SecretNotWritable, words);
             return Err(SecretNotWritten::Refused(readiness));
         }
-        self.stays(managed).await?;
-        // A key that is to be removed would otherwise be created with an empty value.
-        let mut data = change.data();
-        data.retain(|_, value| !value.is_null());
-        let secret = json!({
-            "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
+        let mut secret = json!({
             "metadata": {
                 "name": managed.name,
-                "labels": managed.labels(),
-                "annotations": change.annotations(managed),
-                "ownerReferences": managed.owner_reference(),
-            },
-            "data": data,
-        });
-        let failed = |error| SecretNotWritten::of(&managed.name, &change.without_values(error));
-        let secret: Secret =
-            serde_json::from_value(secret).map_err(|_| failed(KubeError::unwritable(WHAT)))?;
-        let params = PostParams {
-            field_manager: Some(MANAGER.to_owned()),
-            ..PostParams::default()
-        };
-        let written = call(WHAT, self.api(managed).create(&params, &secret)).await;
-        wipe(secret);
-        self.count(&written);
-        match written {
-            Ok(mut made) => {
-                let meta = std::mem::take(&mut made.metadata);
-                wipe(made);
-                Ok(version(&meta))
-            }
-            // The Secret exists, from an older write of ours whose answer was lost or from another writer: read it.
-            Err(error) if error.is_conflict() => Err(SecretNotWritten::Stale),
-            Err(error) => Err(failed(error)),
-        }
-    }
-
-    /// Changes a Secret of the Instance in exactly the version that was read. A Secret without an owner gets the Instance as owner.
-    /// Returns its new version.
-    pub(super) async fn patch(
-        self,
-        managed: &ManagedSecret<'_>,
-        content: &Content,
-        change: &SecretChange,
-    ) -> Result<String, SecretNotWritten> {
-        let mut patch = json!({
-            "metadata": {
-                "uid": content.uid,
-                "resourceVersion": content.resource_version,
                 "labels": managed.labels(),
                 "annotations": change.annotations(managed),
             },
             "data": change.data(),
         });
-        if managed.ownership(content) != Ownership::Ours {
-            // A late watch may show a deleted Instance, whose successor owns the Secret by now.
+        if read.is_none_or(|read| managed.ownership(read) != Ownership::Ours) {
             self.stays(managed).await?;
-            patch["metadata"]["ownerReferences"] = managed.owner_reference();
+            secret["metadata"]["ownerReferences"] = managed.owner_reference();
         }
-        let (api, params, patch) = (self.api(managed), patch_params(), Patch::Merge(&patch));
-        // Only metadata is returned, so the values do not come back.
-        let written = api.patch_metadata(&managed.name, &params, &patch);
-        let written = call("change a Secret", written).await;
-        self.count(&written);
+        let written = match read {
+            Some(read) => self.patch(managed, read, secret).await,
+            None => self.create(managed, secret).await,
+        };
+        let result = written.as_ref().map_or_else(KubeError::category, |_| "ok");
+        self.metrics.kube_writes.count(["secret", result]);
         match written {
-            Ok(object) => {
-                let meta = object.metadata;
-                let key = ObjectKey::new(&managed.owner.key.namespace, &managed.name);
-                if let (Some(uid), Some(version)) = (&meta.uid, &meta.resource_version) {
-                    self.versions.wrote(key, uid, version);
+            Ok(meta) => {
+                let part = |part: Option<String>| part.unwrap_or_default();
+                let (uid, version) = (part(meta.uid), part(meta.resource_version));
+                if read.is_some() {
+                    let key = ObjectKey::new(&managed.owner.key.namespace, &managed.name);
+                    self.versions.wrote(key, &uid, &version);
                 }
-                Ok(version(&meta))
+                Ok(format!("{uid}/{version}"))
             }
+            // The Secret exists or was changed, by an older write of ours whose answer was lost or by another writer: read it.
             Err(error) if error.is_swap_lost() => Err(SecretNotWritten::Stale),
-            Err(error) => Err(SecretNotWritten::of(
-                &managed.name,
-                &change.without_values(error),
-            )),
+            Err(error) => {
+                let error = change.without_values(error);
+                Err(SecretNotWritten::of(&managed.name, &error))
+            }
         }
+    }
+
+    /// Leaves an existing Secret alone.
+    async fn create(
+        self,
+        managed: &ManagedSecret<'_>,
+        mut secret: Value,
+    ) -> Result<ObjectMeta, KubeError> {
+        const WHAT: &str = "create a Secret";
+        (secret["apiVersion"], secret["kind"]) = ("v1".into(), "Secret".into());
+        secret["type"] = "Opaque".into();
+        if let Some(data) = secret["data"].as_object_mut() {
+            // A key that is to be removed would otherwise be created with an empty value.
+            data.retain(|_, value| !value.is_null());
+        }
+        let secret: Secret =
+            serde_json::from_value(secret).map_err(|_| KubeError::unwritable(WHAT))?;
+        let params = PostParams {
+            field_manager: Some(MANAGER.to_owned()),
+            ..PostParams::default()
+        };
+        let made = call(WHAT, self.api(managed).create(&params, &secret)).await;
+        wipe(secret);
+        let mut made = made?;
+        let meta = std::mem::take(&mut made.metadata);
+        wipe(made);
+        Ok(meta)
+    }
+
+    async fn patch(
+        self,
+        managed: &ManagedSecret<'_>,
+        read: &Content,
+        mut secret: Value,
+    ) -> Result<ObjectMeta, KubeError> {
+        secret["metadata"]["uid"] = read.uid.as_str().into();
+        secret["metadata"]["resourceVersion"] = read.resource_version.as_str().into();
+        let (api, params, patch) = (self.api(managed), patch_params(), Patch::Merge(&secret));
+        // Only metadata is returned, so the values do not come back.
+        let changed = api.patch_metadata(&managed.name, &params, &patch);
+        Ok(call("change a Secret", changed).await?.metadata)
     }
 
     fn api(self, managed: &ManagedSecret<'_>) -> Api<Secret> {
         Api::namespaced(self.client.clone(), &managed.owner.key.namespace)
-    }
-
-    fn count<T>(self, written: &Result<T, KubeError>) {
-        let result = written.as_ref().map_or_else(KubeError::category, |_| "ok");
-        self.metrics.kube_writes.count(["secret", result]);
     }
 }
 
@@ -245,9 +246,4 @@ fn wipe(mut secret: Secret) {
     for (_, mut value) in secret.data.take().unwrap_or_default() {
         value.0.zeroize();
     }
-}
-
-fn version(meta: &ObjectMeta) -> String {
-    let part = |part: &Option<String>| part.clone().unwrap_or_default();
-    format!("{}/{}", part(&meta.uid), part(&meta.resource_version))
 }

@@ -13,14 +13,13 @@ use crate::instance::times;
 use crate::runtime::kubernetes::call;
 use kube::Api;
 use std::sync::Mutex;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::time::Instant;
 
 /// How long the reconcile must wait if the shown version is too old to act on.
 pub async fn wait(context: &Context, facts: &Facts, memory: &Mutex<Memory>) -> Option<Duration> {
     // Take the known version before the read: the answer is not older than that, but the watch may show a newer one meanwhile.
-    let (known, since) = open(memory).newest()?;
+    let (known, since) = open(memory).newest_version()?;
     let shown: u64 = facts.resource_version.parse().ok()?;
     match Instant::now() < since + times::CACHE_CATCHES_UP_WITHIN {
         _ if shown >= known => None,
@@ -41,14 +40,6 @@ async fn ask(context: &Context, facts: &Facts, known: u64) -> Duration {
     let Some(version) = version.filter(|version| is_it && *version < known) else {
         return times::STALE_CACHE_RECHECK;
     };
-    let (namespace, name) = (&facts.key.namespace, &facts.key.name);
-    tracing::warn!(
-        namespace,
-        name,
-        version,
-        "the cluster's state went back in time: settling before anything is bought"
-    );
-    context.highest_version.store(version, Ordering::SeqCst);
-    context.memories.doubt_all();
+    context.went_back(version);
     times::AFTER_OWN_WRITE
 }

@@ -1,15 +1,19 @@
 //! The context of every reconcile.
 
+use crate::cloud::{CallPriority, Detail, Error, ServerId};
 use crate::credentials::SecretClient;
+use crate::instance::fact::Fact;
 use crate::instance::facts::Facts;
 use crate::instance::memory::all::Memories;
 use crate::runtime::events::Events;
 use crate::runtime::watch::ObjectKey;
 use crate::runtime::{Metrics, Rights, Term};
-use crate::session::{SecretVersions, Sessions};
+use crate::session::{AccountSession, SecretVersions, Sessions};
 use kube::Client;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::time::timeout;
 
 /// The object that the watch shows now; None if it is gone.
 pub type Latest = Arc<dyn Fn(&ObjectKey) -> Option<Facts> + Send + Sync>;
@@ -45,5 +49,50 @@ impl Context {
             rights: &self.rights,
             metrics: &self.metrics,
         }
+    }
+
+    /// Reads the detail of a server within this time.
+    pub async fn server(
+        &self,
+        session: &AccountSession,
+        account: &ObjectKey,
+        id: &ServerId,
+        priority: CallPriority,
+        deadline: Duration,
+    ) -> Fact<Detail> {
+        match timeout(deadline, session.shared.client.detail(priority, id)).await {
+            Ok(answer) => self.fact(account, answer, Error::is_no_such_instance),
+            Err(_) => Fact::Unknown("the request limit left no room for a query".to_owned()),
+        }
+    }
+
+    /// The fact that an answer of the service shows. A refused token also triggers a reconcile of the Account.
+    pub fn fact<T>(
+        &self,
+        account: &ObjectKey,
+        answer: Result<T, Error>,
+        shows_absence: fn(&Error) -> bool,
+    ) -> Fact<T> {
+        match answer {
+            Ok(value) => Fact::Known(value),
+            Err(error) if shows_absence(&error) => Fact::Absent,
+            Err(error) => {
+                if error.is_unauthorized() {
+                    (self.doubt_account)(account);
+                }
+                Fact::Unknown(error.to_string())
+            }
+        }
+    }
+
+    /// The cluster's state went back in time to this version (etcd was restored). Nothing that seemed new or unbought is certain
+    /// any more.
+    pub fn went_back(&self, version: u64) {
+        tracing::warn!(
+            version,
+            "the cluster's state went back in time: settling before anything is bought"
+        );
+        self.highest_version.store(version, Ordering::SeqCst);
+        self.memories.doubt_all();
     }
 }

@@ -67,13 +67,13 @@ impl Facts {
                 Speaks::Other => Record::None,
             },
         };
-        let (marker, mut places) = match &record {
-            Record::Speaks(record) => (
-                record.marker.clone(),
-                record.places.iter().filter_map(|p| place(p)).collect(),
-            ),
-            Record::None | Record::Invalid(_) => (Marker::of_uid(&uid), Vec::new()),
+        let purchase = match &record {
+            Record::Speaks(record) => Some(&**record),
+            Record::None | Record::Invalid(_) => None,
         };
+        let marker = purchase.map_or_else(|| Marker::of_uid(&uid), |record| record.marker.clone());
+        let recorded = purchase.iter().flat_map(|record| &record.places);
+        let mut places: Vec<Place> = recorded.filter_map(|text| place(text)).collect();
         let mut status = instance.status.clone().unwrap_or_default();
         let listed_types = ListedTypes::take(&mut status.conditions);
         last_release::complete(&mut status);
@@ -83,10 +83,6 @@ impl Facts {
         for attempt in shown.chain(std::iter::once(&mut status.attempt)) {
             *attempt = attempt_number(*attempt).map_or(0, i64::from);
         }
-        let purchase = match &record {
-            Record::Speaks(record) => Some(&**record),
-            Record::None | Record::Invalid(_) => None,
-        };
         let here = pins::place(&instance.spec, &status, purchase);
         if places.is_empty() {
             places.extend(here.clone());

@@ -1,11 +1,16 @@
-//! The log lines about one Instance: one for each decision, and none for a retry with the same result.
+//! The log lines about one Instance: one for each decision, and none for a retry with the same result. And the Events about calls:
+//! each mutating call that the service accepts, with its cause and the generation of the spec.
 
 use crate::api::conditions::Reason;
-use crate::api::{EndReason, HistoryEntry, Operation, Verb};
+use crate::api::{EndReason, ForceStop, HistoryEntry, Operation, Verb};
 use crate::cloud::ServerId;
 use crate::instance::context::Context;
 use crate::instance::facts::Facts;
+use crate::instance::observation::Observation;
+use crate::instance::outcome::Outcome;
 use crate::instance::plan::step::{Plan, ReleaseReason, Step};
+use crate::instance::plan::verbs::row;
+use crate::instance::plan::{cause, words};
 use crate::runtime::events::EventNote;
 use crate::runtime::traces;
 use std::time::Duration;
@@ -72,38 +77,17 @@ pub(super) fn ended(context: &Context, facts: &Facts, server: Option<&str>, entr
     );
 }
 
-/// The condition Ready has a new reason.
-pub(super) fn ready(facts: &Facts, server: Option<&str>, is_ready: bool, event: &EventNote) {
-    let reason = event.reason;
-    let why = Some(&event.note).filter(|_| !quotes_the_service(reason));
+/// The condition Ready has a new reason. Its message stays in status: it may quote the service's answer with a refused password,
+/// and a log may reach more readers.
+pub(super) fn ready(facts: &Facts, server: Option<&str>, ready: bool, reason: &str) {
     line!(
         info,
         facts,
         server,
         reason,
-        ready = is_ready,
-        why,
+        ready,
         "condition Ready changed"
     );
-}
-
-/// Whether the message of this condition quotes the service's answer to a mutating call. These messages stay in status: they may
-/// contain a refused password, and a log may reach more readers.
-fn quotes_the_service(reason: &str) -> bool {
-    let quotes = [
-        Reason::CreateUnconfirmed,
-        Reason::CreateFailed,
-        Reason::CreateRefused,
-        Reason::OperationFailed,
-        Reason::OperationRefused,
-        Reason::OutcomeUnknown,
-        // A read may have these reasons as well as a call.
-        Reason::AccountNotNormal,
-        Reason::RateLimited,
-        Reason::ServiceBusy,
-        Reason::TokenRefused,
-    ];
-    quotes.iter().any(|quotes| quotes.as_str() == reason)
 }
 
 /// An Event that the plan requested.
@@ -150,23 +134,80 @@ pub(super) fn reconciled(facts: &Facts, plan: &Plan, again: Duration) {
     );
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// The Event of a call that was accepted in this reconcile; one per attempt, and none for a repetition within it.
+pub(super) fn event_of_call(
+    observed: &Observation,
+    plan: &Plan,
+    outcome: &Outcome,
+) -> Option<EventNote> {
+    match (outcome, &plan.step) {
+        (Outcome::Accepted { id, .. }, _) => {
+            let operation = plan.step.operation()?;
+            let why = cause::summary(&operation);
+            let verb = operation.call();
+            Some(match operation.power_cut && verb == Verb::Stop {
+                true => power_cut(observed, &operation, id),
+                false => {
+                    let note = words::accepted(&operation, id);
+                    EventNote::normal(row(verb).reason.as_str(), format!("{note} ({why})"))
+                }
+            })
+        }
+        (
+            Outcome::Release {
+                is_new: true,
+                failure,
+            },
+            Step::Release { id, why },
+        ) => match failure {
+            None => Some(released(observed, id, *why)),
+            Some(failure) => failure.is_unknown.then(|| unanswered(id, &failure.message)),
+        },
+        _ => None,
+    }
+}
 
-    #[test]
-    fn words_of_the_service_about_a_change_stay_out_of_the_log() {
-        for reason in [
-            "CreateRefused",
-            "OperationRefused",
-            "OutcomeUnknown",
-            "AccountNotNormal",
-            "ServiceBusy",
-        ] {
-            assert!(quotes_the_service(reason), "{reason}");
+/// The outcome of a release is unknown. For an announced operation, status reports that instead.
+fn unanswered(id: &ServerId, why: &str) -> EventNote {
+    let note = format!(
+        "it is unknown whether server {id} was released ({why}): the release is repeated until the server is gone, which does no \
+         harm"
+    );
+    EventNote::warning("CallOutcomeUnknown", note)
+}
+
+fn power_cut(observed: &Observation, operation: &Operation, id: &ServerId) -> EventNote {
+    let rule = match (operation.stage, observed.facts.spec.stop_policy.force) {
+        (Some(_), _) => "it did not stop for its reinstall",
+        (None, ForceStop::Always) => "spec.stopPolicy.force is Always",
+        (None, _) => {
+            "it did not stop within spec.stopPolicy.gracePeriodSeconds, or its stop failed"
         }
-        for reason in ["Available", "Creating", "ReinstallNeedsApproval"] {
-            assert!(!quotes_the_service(reason), "{reason}");
-        }
+    };
+    let why = cause::summary(operation);
+    EventNote::warning(
+        "ForcedPowerOff",
+        format!("the power of server {id} is cut: {rule} ({why})"),
+    )
+}
+
+fn released(observed: &Observation, id: &ServerId, why: ReleaseReason) -> EventNote {
+    match why {
+        ReleaseReason::Deleted => EventNote::normal(
+            "Releasing",
+            format!(
+                "the service is releasing server {id}: this Instance is deleted, and spec.deletionPolicy is {:?} (spec of \
+                 generation {})",
+                observed.facts.spec.deletion_policy, observed.facts.generation
+            ),
+        ),
+        ReleaseReason::Surplus => EventNote::warning(
+            "SurplusServerReleased",
+            format!("released server {id}: another server is recorded for this Instance"),
+        ),
+        ReleaseReason::Failed => EventNote::normal(
+            "Releasing",
+            format!("releasing server {id}, which its failed create left behind"),
+        ),
     }
 }

@@ -7,10 +7,12 @@ pub mod look;
 pub mod parts;
 
 use crate::api::{HistoryEntry, PurchaseRecord, Verb};
+use crate::cloud::ServerId;
 use crate::credentials::KnownSecrets;
-use crate::instance::memory::call::NewestCall;
+use crate::instance::memory::call::{NewestCall, Release};
 use crate::instance::memory::look::Look;
-use crate::instance::memory::parts::{Birth, Calls, Observations, Origin, Pacing, StatusWrites};
+use crate::instance::memory::parts::{Birth, Observations, Origin, Pacing, StatusWrites};
+use litemap::LiteMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::time::Instant;
 
@@ -21,8 +23,8 @@ pub struct Memory {
     pub origin: Origin,
     /// The newest attempt.
     pub call: Option<Box<NewestCall>>,
-    /// Facts about other calls to the service.
-    pub calls: Calls,
+    /// The servers that this process released or knows to be gone. Owned by `attempt`.
+    pub releases: LiteMap<ServerId, Release>,
     pub observations: Observations,
     /// When the object is due.
     pub pace: Pacing,
@@ -46,7 +48,7 @@ impl Memory {
                 other_cluster_reported_since: None,
             },
             call: None,
-            calls: Calls::default(),
+            releases: LiteMap::new(),
             observations: Observations::default(),
             pace: Pacing::default(),
             secrets: KnownSecrets::default(),
@@ -64,27 +66,30 @@ impl Memory {
     }
 
     /// Our own write was answered with this resourceVersion.
-    pub fn wrote(&mut self, version: Option<&str>, now: Instant) {
+    pub fn note_written_version(&mut self, version: Option<&str>, now: Instant) {
         if let Some(version) = version.and_then(|version| version.parse().ok()) {
-            self.shown(version, now);
+            self.note_watched_version(version, now);
         }
     }
 
     /// A watch shows this version of the object.
-    pub fn shown(&mut self, version: u64, now: Instant) {
-        if self.newest().is_none_or(|(newest, _)| newest < version) {
+    pub fn note_watched_version(&mut self, version: u64, now: Instant) {
+        if self
+            .newest_version()
+            .is_none_or(|(newest, _)| newest < version)
+        {
             self.status_writes.newest = Some((version, now));
         }
     }
 
     /// The newest known version, and since when it is known.
-    pub fn newest(&self) -> Option<(u64, Instant)> {
+    pub fn newest_version(&self) -> Option<(u64, Instant)> {
         self.status_writes.newest
     }
 
     /// Whether a newer version than this is known.
     pub fn is_newer_than(&self, version: &str) -> bool {
-        let newest = self.newest().zip(version.parse().ok());
+        let newest = self.newest_version().zip(version.parse().ok());
         newest.is_some_and(|((newest, _), version): (_, u64)| newest > version)
     }
 
@@ -93,23 +98,23 @@ impl Memory {
         self.status_writes.newest = None;
         self.origin.birth = Birth::Intended;
         self.origin.since = now;
-        // The spec may be older than this operation. If the operation was followed to its end, it would count as applied, and the
-        // old spec as a request to undo it.
-        self.follow_no_more();
+        // The restored spec may be older than the open operation. Once that operation counted as applied, the old spec would be
+        // taken for a request to undo it.
+        self.stop_following();
     }
 
     /// This record is on the object.
-    pub fn recorded(&mut self, record: &PurchaseRecord) {
+    pub fn note_record(&mut self, record: &PurchaseRecord) {
         self.origin.birth = Birth::Recorded;
         self.origin.recreated = self.origin.recreated.max(record.recreated);
     }
 
     /// Applies the record that is on the object now.
-    pub fn meet(&mut self, record: Option<&PurchaseRecord>, now: Instant) {
+    pub fn apply(&mut self, record: Option<&PurchaseRecord>, now: Instant) {
         if let Some(record) = record {
-            self.recorded(record);
+            self.note_record(record);
             self.forget_releases(record, now);
-            self.meet_record(record, now);
+            self.apply_record(record, now);
         } else if self.origin.birth == Birth::Recorded {
             self.origin.birth = Birth::Intended;
             self.origin.since = now;
@@ -117,21 +122,15 @@ impl Memory {
     }
 
     /// Our operation ended, and status shows it. From now on everything in the listing counts as new, even if the listing showed
-    /// the same before. `brought_login`: the operation set the password that its call contained.
-    pub fn operation_ended(&mut self, ended: &HistoryEntry, brought_login: bool, now: Instant) {
+    /// the same before.
+    pub fn operation_ended(&mut self, ended: &HistoryEntry, now: Instant) {
         self.observations.look.row = None;
         self.observations.poll = None;
-        self.follow_no_more();
+        self.stop_following();
         if let Some(call) = &mut self.call {
             match ended.verb {
                 Verb::Create => call.is_newest = false,
                 _ => call.since = now,
-            }
-        }
-        if ended.verb.bears_login() {
-            let sent = self.calls.password.sent.take();
-            if ended.succeeded {
-                self.calls.password.current = sent.filter(|_| brought_login);
             }
         }
     }
@@ -141,7 +140,6 @@ impl Memory {
         self.observations.look = Look::default();
         self.observations.shown_by = None;
         self.observations.poll = None;
-        self.calls.password.current = None;
     }
 
     /// Notes the token of `spec.reconcile`, unless it is the one that was carried out last.

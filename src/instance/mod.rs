@@ -23,7 +23,7 @@ pub mod poll_schedule;
 pub mod references;
 pub mod report;
 mod status;
-mod subscription;
+pub mod subscription;
 pub mod temporary_state;
 pub mod times;
 

@@ -12,7 +12,7 @@ use crate::instance::plan::step::{Plan, Step};
 use crate::instance::poll_schedule::PollSchedule;
 use crate::instance::status::synced;
 use crate::instance::{journal, times};
-use crate::inventory::{Attention, InstanceUid};
+use crate::inventory::InstanceUid;
 use crate::session::{AccountSession, ReconcileSession};
 use std::sync::Mutex;
 use std::time::Duration;
@@ -75,13 +75,8 @@ impl Ending<'_> {
     fn after(&self, outcome: &Outcome, memory: &mut Memory) -> Duration {
         match outcome {
             Outcome::Rested => self.rested(memory),
-            Outcome::Accepted { id, task, recorded } => {
+            Outcome::Accepted { id, recorded, .. } => {
                 memory.pace.progressed();
-                // The circuit breaker must not expect a server in a listing while it is being created.
-                memory.pace.wants.attention = match task {
-                    Some(_) => Attention::Followed,
-                    None => Attention::InFlight,
-                };
                 if let Some(operation) = self.plan.step.operation() {
                     journal::called(&self.observed.facts, id, &operation);
                 }
@@ -131,9 +126,7 @@ impl Ending<'_> {
     fn rested(&self, memory: &mut Memory) -> Duration {
         let (plan, observed, now) = (self.plan, self.observed, Instant::now());
         if let Some(ended) = plan.changes.ended.as_ref().filter(|_| self.is_reported) {
-            let applied = plan.changes.applied.as_ref();
-            let brought_login = applied.is_some_and(|applied| applied.password_secret.is_some());
-            memory.operation_ended(ended, brought_login, now);
+            memory.operation_ended(ended, now);
         }
         // A status that cannot be written is a failure, so the backoff stays.
         if self.is_reported && plan.is_ready() {

@@ -245,7 +245,8 @@ impl Observation {
         let open = self.open().filter(|open| open.verb == Verb::Create);
         match &self.task {
             Fact::Known(TaskState::Failed { reason }) if open.is_some() => {
-                Some(reason.clone().unwrap_or_default())
+                let reason = reason.as_deref();
+                Some(reason.unwrap_or("the service gave no reason").to_owned())
             }
             _ => None,
         }

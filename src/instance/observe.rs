@@ -15,7 +15,7 @@ use crate::instance::context::Context;
 use crate::instance::fact::Fact;
 use crate::instance::facts::Facts;
 use crate::instance::memory::look::Poll;
-use crate::instance::memory::parts::{Birth, Wants};
+use crate::instance::memory::parts::Birth;
 use crate::instance::memory::{Memory, open};
 use crate::instance::observation::{AccountFact, Observation, SessionFacts, is_idle};
 use crate::instance::pins::LookUps;
@@ -39,17 +39,7 @@ pub async fn observe(
     facts: Facts,
     memory: &Mutex<Memory>,
 ) -> (Observation, Option<ReconcileSession>) {
-    let (now, epoch) = (Instant::now(), context.memories.epoch());
-    let remembered = remembered(&facts, memory, now);
-    let key = account_of(&facts, &remembered);
-    let (account, session) = account(context, &facts, &key);
-    let session = session.map(|session| ReconcileSession::new(session, facts.uid.as_str().into()));
-    let mut observed = without_reads(context, facts, remembered, account, key, (epoch, now));
-    if let Some(session) = &session {
-        observed.conflicting_owner = conflicting_owner(context, &observed.facts, session);
-        let (uid, quota) = (&observed.facts.uid, context.sessions.owners());
-        observed.quota = quota.check(uid, &observed.account_key, session.limits);
-    }
+    let (mut observed, session) = without_reads(context, facts, memory);
     // An object in deletion without our finalizer no longer concerns the operator.
     let ours = !observed.facts.deleting || observed.facts.is_held();
     if let Some(session) = session.as_ref().filter(|_| ours) {
@@ -65,7 +55,7 @@ pub async fn observe(
         {}
     }
     if session.is_none() {
-        unsubscribe(context, &mut observed);
+        unsubscribe(context, &observed);
     }
     let former = observed.memory.observations.confirmed;
     observed.memory.observations.confirmed = former.max(confirmed(&observed, context));
@@ -100,14 +90,14 @@ fn store(context: &Context, observed: &Observation, memory: &Mutex<Memory>) {
 
 /// Adds what this process knows about the server without a call: the listings, and the answers to earlier reads.
 fn gather(observed: &mut Observation, session: &AccountSession, context: &Context) {
-    subscribe(context, &observed.facts, &mut observed.memory, session);
+    subscribe(context, &observed.facts, None, session);
     let listing = ZoneViews::of_places(&session.shared.inventory, &observed.facts.places);
     // A server that counted as gone and is listed long afterwards exists: the earlier answer was wrong.
     let is_back = |id: &ServerId, since: Instant| {
         listing.row(id).is_some() && listing.began_after(since + times::GONE_IS_CERTAIN_AFTER)
     };
     let memory = &mut observed.memory;
-    let releases = &mut memory.calls.releases;
+    let releases = &mut memory.releases;
     releases.retain(|id, release| release.gone().is_none_or(|(_, since)| !is_back(id, since)));
     if let Some((row, at)) = observed.facts.id().and_then(|id| listing.row(&id)) {
         let observations = &mut memory.observations;
@@ -148,13 +138,13 @@ fn follow(observed: &mut Observation, session: &AccountSession) {
 /// The memory, updated for this object and this instant.
 fn remembered(facts: &Facts, memory: &Mutex<Memory>, now: Instant) -> Memory {
     let mut remembered = open(memory).clone();
-    remembered.meet(facts.purchase(), now);
+    remembered.apply(facts.purchase(), now);
     // Status reports a purchase whose record was lost with the process that wrote it. Remember that from the first observation
     // on, regardless of later statuses.
     if facts.purchase().is_none() && facts.shows_open_purchase() {
         remembered.origin.birth = Birth::Intended;
     }
-    remembered.meet_operation(facts, now);
+    remembered.apply_operation(facts, now);
     let token = facts.spec.reconcile.as_ref();
     let token = token.map(|reconcile| reconcile.token.as_str());
     let done = facts.status.last_reconcile_token.as_deref();
@@ -162,37 +152,55 @@ fn remembered(facts: &Facts, memory: &Mutex<Memory>, now: Instant) -> Memory {
     remembered
 }
 
-/// An observation of the object alone, before any read.
+/// An observation before any read, and the session of the object's Account.
 fn without_reads(
     context: &Context,
     facts: Facts,
-    memory: Memory,
-    account: AccountFact,
-    account_key: ObjectKey,
-    (epoch, now): (u64, Instant),
-) -> Observation {
-    Observation {
+    memory: &Mutex<Memory>,
+) -> (Observation, Option<ReconcileSession>) {
+    let (now, epoch) = (Instant::now(), context.memories.epoch());
+    let memory = remembered(&facts, memory, now);
+    let account_key = account_of(&facts, &memory);
+    let (account, session) = account(context, &facts, &account_key);
+    let imported = facts.id().filter(|_| facts.imported().is_some());
+    let mut conflicting_owner = ConflictingOwner::None;
+    let mut quota = QuotaState::Free;
+    if let Some(session) = &session {
+        let owners = context.sessions.owners();
+        quota = owners.check(&facts.uid, &account_key, session.limits);
+        if let Some(id) = imported {
+            conflicting_owner = context.sessions.conflicting_owner(&facts.uid, &id, session);
+        }
+    }
+    let login = facts.login_secret();
+    let version = |name: &str| {
+        context
+            .secrets
+            .of(&ObjectKey::new(&facts.key.namespace, name))
+    };
+    let session = session.map(|session| ReconcileSession::new(session, facts.uid.as_str().into()));
+    let observed = Observation {
         account,
         account_key,
         listing: None,
         task: Fact::NotAsked,
         schedule: PollSchedule::default(),
         detail: Fact::NotAsked,
-        secret_version: secret_version(context, &facts),
-        secret_is_unmarked: facts.login_secret().is_some_and(|secret| {
-            let key = ObjectKey::new(&facts.key.namespace, &secret.name);
+        secret_version: login.as_ref().and_then(|login| {
+            let version = version(&login.name)?;
+            Some(named_version(login, &version))
+        }),
+        secret_is_unmarked: login.is_some_and(|login| {
+            let key = ObjectKey::new(&facts.key.namespace, &login.name);
             context.secrets.is_unmarked(&key)
         }),
         login: LoginFact::of(&facts.spec),
         found: LookUps::default(),
-        connection_version: facts
-            .spec
-            .connection_secret
-            .as_ref()
-            .and_then(|secret| version_of(context, &facts, &secret.name)),
-        quota: QuotaState::Free,
+        connection_version: (facts.spec.connection_secret.as_ref())
+            .and_then(|secret| version(&secret.name)),
+        quota,
         candidate: Fact::NotAsked,
-        conflicting_owner: ConflictingOwner::None,
+        conflicting_owner,
         recorded_by_other_cluster: recorded_by_other_cluster(context, &facts),
         memory,
         epoch,
@@ -201,7 +209,8 @@ fn without_reads(
         wall_clock: chance::time_of_day(),
         day: chance::day(),
         facts,
-    }
+    };
+    (observed, session)
 }
 
 /// When the service last showed whether the recorded server exists. The listings of an account session that is not usable now
@@ -225,7 +234,7 @@ fn confirmed(observed: &Observation, context: &Context) -> Option<Instant> {
 }
 
 /// Without an account session the object needs no listings beyond the regular ones.
-fn unsubscribe(context: &Context, observed: &mut Observation) {
+fn unsubscribe(context: &Context, observed: &Observation) {
     let subject: InstanceUid = shared(&observed.facts.uid);
     let is_withdrawn = matches!(&observed.account, AccountFact::Unusable(problem)
         if matches!(problem.reason, Reason::SecretUseNotAllowed | Reason::SecretEndpointMismatch));
@@ -235,7 +244,6 @@ fn unsubscribe(context: &Context, observed: &mut Observation) {
     } else {
         context.sessions.expect_no_change(&subject);
     }
-    observed.memory.pace.wants = Wants::default();
 }
 
 /// The Account that the object uses: the one on record, or of an attempt that this process remembers, while a server may exist
@@ -281,31 +289,6 @@ fn account(
         (None, AccountState::Pending | AccountState::Usable(_)) => AccountFact::Pending,
     };
     (fact, session)
-}
-
-fn secret_version(context: &Context, facts: &Facts) -> Option<String> {
-    let reference = facts.login_secret()?;
-    let version = version_of(context, facts, &reference.name)?;
-    Some(named_version(&reference, &version))
-}
-
-/// UID and resourceVersion of a Secret in the Instance's namespace, if it exists.
-fn version_of(context: &Context, facts: &Facts, name: &str) -> Option<String> {
-    context
-        .secrets
-        .of(&ObjectKey::new(&facts.key.namespace, name))
-}
-
-/// The Instance with the better right to the server that this object imported.
-fn conflicting_owner(
-    context: &Context,
-    facts: &Facts,
-    session: &AccountSession,
-) -> ConflictingOwner {
-    match facts.id().filter(|_| facts.imported().is_some()) {
-        Some(id) => context.sessions.conflicting_owner(&facts.uid, &id, session),
-        None => ConflictingOwner::None,
-    }
 }
 
 /// The record that another cluster wrote, unless an Instance here has its server.

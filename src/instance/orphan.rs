@@ -17,7 +17,7 @@ use std::sync::Mutex;
 use tokio::time::sleep;
 
 /// How often the apiserver is asked before giving up; it may be down.
-const LOOKS: u32 = 20;
+const DELETION_CHECKS_MAX: u32 = 20;
 
 /// A server that no Instance owns any more.
 struct Orphan {
@@ -26,15 +26,15 @@ struct Orphan {
     account: ObjectKey,
 }
 
-/// The watch shows that an Instance is gone, which was `owner` before. Drops its memory, and reports the server that it leaves
-/// behind.
-pub fn gone(context: &Context, uid: &str, owner: Option<Owner>) {
+/// The watch shows that an Instance is gone; `owner` is its last known record. Drops its memory, and reports the server that it
+/// leaves behind.
+pub fn on_instance_deleted(context: &Context, uid: &str, owner: Option<Owner>) {
     let memory = context.memories.forget(uid);
     let Some((memory, owner)) = memory.zip(owner) else {
         return;
     };
     // The process of another term may have released the server.
-    if !context.term.holds() || orphan(&owner, &memory).is_none() {
+    if !context.term.holds() || left_server(&owner, &memory).is_none() {
         return;
     }
     let (context, uid) = (context.clone(), uid.to_owned());
@@ -42,7 +42,7 @@ pub fn gone(context: &Context, uid: &str, owner: Option<Owner>) {
         // A call of the last reconcile may still be answered.
         sleep(times::LAST_WRITE_UNDER_WAY).await;
         if is_gone(&context, &owner.key, &uid).await
-            && let Some(orphan) = orphan(&owner, &memory)
+            && let Some(orphan) = left_server(&owner, &memory)
         {
             publish(&context, &owner.key.name, &orphan).await;
         }
@@ -50,7 +50,7 @@ pub fn gone(context: &Context, uid: &str, owner: Option<Owner>) {
 }
 
 /// The leftover of an Instance: the server on record, or the one that this process bought and could not record.
-fn orphan(owner: &Owner, memory: &Mutex<Memory>) -> Option<Orphan> {
+fn left_server(owner: &Owner, memory: &Mutex<Memory>) -> Option<Orphan> {
     if owner.is_detached {
         return None;
     }
@@ -78,7 +78,7 @@ fn orphan(owner: &Owner, memory: &Mutex<Memory>) -> Option<Orphan> {
 /// Whether the apiserver itself confirms it: a list without the object may be an old one.
 async fn is_gone(context: &Context, key: &ObjectKey, uid: &str) -> bool {
     let api: Api<Instance> = Api::namespaced(context.client.clone(), &key.namespace);
-    for _ in 0..LOOKS {
+    for _ in 0..DELETION_CHECKS_MAX {
         match call("read the Instance", api.get_metadata(&key.name)).await {
             Ok(found) => return found.metadata.uid.as_deref() != Some(uid),
             Err(error) if error.is_not_found() => return true,
@@ -105,7 +105,7 @@ async fn publish(context: &Context, name: &str, orphan: &Orphan) {
         |id| format!("server {id}"),
     );
     let note = format!(
-        "Instance {name} went before {server} was confirmed gone: no Instance owns that server; if the service's console \
+        "Instance {name} was deleted before the operator confirmed that {server} is gone: no Instance owns that server; if the service's console \
          still shows it, it is billed until you release it there"
     );
     let (namespace, server) = (&account.namespace, id.as_ref().map(ServerId::as_str));

@@ -1,7 +1,7 @@
 //! The outcome of a reconcile's one step.
 
 use crate::api::conditions::{Readiness, Reason};
-use crate::cloud::{Error, ServerId, TaskId};
+use crate::cloud::{ServerId, TaskId};
 use crate::runtime::KubeError;
 use std::time::Duration;
 
@@ -49,15 +49,6 @@ pub struct ReleaseFailure {
     pub message: String,
     /// The call may have taken effect.
     pub is_unknown: bool,
-}
-
-impl ReleaseFailure {
-    pub fn of(error: &Error) -> Self {
-        Self {
-            message: error.to_string(),
-            is_unknown: error.may_have_happened(),
-        }
-    }
 }
 
 impl Outcome {

@@ -1,18 +1,16 @@
 //! Writes the status if anything but a timestamp changed, then publishes Events.
 
-mod audit;
-
 use crate::api::conditions::{Readiness, Reason};
 use crate::api::{InstanceStatus, Operation, Verb};
-use crate::cloud::ServerId;
 use crate::credentials::Chore;
 use crate::instance::context::Context;
 use crate::instance::facts::Facts;
+use crate::instance::memory::parts::StatusWrites;
 use crate::instance::memory::{Memory, open};
 use crate::instance::observation::{Observation, of_purchase};
 use crate::instance::outcome::Outcome;
 use crate::instance::plan::step::{Plan, StatusChanges, Step};
-use crate::instance::status::write::{was_overwritten, write_status};
+use crate::instance::status::write::write_status;
 use crate::instance::status::{change_of_ready, differs, ready, render};
 use crate::instance::{journal, times};
 use std::sync::Mutex;
@@ -32,7 +30,7 @@ pub async fn report(
 ) -> Result<Option<Duration>, Duration> {
     let written = report_status(context, observed, plan, outcome, memory).await;
     // Publish the Event of an accepted call regardless of the status write.
-    if let Some(event) = audit::of(observed, plan, outcome) {
+    if let Some(event) = journal::event_of_call(observed, plan, outcome) {
         context
             .events
             .publish(&observed.facts.reference, &event)
@@ -57,13 +55,19 @@ async fn report_status(
     let changes = changes(observed, plan, outcome);
     let now = observed.wall_clock;
     let status = render(facts, Some(observed), now, &changes, why.as_ref());
-    let wait = wait(facts, &changes, why.as_ref(), &status, &mut open(memory));
+    let wait = wait(
+        facts,
+        &changes,
+        why.as_ref(),
+        &status,
+        &mut open(memory).status_writes,
+    );
     let differs = differs(&facts.status, &status);
     let is_written = differs && wait.is_none();
     if is_written && !write(context, observed, &status, memory).await? {
         return Ok(None); // the object is gone, so there are no Events about it either
     }
-    let server = changes.id.as_ref().map(ServerId::as_str);
+    let server = status.id.as_deref();
     let changed =
         change_of_ready(&facts.status.conditions, &status.conditions).filter(|_| is_written);
     // Publish the plan's Events with the status that shows them, or once the record is written.
@@ -91,7 +95,7 @@ async fn write(
     memory: &Mutex<Memory>,
 ) -> Result<bool, Duration> {
     let facts = &observed.facts;
-    let not_before = open(memory).status_writes.written.not_before;
+    let not_before = open(memory).status_writes.not_before;
     if let Some(left) = not_before.and_then(|at| rest(at, observed.now)) {
         return Err(left); // a write failed a moment ago, and events in between do not trigger another one
     }
@@ -107,7 +111,7 @@ async fn write(
     let wait = memory.pace.backoff.fail().min(longest);
     // After a conflict, the event of the other write triggers the next reconcile.
     let is_overtaken = error.is_overtaken();
-    memory.status_writes.written.not_before = (!is_overtaken).then(|| Instant::now() + wait);
+    memory.status_writes.not_before = (!is_overtaken).then(|| Instant::now() + wait);
     if facts.deleting && !is_overtaken {
         // A release needs no write before it, so a deletion continues even if status cannot be written.
         memory.status_writes.acknowledged = Some(facts.generation);
@@ -176,41 +180,32 @@ fn why(plan: &Plan, outcome: &Outcome) -> Option<Readiness> {
 /// How long a status that differs must wait before it is written, if it must.
 ///
 /// It is written at once if status lacks an operation. Otherwise a progress is written once it has lasted, unless status already
-/// shows it; everything else is written at once. The second time that another writer replaces this process's status, it is
-/// written after a pause, unless what stands misleads users.
+/// shows it; everything else is written at once.
 fn wait(
     facts: &Facts,
     changes: &StatusChanges,
     why: Option<&Readiness>,
     next: &InstanceStatus,
-    memory: &mut Memory,
+    writes: &mut StatusWrites,
 ) -> Option<Duration> {
     let now = Instant::now();
     let former = &facts.status;
     let is_older = former.observed_generation < facts.generation;
     // The first status of an object acknowledges nothing.
     let is_edit = is_older && (facts.deleting || ready(&former.conditions).is_some());
-    let is_over_another = was_overwritten(facts, memory);
-    let written = &mut memory.status_writes.written;
     let progress = why.filter(|why| why.is_progress && !is_edit);
     if let Some(why) = why {
         let reason = why.reason;
-        let known = written.progress.filter(|(known, _)| *known == reason);
-        written.progress = progress.map(|_| known.unwrap_or((reason, now)));
+        let known = writes.progress.filter(|(known, _)| *known == reason);
+        writes.progress = progress.map(|_| known.unwrap_or((reason, now)));
     }
     if lacks_operation(former, changes) {
         return None;
     }
-    let patience = progress.and_then(|why| match shows(former, next, why) {
+    progress.and_then(|why| match shows(former, next, why) {
         true => Some(times::IDLE_REQUEUE),
-        false => rest(written.progress?.1 + times::patience(why.reason), now),
-    });
-    let is_misleading = is_older || (is_ready(former) && !is_ready(next));
-    let pause = written
-        .over_another
-        .filter(|_| is_over_another && !is_misleading)
-        .and_then(|at| rest(at + times::CONFLICTING_STATUS_REWRITE, now));
-    patience.max(pause)
+        false => rest(writes.progress?.1 + times::patience(why.reason), now),
+    })
 }
 
 /// Whether status shows this progress, so that another message is not worth a write.

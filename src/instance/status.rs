@@ -9,7 +9,7 @@ use crate::api::{
     Addresses, EndReason, HistoryEntry, InstanceStatus, Operation, Reference, Stage, Verb,
     printable,
 };
-use crate::cloud::{ServerFields, ServerId};
+use crate::cloud::ServerFields;
 use crate::instance::expiry;
 use crate::instance::facts::Facts;
 use crate::instance::observation::{AccountFact, Observation};
@@ -21,9 +21,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use serde_json::{Map, Value};
 
 /// Number of entries in the history.
-const HISTORY: usize = 8;
+const HISTORY_MAX: usize = 8;
 /// The service's fields with the server's state.
-const STATES: [&str; 2] = ["ecsStatus", "ecsPendingStatus"];
+const STATE_FIELDS: [&str; 2] = ["ecsStatus", "ecsPendingStatus"];
 
 /// Renders the next status: its conditions from `readiness`, the other fields from `changes` and the observation, if there is one. Pure.
 /// Every status that is written comes from here.
@@ -45,23 +45,25 @@ pub fn render(
     next.operation = operation(facts, changes, readiness);
     let newest = next.operation.as_ref().map_or(0, |newest| newest.attempt);
     next.attempt = next.attempt.max(newest);
-    let id = changes.id.as_ref().map(ServerId::as_str);
-    let is_another = id.is_some() && next.id.is_some() && id != next.id.as_deref();
+    // The recorded server, unless another Instance has the better right to it, or another server will replace it.
+    let recorded = observed.and_then(Observation::own_id);
+    let recorded = recorded.filter(|_| !changes.forget_server && !facts.is_dropped_from_status());
+    let id = changes.id.as_ref().or(recorded.as_ref());
+    let id = id.map(ToString::to_string);
+    let is_another = id.is_some() && next.id.is_some() && id != next.id;
     if changes.forget_server || is_another {
         forget_server(&mut next);
     }
-    if let Some(id) = &changes.id {
-        next.id = Some(id.to_string());
-    }
+    next.id = id.or(next.id);
     if let Some(applied) = &changes.applied {
         next.applied = Some(applied.clone());
     }
     if let Some(token) = &changes.reconciled {
         next.last_reconcile_token = Some(token.clone());
     }
-    take_detail(&mut next, changes, readiness, &former.conditions);
+    apply_detail(&mut next, changes, readiness, &former.conditions);
     match readiness {
-        Some(readiness) if is_gone(readiness) && next.id.is_some() => {
+        Some(readiness) if reports_missing(readiness) && next.id.is_some() => {
             next.missing_since.get_or_insert(Time(wall_clock));
         }
         Some(_) => next.missing_since = None,
@@ -75,7 +77,7 @@ pub fn render(
         next.retries.push(retry.clone());
     }
     if let Some(entry) = &changes.ended {
-        take_end(&mut next, changes, entry);
+        append_history(&mut next, changes, entry);
     }
     // Nothing is pinned before the purchase.
     if readiness.is_some() {
@@ -110,7 +112,7 @@ pub fn render(
 
 /// Adds the server's detail. It is written together with its consequences, since the server may contradict the former Ready
 /// condition.
-fn take_detail(
+fn apply_detail(
     next: &mut InstanceStatus,
     changes: &StatusChanges,
     readiness: Option<&Readiness>,
@@ -123,17 +125,17 @@ fn take_detail(
         next.detail = detail::fitting(detail);
         next.addresses = addresses(detail);
     }
-    if readiness.is_some_and(is_gone) {
+    if readiness.is_some_and(reports_missing) {
         // A missing server has neither.
         next.addresses = None;
-        for field in STATES {
+        for field in STATE_FIELDS {
             next.detail.remove(field);
         }
     }
 }
 
 /// Whether the server is reported missing.
-fn is_gone(readiness: &Readiness) -> bool {
+fn reports_missing(readiness: &Readiness) -> bool {
     matches!(
         readiness.reason,
         Reason::ServerMissing | Reason::RecreateLimitReached
@@ -155,11 +157,11 @@ fn forget_server(next: &mut InstanceStatus) {
 }
 
 /// Adds an operation that ended to the history, once. A failed reinstall may have left an incomplete image.
-fn take_end(next: &mut InstanceStatus, changes: &StatusChanges, entry: &HistoryEntry) {
+fn append_history(next: &mut InstanceStatus, changes: &StatusChanges, entry: &HistoryEntry) {
     let mut history = next.history.iter();
     if history.all(|known| known.attempt != entry.attempt) {
         next.history.insert(0, entry.clone());
-        next.history.truncate(HISTORY);
+        next.history.truncate(HISTORY_MAX);
         next.attempt = next.attempt.max(entry.attempt);
     }
     if entry.succeeded {

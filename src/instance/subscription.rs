@@ -6,29 +6,28 @@ use crate::instance::memory::{Memory, open};
 use crate::instance::observation::Observation;
 use crate::instance::plan::step::{Plan, Step};
 use crate::instance::times;
-use crate::inventory::{Attention, InstanceUid, Subscription};
+use crate::inventory::{Attention, InstanceUid, Subscription, Wants};
 use crate::runtime::strings::shared;
 use crate::session::AccountSession;
 use std::sync::Mutex;
+use tokio::time::Instant;
 
 /// Subscribes to the listings that this object needs. Call it before reading the views, so that no change in between is missed.
-/// The subscription to listings with a former token ends.
-pub fn subscribe(context: &Context, facts: &Facts, memory: &mut Memory, session: &AccountSession) {
-    let wants = memory.pace.wants;
+/// The subscription to listings with a former token ends. Without `wants` the former ones stay.
+pub fn subscribe(context: &Context, facts: &Facts, wants: Option<Wants>, session: &AccountSession) {
+    let subject: InstanceUid = shared(&facts.uid);
+    let number = session.shared.number;
+    context.sessions.leave(&subject, Some(number));
+    let inventory = &session.shared.inventory;
     let subscription = Subscription {
         places: facts.places.clone(),
         id: facts.id(),
         marker: facts.marker.clone(),
-        attention: wants.attention,
-        pass_after: wants.pass_after,
-        passes_wanted: wants.passes,
+        wants: wants.unwrap_or_else(|| inventory.wants(&subject)),
         releasing: facts.deleting,
         credential: facts.purchase().map(|record| shared(&record.credential)),
     };
-    let subject: InstanceUid = shared(&facts.uid);
-    let number = session.shared.number;
-    context.sessions.leave(&subject, Some(number));
-    session.shared.inventory.subscribe(&subject, subscription);
+    inventory.subscribe(&subject, subscription);
 }
 
 /// Updates the subscription to the plan's needs, and copies the Account's token before a server needs it.
@@ -39,19 +38,21 @@ pub async fn renew(
     session: Option<&AccountSession>,
     memory: &Mutex<Memory>,
 ) {
-    request(context, observed, plan, session, &mut open(memory));
-    if let (true, Some(session)) = (plan.begins(), session) {
+    limit(observed, plan, &mut open(memory).pace.busy_since);
+    let Some(session) = session else {
+        return;
+    };
+    let subject: InstanceUid = shared(&observed.facts.uid);
+    if session.shared.inventory.wants(&subject) != plan.wants {
+        subscribe(context, &observed.facts, Some(plan.wants), session);
+    }
+    if plan.begins() {
         context.sessions.copy(&observed.account_key, session).await;
     }
 }
 
-fn request(
-    context: &Context,
-    observed: &Observation,
-    plan: &mut Plan,
-    session: Option<&AccountSession>,
-    memory: &mut Memory,
-) {
+/// Listings come at the short interval only while they show something sooner than queries do, and for a limited time.
+fn limit(observed: &Observation, plan: &mut Plan, busy_since: &mut Option<Instant>) {
     let (wants, observations) = (&mut plan.wants, &observed.memory.observations);
     // The queries for the task show the end of an operation sooner than a listing, unless the service does not know the server.
     let is_followed = observations.poll.is_some()
@@ -62,18 +63,17 @@ fn request(
         wants.attention = Attention::Followed;
     }
     if wants.attention != Attention::Quiet {
-        let since = *memory.pace.busy_since.get_or_insert(observed.now);
+        let since = *busy_since.get_or_insert(observed.now);
         if observed.now >= since + times::FAST_LISTING_FOR {
             // A long operation is not worth a listing every few seconds.
             wants.attention = Attention::Quiet;
             plan.again = plan.again.max(times::LONG_OPERATION_RECHECK);
         }
     } else if matches!(plan.step, Step::Rest) && !observed.facts.deleting {
-        memory.pace.busy_since = None;
+        *busy_since = None;
     }
-    let is_new = plan.wants != memory.pace.wants;
-    memory.pace.wants = plan.wants;
-    if let (true, Some(session)) = (is_new, session) {
-        subscribe(context, &observed.facts, memory, session);
+    if plan.step.operation().is_some() {
+        // The circuit breaker must not expect a server in a listing while it is being created.
+        plan.wants.attention = Attention::Followed;
     }
 }

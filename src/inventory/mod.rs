@@ -46,13 +46,7 @@ pub struct Subscription {
     pub id: Option<ServerId>,
     /// The marker that its servers bear in their names.
     pub marker: Marker,
-    /// How often to list.
-    pub attention: Attention,
-    /// Requests, as soon as possible, a pass of these places that begins after this instant, which may be in the future.
-    pub pass_after: Option<Instant>,
-    /// How many such passes in a row: 1 for an observation, 2 for a proof of absence (0 counts as 1). Each must be good evidence,
-    /// and two must show the same servers, so it may take more than two.
-    pub passes_wanted: u8,
+    pub wants: Wants,
     /// The server on record is being released, so its disappearance is not alarming.
     pub releasing: bool,
     /// The digest of endpoint and token in its record. If a listing shows its server, the inventory's account is the same.
@@ -62,8 +56,20 @@ pub struct Subscription {
 impl Subscription {
     /// Whether an operation on its server is in progress that is followed by queries for the task or the server.
     fn is_followed(&self) -> bool {
-        self.attention != Attention::Quiet && self.id.is_some()
+        self.wants.attention != Attention::Quiet && self.id.is_some()
     }
+}
+
+/// The listing passes that the newest plan of an Instance requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wants {
+    /// How often to list.
+    pub attention: Attention,
+    /// Requests, as soon as possible, a pass of these places that begins after this instant, which may be in the future.
+    pub pass_after: Option<Instant>,
+    /// How many such passes in a row: 1 for an observation, 2 for a proof of absence (0 counts as 1). Each must be good evidence,
+    /// and two must show the same servers, so it may take more than two.
+    pub passes: u8,
 }
 
 /// How often a place is listed for a subscription.
@@ -239,6 +245,11 @@ impl Inventory {
     pub fn subscribe(&self, subject: &InstanceUid, subscription: Subscription) {
         self.shared.lock().subscribe(subject, subscription);
         self.shared.changed.notify_one();
+    }
+
+    /// The passes that the subject's subscription requests.
+    pub fn wants(&self, subject: &InstanceUid) -> Wants {
+        self.shared.lock().wants(subject)
     }
 
     /// A subject that cannot reconcile for now needs no listings beyond the regular ones.

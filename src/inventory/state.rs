@@ -12,7 +12,7 @@ use super::pass::{Pass, PassError};
 use super::tombstones::Tombstones;
 use super::view::View;
 use super::watched::{Watched, evidence, fingerprint, wanted};
-use super::{Attention, InstanceUid, Settings, Sighting, Subscription, times};
+use super::{Attention, InstanceUid, Settings, Sighting, Subscription, Wants, times};
 use crate::cloud::{CallPriority, Place, ServerId};
 use crate::runtime::chance;
 
@@ -105,14 +105,18 @@ impl State {
     }
 
     /// The subject keeps watching its server, but expects no change.
+    /// The passes that the subject's subscription requests.
+    pub(super) fn wants(&self, subject: &InstanceUid) -> Wants {
+        let held = self.held.get(subject);
+        held.map(|held| held.subscription.wants).unwrap_or_default()
+    }
+
     pub(super) fn expect_no_change(&mut self, subject: &InstanceUid) {
         let Some(held) = self.held.get(subject) else {
             return;
         };
         let quiet = Subscription {
-            attention: Attention::Quiet,
-            pass_after: None,
-            passes_wanted: 0,
+            wants: Wants::default(),
             ..held.subscription.clone()
         };
         self.subscribe(subject, quiet);
@@ -128,11 +132,13 @@ impl State {
     ) {
         let watched = self.places.entry(place.clone()).or_default();
         watched.members.insert(subject.clone());
-        watched.in_flight += usize::from(subscription.attention == Attention::InFlight);
-        watched.followed += usize::from(subscription.attention == Attention::Followed);
+        watched.in_flight += usize::from(subscription.wants.attention == Attention::InFlight);
+        watched.followed += usize::from(subscription.wants.attention == Attention::Followed);
         // If a pass needs several calls, a subject that is followed by queries waits for the next regular one.
-        let is_hurried = subscription.attention != Attention::Followed || watched.pages() <= 1;
+        let is_hurried =
+            subscription.wants.attention != Attention::Followed || watched.pages() <= 1;
         if let Some(after) = subscription
+            .wants
             .pass_after
             .filter(|_| is_hurried)
             .filter(|after| watched.view.evidence(*after, wanted(subscription)).is_err())
@@ -150,7 +156,7 @@ impl State {
         }
         let shown = evidence(subscription, &newest);
         note_shown(&mut self.shown, shown, &place.region);
-        let quiet = subscription.attention == Attention::Quiet && !subscription.releasing;
+        let quiet = subscription.wants.attention == Attention::Quiet && !subscription.releasing;
         if let Some(id) = new_id.filter(|id| quiet && !newest.rows.contains_key(*id)) {
             let on_record = watched.members.len();
             watched.suspect(id, on_record);
@@ -180,9 +186,9 @@ impl State {
             let Some(watched) = self.places.get_mut(place) else {
                 continue;
             };
-            watched.in_flight -= usize::from(former.attention == Attention::InFlight);
-            watched.followed -= usize::from(former.attention == Attention::Followed);
-            if let Some(after) = former.pass_after {
+            watched.in_flight -= usize::from(former.wants.attention == Attention::InFlight);
+            watched.followed -= usize::from(former.wants.attention == Attention::Followed);
+            if let Some(after) = former.wants.pass_after {
                 watched.unmet.remove(&(after, subject.clone()));
             }
             if !keep.contains(place) {
@@ -299,7 +305,7 @@ impl State {
             // A server that the service reported as gone and that is listed again is not gone.
             held.is_gone &= !pass.rows.contains_key(id);
             if !held.is_gone && !subscription.releasing {
-                let quiet = subscription.attention == Attention::Quiet;
+                let quiet = subscription.wants.attention == Attention::Quiet;
                 let id = id.clone();
                 counted.push(ExpectedServer { id, quiet });
             }
@@ -344,7 +350,7 @@ impl State {
             }
             // Each missing server must be queried by its Instance, or the circuit breaker of the place stays open.
             let suspect = missing && watched.view.breaker_open.is_some();
-            let in_flight = held.subscription.attention != Attention::Quiet;
+            let in_flight = held.subscription.wants.attention != Attention::Quiet;
             if changed || suspect || in_flight || met.contains(subject) {
                 wake.push(subject.clone());
             }

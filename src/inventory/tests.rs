@@ -123,9 +123,10 @@ fn quiet(uid: u32, place: Place) -> (InstanceUid, Subscription) {
         places: vec![place],
         id: None,
         marker: Marker::of_uid(&subject),
-        attention: Attention::Quiet,
-        pass_after: None,
-        passes_wanted: 1,
+        wants: Wants {
+            passes: 1,
+            ..Wants::default()
+        },
         releasing: false,
         credential: Some("secret/1".into()),
     };
@@ -150,7 +151,7 @@ async fn a_reading_that_panics_begins_again() {
     .await;
     bench.service.set("a", [1]);
     let (subject, mut subscription) = quiet(1, zone("a"));
-    subscription.attention = Attention::InFlight;
+    subscription.wants.attention = Attention::InFlight;
     bench.inventory.subscribe(&subject, subscription);
     assert_eq!(bench.woken.recv().await, Some(subject));
 }
@@ -180,8 +181,11 @@ async fn a_proof_of_absence_is_had_at_once_and_a_quiet_place_is_left_alone_after
     let since = Instant::now();
     let (subject, subscription) = quiet(77, zone("a"));
     let subscription = Subscription {
-        pass_after: Some(since),
-        passes_wanted: 2,
+        wants: Wants {
+            pass_after: Some(since),
+            passes: 2,
+            ..Wants::default()
+        },
         ..subscription
     };
     bench.inventory.subscribe(&subject, subscription);
@@ -256,7 +260,10 @@ async fn an_operation_in_flight_is_woken_until_it_ends() {
     let mut bench = bench().await;
     let (subject, subscription) = quiet(1, zone("a"));
     let in_flight = Subscription {
-        attention: Attention::InFlight,
+        wants: Wants {
+            attention: Attention::InFlight,
+            ..subscription.wants
+        },
         ..subscription.clone()
     };
     bench.inventory.subscribe(&subject, in_flight);

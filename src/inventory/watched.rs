@@ -201,7 +201,7 @@ pub(super) fn evidence(subscription: &Subscription, pass: &Pass) -> Option<Arc<s
 }
 
 pub(super) fn wanted(subscription: &Subscription) -> u8 {
-    subscription.passes_wanted.clamp(1, 2)
+    subscription.wants.passes.clamp(1, 2)
 }
 
 fn doubled(first: Duration, times: u32, most: Duration) -> Duration {

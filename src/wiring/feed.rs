@@ -135,7 +135,7 @@ impl Feed {
             notice.change == Change::Applied && version > self.0.born_after.load(Ordering::SeqCst);
         let memories = &self.0.instances.memories;
         let memory = memories.met(notice.uid.clone(), &notice.key, is_newborn);
-        instance::memory::open(&memory).shown(version, Instant::now());
+        instance::memory::open(&memory).note_watched_version(version, Instant::now());
         let priority = priority(&self.0.instance_changes, notice);
         self.0.objects.wake_instance(&notice.key, priority);
     }
@@ -143,7 +143,7 @@ impl Feed {
     fn instance_gone(&self, notice: &Notice) {
         priority(&self.0.instance_changes, notice);
         let owner = self.0.instances.sessions.gone(&notice.uid);
-        instance::orphan::gone(&self.0.instances, &notice.uid, owner);
+        instance::orphan::on_instance_deleted(&self.0.instances, &notice.uid, owner);
         // The store may hold a newer object of this name by now, and its references stand here already.
         if !self.0.objects.has_instance(&notice.key) {
             self.0.references.instances_by_account.note(&notice.key, []);

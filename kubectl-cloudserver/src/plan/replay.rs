@@ -21,6 +21,7 @@ use cloud_server_operator::instance::memory::{Memory, open};
 use cloud_server_operator::instance::observation::{Observation, is_idle};
 use cloud_server_operator::instance::plan::plan;
 use cloud_server_operator::instance::plan::step::{NeededRead, Plan, Step};
+use cloud_server_operator::instance::subscription::subscribe;
 use cloud_server_operator::instance::{observe, times};
 use cloud_server_operator::inventory::Sighting;
 use cloud_server_operator::runtime::watch::ObjectKey;
@@ -147,8 +148,8 @@ async fn observe(
         };
         match &session {
             Some(session) if needs_listing && Instant::now() < ends => {
-                open(memory).pace.wants = plan.wants;
                 let mut passes = session.shared.inventory.passes();
+                subscribe(context, &observed.facts, Some(plan.wants), session);
                 let _ = tokio::time::timeout(LISTING_RECHECK, passes.changed()).await;
             }
             _ => return (observed, session),
@@ -252,7 +253,7 @@ impl Replay {
                 let why = format!("this Instance does not need server {id}");
                 self.finding(Effect::ErasesDisk, Some(Verb::Release), why)?;
                 let gone = Release::Gone(Gone::Released, self.observed.now);
-                let releases = &mut self.observed.memory.calls.releases;
+                let releases = &mut self.observed.memory.releases;
                 releases.insert(id.clone(), gone);
             }
             Step::Record { record } => {
@@ -312,7 +313,7 @@ impl Replay {
                 return self.unknown(why, Reason::ServiceUnreachable);
             }
         }
-        let Some(readiness) = plan.readiness() else {
+        let Some(readiness) = plan.why.as_ref() else {
             return match self.observed.detail {
                 Fact::Known(_) => Break(()),
                 _ => self.missing(
@@ -411,7 +412,7 @@ impl Replay {
             let mut restricted = self.observed.clone();
             restricted.facts.spec = self.spec.clone();
             let restricted = plan(&restricted);
-            let readiness = restricted.readiness().cloned();
+            let readiness = restricted.why;
             self.restriction = readiness
                 .filter(|it| matches!(restricted.step, Step::Rest) && it.state != State::Ready);
         }

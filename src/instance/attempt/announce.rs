@@ -47,10 +47,10 @@ struct Swapped {
 }
 
 /// An intent that was not written, or that may be on the object although no call may follow it.
-enum NotSwapped {
-    Absent(Outcome),
+struct NotSwapped {
+    outcome: Outcome,
     /// The outcome of its write is unknown, or the cluster's state went back in time meanwhile.
-    MayStand(Outcome),
+    may_stand: bool,
 }
 
 impl Attempt<'_> {
@@ -117,27 +117,26 @@ impl Attempt<'_> {
         }
         let swapped = match self.swap(&Swap::Record(&finalizers, &text)).await {
             Ok(swapped) => swapped,
-            Err(NotSwapped::Absent(outcome)) => {
+            Err(NotSwapped { outcome, may_stand }) => {
                 // If the plan is stale, the cause may be an earlier record of ours that the watch has not shown yet.
-                if !matches!(outcome, Outcome::Stale) {
+                if !may_stand && !matches!(outcome, Outcome::Stale) {
                     quota.withdraw(uid);
                 }
-                if is_new {
-                    quota.bought_nothing(uid);
-                }
-                return Err(outcome);
-            }
-            Err(NotSwapped::MayStand(outcome)) => {
-                // If it turns out to be on record, no call was made for it. After a restore of etcd nothing is certain any more.
-                if is_new && self.observed.epoch == self.context.memories.epoch() {
-                    open(self.memory).announced(known);
+                let is_restored = self.observed.epoch != self.context.memories.epoch();
+                match (is_new, may_stand) {
+                    // After a restore of etcd nothing is certain.
+                    (true, true) if is_restored => {}
+                    // If it turns out to be on record, no call was made for it.
+                    (true, true) => open(self.memory).announced(known),
+                    (true, false) => quota.bought_nothing(uid),
+                    (false, _) => {}
                 }
                 return Err(outcome);
             }
         };
         let mut memory = open(self.memory);
-        memory.wrote(Some(&swapped.version), Instant::now());
-        memory.recorded(record);
+        memory.note_written_version(Some(&swapped.version), Instant::now());
+        memory.note_record(record);
         if record.id.as_deref() != facts.id().as_ref().map(ServerId::as_str) {
             memory.forget_server();
         }
@@ -170,23 +169,18 @@ impl Attempt<'_> {
         let status = render(facts, Some(observed), observed.wall_clock, &changes, why);
         let swapped = self.swap(&Swap::Operation(&status, &operation.nonce)).await;
         let mut memory = open(self.memory);
-        if !matches!(swapped, Err(NotSwapped::Absent(_))) {
+        let may_stand = swapped.as_ref().err().is_none_or(|it| it.may_stand);
+        if let Some(record) = facts.purchase().filter(|_| may_stand) {
             // If it turns out to be in status, no call was made for it.
-            let account = facts.purchase().map(|record| record.account.as_str());
-            let (account, now) = (account.unwrap_or_default(), Instant::now());
-            let mut call = NewestCall::of_operation(operation, account, CallState::NotSent, now);
+            let (state, now) = (CallState::NotSent, Instant::now());
+            let mut call = NewestCall::of_operation(operation, record, state, now);
             if swapped.is_err() {
                 // Only status shows whether it was announced, so this process does not write it again.
                 call.intent = Intent::Unneeded;
             }
             memory.announced(call);
         }
-        let swapped = match swapped {
-            Ok(swapped) => swapped,
-            Err(NotSwapped::Absent(outcome) | NotSwapped::MayStand(outcome)) => {
-                return Err(outcome);
-            }
-        };
+        let swapped = swapped.map_err(|not_swapped| not_swapped.outcome)?;
         write::status_written(facts, &status, &swapped.version, &mut memory);
         drop(memory);
         if !swapped.is_as_planned {
@@ -223,9 +217,9 @@ impl Attempt<'_> {
                 Err(error) => error,
             };
             let may_stand = error.may_have_happened();
-            let not_written = || match may_stand {
-                true => NotSwapped::MayStand(Outcome::not_written(&error)),
-                false => NotSwapped::Absent(Outcome::not_written(&error)),
+            let not_written = || NotSwapped {
+                outcome: Outcome::not_written(&error),
+                may_stand,
             };
             if !error.is_overtaken() && !may_stand {
                 return Err(not_written());
@@ -234,7 +228,7 @@ impl Attempt<'_> {
                 Ok(now) => now,
                 // The patch has an unknown outcome; the read merely failed.
                 Err(Outcome::NotDone(..)) if may_stand => return Err(not_written()),
-                Err(other) => return Err(NotSwapped::Absent(other)),
+                Err(other) => return Err(NotSwapped::absent(other)),
             };
             if intent.stands_on(&now) {
                 // A record that was there already shows nothing, since other objects may have been written since.
@@ -256,7 +250,7 @@ impl Attempt<'_> {
             listed_types = later.listed_types;
             version = later.resource_version;
         }
-        Err(NotSwapped::Absent(Outcome::Stale))
+        Err(NotSwapped::absent(Outcome::Stale))
     }
 
     /// Writes the intent over exactly this version of the object.
@@ -295,9 +289,13 @@ impl Attempt<'_> {
     /// objects. A version that was seen during the write may be higher.
     fn is_current(&self, version: Option<&str>, seen_before: u64) -> Result<(), NotSwapped> {
         let context = self.context;
+        let went_back = NotSwapped {
+            outcome: Outcome::Stale,
+            may_stand: true,
+        };
         // The answer may be from the state before the restore that another reconcile found meanwhile.
         if self.observed.epoch != context.memories.epoch() {
-            return Err(NotSwapped::MayStand(Outcome::Stale));
+            return Err(went_back);
         }
         let Some(version) = version.and_then(|version| version.parse::<u64>().ok()) else {
             return Ok(());
@@ -306,14 +304,15 @@ impl Attempt<'_> {
             context.highest_version.fetch_max(version, Ordering::SeqCst);
             return Ok(());
         }
-        tracing::warn!(
-            version,
-            seen_before,
-            "the cluster's state went back in time: settling before anything is bought"
-        );
-        context.highest_version.store(version, Ordering::SeqCst);
-        context.memories.doubt_all();
-        Err(NotSwapped::MayStand(Outcome::Stale))
+        context.went_back(version);
+        Err(went_back)
+    }
+}
+
+impl NotSwapped {
+    fn absent(outcome: Outcome) -> Self {
+        let may_stand = false;
+        Self { outcome, may_stand }
     }
 }
 

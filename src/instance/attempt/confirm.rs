@@ -3,7 +3,7 @@
 use super::{Attempt, ServiceCall};
 use crate::api::conditions::Reason;
 use crate::api::names::BINDING;
-use crate::cloud::{CallPriority, Detail, Error, ServerId};
+use crate::cloud::{CallPriority, Detail, ServerId};
 use crate::instance::fact::Fact;
 use crate::instance::facts::Facts;
 use crate::instance::outcome::Outcome;
@@ -14,46 +14,34 @@ use crate::session::AccountSession;
 use std::time::Duration;
 
 impl Attempt<'_> {
+    /// The release of a surplus server also needs a read in this reconcile that shows the recorded server alive.
     pub(super) async fn confirm(
         &self,
         start: &ServiceCall,
         session: &AccountSession,
     ) -> Result<(), Outcome> {
-        if let ServiceCall::Release(id, why) = start {
-            return self.confirm_release(id, *why, session).await;
-        }
-        self.confirm_object().await
-    }
-
-    /// Checks that the object is still the one that the plan was made from.
-    async fn confirm_object(&self) -> Result<(), Outcome> {
-        let now = Facts::of(&self.context.cluster, &self.fresh().await?);
-        match self.observed.facts.is_same_but_version(&now) {
-            true => Ok(()),
-            false => Err(Outcome::Stale),
-        }
-    }
-
-    /// The release of a surplus server also needs a read in this reconcile that shows the recorded server alive.
-    async fn confirm_release(
-        &self,
-        id: &ServerId,
-        why: ReleaseReason,
-        session: &AccountSession,
-    ) -> Result<(), Outcome> {
         let facts = &self.observed.facts;
-        self.confirm_name(id, why, session).await?;
-        // Another writer of status must not keep a server from being released.
+        if let ServiceCall::Release(id, why) = start {
+            self.confirm_name(id, *why, session).await?;
+        }
         let now = Facts::of(&self.context.cluster, &self.fresh().await?);
-        let is_same = facts.annotation == now.annotation && facts.spec == now.spec;
-        if !is_same || facts.deleting != now.deleting {
-            return Err(Outcome::Stale);
+        let is_same = match start {
+            // Another writer of status must not keep a server from being released.
+            ServiceCall::Release(..) => {
+                facts.annotation == now.annotation
+                    && facts.spec == now.spec
+                    && facts.deleting == now.deleting
+            }
+            ServiceCall::Create(_) | ServiceCall::Operate(_) => facts.is_same_but_version(&now),
+        };
+        if !is_same {
+            return Err(Outcome::Stale); // the plan was made from another state of the object
         }
-        if why != ReleaseReason::Surplus {
+        let ServiceCall::Release(id, ReleaseReason::Surplus) = start else {
             return Ok(());
-        }
+        };
         let recorded = facts.id().ok_or(Outcome::Stale)?;
-        let why = match look(session, &recorded, ADMISSION).await {
+        let why = match self.detail(&recorded, ADMISSION, session).await {
             Fact::Known(_) => return Ok(()),
             Fact::Unknown(why) => why,
             Fact::Absent | Fact::NotAsked => "the service knows no such server".to_owned(),
@@ -77,19 +65,25 @@ impl Attempt<'_> {
         let is_new = |at| observed.now < at + times::LISTED_LATELY;
         let is_recent = row.as_ref().is_some_and(|(_, at)| is_new(*at));
         let listed = row.and_then(|(row, _)| Some(String::from(row.name.clone()?)));
-        let name = match &listed {
-            Some(_) if is_recent => listed,
-            _ => match self.detail(id, why, session).await {
-                Fact::Known(detail) => detail.name().map(ToOwned::to_owned).or(listed),
-                Fact::Absent | Fact::NotAsked => None,
-                // A detail that cannot be read must not block a release forever.
-                Fact::Unknown(_) if listed.is_some() => listed,
-                Fact::Unknown(trouble) => {
-                    return Err(Outcome::not_done(format!(
-                        "server {id} was not seen, so it is not released yet: {trouble}"
-                    )));
-                }
-            },
+        let read = match &observed.detail {
+            _ if is_recent && listed.is_some() => Fact::NotAsked,
+            // The detail that the reconcile has read is not that of a surplus server.
+            Fact::Known(_) | Fact::Unknown(_) if why != ReleaseReason::Surplus => {
+                observed.detail.clone()
+            }
+            _ => self.detail(id, times::LOOK_BEFORE_RELEASE, session).await,
+        };
+        let name = match read {
+            Fact::NotAsked => listed,
+            Fact::Known(detail) => detail.name().map(ToOwned::to_owned).or(listed),
+            Fact::Absent => None,
+            // A detail that cannot be read must not block a release forever.
+            Fact::Unknown(_) if listed.is_some() => listed,
+            Fact::Unknown(trouble) => {
+                return Err(Outcome::not_done(format!(
+                    "server {id} was not seen, so it is not released yet: {trouble}"
+                )));
+            }
         };
         let Some(name) = name.filter(|name| !facts.is_own_name(id, name)) else {
             return Ok(());
@@ -105,26 +99,17 @@ impl Attempt<'_> {
         Err(Outcome::stalled(Reason::RecordInvalid, why))
     }
 
-    /// The detail of a server that is to be released: as this reconcile read it, or a new read.
+    /// Reads the detail of a server now.
     async fn detail(
         &self,
         id: &ServerId,
-        why: ReleaseReason,
+        deadline: Duration,
         session: &AccountSession,
     ) -> Fact<Detail> {
-        match &self.observed.detail {
-            // The detail that the reconcile has read is not that of a surplus server.
-            Fact::Known(_) | Fact::Unknown(_) if why != ReleaseReason::Surplus => {
-                self.observed.detail.clone()
-            }
-            _ => look(session, id, times::LOOK_BEFORE_RELEASE).await,
-        }
+        let (account, priority) = (&self.observed.account_key, CallPriority::Urgent);
+        let read = self
+            .context
+            .server(session, account, id, priority, deadline);
+        read.await
     }
-}
-
-/// Reads the detail of a server.
-async fn look(session: &AccountSession, id: &ServerId, deadline: Duration) -> Fact<Detail> {
-    let detail = session.shared.client.detail(CallPriority::Urgent, id);
-    let answer = tokio::time::timeout(deadline, detail).await;
-    Fact::of(answer, Error::is_no_such_instance).0
 }

@@ -24,7 +24,6 @@ use crate::runtime::queue::ADMISSION;
 use crate::session::{AccountSession, ReconcileSession};
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 use tokio::time::Instant;
 
 /// The step of one reconcile, and the values that it needs.
@@ -54,44 +53,28 @@ type ServerAndTask = (ServerId, Option<TaskId>);
 pub async fn admit(
     observed: &Observation,
     plan: &mut Plan,
-    access: Option<&ReconcileSession>,
-) -> Option<Permit> {
-    match permit_for(observed, plan, access).await {
-        Ok(permit) => permit,
-        Err(again) => {
-            *plan = plan::in_line(observed, plan, again); // other objects use up the request limit
-            None
-        }
-    }
-}
-
-/// The permit for a plan that needs one. If other objects use up the request limit, the time until the next try.
-async fn permit_for(
-    observed: &Observation,
-    plan: &Plan,
     session: Option<&ReconcileSession>,
-) -> Result<Option<Permit>, Duration> {
-    let Some(session) = session else {
-        return Ok(None);
-    };
-    let priority = match &plan.step {
-        Step::Buy { .. } => CallPriority::Purchase,
-        Step::Operate { .. } | Step::Release { .. } => CallPriority::Urgent,
+) -> Option<Permit> {
+    let session = session?;
+    let (priority, needs_permit) = match &plan.step {
+        Step::Buy { .. } => (CallPriority::Purchase, true),
+        Step::Operate { .. } => (CallPriority::Urgent, true),
+        Step::Release { .. } => (CallPriority::Urgent, false),
         _ if plan.needs.as_ref().is_some_and(NeededRead::is_for_a_call) => {
-            observed.facts.call_priority()
+            (observed.facts.call_priority(), false)
         }
-        _ => return Ok(None),
+        _ => return None,
     };
-    if !session.may_call(priority) {
-        return Err(times::QUEUED_RECHECK); // it is woken when it gets a slot
-    }
-    match &plan.step {
-        Step::Buy { .. } | Step::Operate { .. } => match permit(session, priority).await {
-            Some(permit) => Ok(Some(permit)),
-            None => Err(times::AFTER_OWN_WRITE), // nothing will wake it
+    let again = match session.may_call(priority) {
+        false => times::QUEUED_RECHECK, // it is woken when it gets a slot
+        true if !needs_permit => return None,
+        true => match permit(session, priority).await {
+            Some(permit) => return Some(permit),
+            None => times::AFTER_OWN_WRITE, // nothing will wake it
         },
-        _ => Ok(None),
-    }
+    };
+    *plan = plan::in_line(observed, plan, again); // other objects use up the request limit
+    None
 }
 
 async fn permit(session: &AccountSession, priority: CallPriority) -> Option<Permit> {
@@ -143,7 +126,10 @@ impl Attempt<'_> {
             }
         };
         self.may_call()?; // right before the bytes
-        self.call_begins(&start, request.password_digest());
+        if !matches!(start, ServiceCall::Release(..)) {
+            // Until an answer arrives, the outcome of an announced call is unknown, even if the reconcile is aborted.
+            open(self.memory).call_begins();
+        }
         let answer = request.send(&session.shared.client, permit).await;
         Ok(self.receipt(start, answer, session).await)
     }
@@ -161,14 +147,6 @@ impl Attempt<'_> {
                 "the reconcile has no time left for a call",
             )),
         }
-    }
-
-    /// From here on the outcome of an announced call is unknown until an answer arrives, even if the reconcile is aborted.
-    fn call_begins(&self, start: &ServiceCall, digest: Option<[u8; 16]>) {
-        if matches!(start, ServiceCall::Release(..)) {
-            return; // it may be repeated until its effect shows
-        }
-        open(self.memory).call_begins(digest);
     }
 }
 

@@ -98,9 +98,7 @@ impl Attempt<'_> {
         session: &AccountSession,
         id: &ServerId,
     ) -> bool {
-        let operations = self.replacing_record(receipt);
-        let Err(error) = self.write_receipt(PatchedPart::Object, operations).await else {
-            self.observed.facts.annotation = Some(receipt.to_text()); // the status that follows tests it
+        let Err(error) = self.replace_record("receipt", RECEIPTS, receipt).await else {
             return true;
         };
         if !error.is_not_found() && !matches!(self.fresh().await, Err(Outcome::Stale)) {
@@ -119,7 +117,9 @@ impl Attempt<'_> {
             test("/status/operation/nonce", &operation.nonce),
             replace("/status/operation", &operation),
         ];
-        let written = self.write_receipt(PatchedPart::Status, operations).await;
+        let written = self
+            .write_receipt("receipt", RECEIPTS, PatchedPart::Status, operations)
+            .await;
         if written.is_ok() {
             let status = Arc::make_mut(&mut self.observed.facts.status);
             status.operation = Some(operation);
@@ -130,18 +130,20 @@ impl Attempt<'_> {
     /// Tries again unless the object or the intent is another one.
     async fn write_receipt(
         &self,
+        kind: &'static str,
+        tries: u32,
         part: PatchedPart,
         operations: Vec<Value>,
     ) -> Result<(), KubeError> {
-        for _ in 1..RECEIPTS {
-            match self.patch("receipt", part, operations.clone()).await {
+        for _ in 1..tries {
+            match self.patch(kind, part, operations.clone()).await {
                 Err(error) if !error.is_not_found() && !error.is_overtaken() => {
                     tracing::warn!(%error, "the receipt was not written, trying again");
                 }
                 written => return written,
             }
         }
-        self.patch("receipt", part, operations).await
+        self.patch(kind, part, operations).await
     }
 
     /// Records that the service refused the create, conditional on the exact intent. A later process then does not mistake it for
@@ -155,20 +157,26 @@ impl Attempt<'_> {
             refused,
             ..record.clone()
         };
-        let operations = self.replacing_record(&closed);
-        match self.patch("refusal", PatchedPart::Object, operations).await {
-            Ok(()) => self.observed.facts.annotation = Some(closed.to_text()),
-            Err(error) => {
-                let Facts { key, .. } = &self.observed.facts;
-                tracing::warn!(namespace = key.namespace, name = key.name, %error, "a refused create was not recorded");
-            }
+        if let Err(error) = self.replace_record("refusal", 1, &closed).await {
+            let Facts { key, .. } = &self.observed.facts;
+            tracing::warn!(namespace = key.namespace, name = key.name, %error, "a refused create was not recorded");
         }
     }
 
     /// Replaces the exact text of the intent.
-    fn replacing_record(&self, record: &PurchaseRecord) -> Vec<Value> {
-        let (path, intent) = (record_path(), &self.observed.facts.annotation);
-        vec![test(&path, intent), replace(&path, record.to_text())]
+    async fn replace_record(
+        &mut self,
+        kind: &'static str,
+        tries: u32,
+        record: &PurchaseRecord,
+    ) -> Result<(), KubeError> {
+        let (path, text) = (record_path(), record.to_text());
+        let intent = &self.observed.facts.annotation;
+        let operations = vec![test(&path, intent), replace(&path, &text)];
+        self.write_receipt(kind, tries, PatchedPart::Object, operations)
+            .await?;
+        self.observed.facts.annotation = Some(text); // the status that follows tests it
+        Ok(())
     }
 
     /// Releases a server whose Instance is gone. Its marker also gets a tombstone, so that the Account controller releases the server

@@ -19,7 +19,7 @@ impl Attempt<'_> {
         let mut memory = open(self.memory);
         let former = memory.release_call(&id).cloned();
         let former_failure = former.as_ref().and_then(|call| call.failure.clone());
-        let is_unknown =
+        let has_unknown_outcome =
             |failure: &Option<ReleaseFailure>| failure.as_ref().is_some_and(|it| it.is_unknown);
         // An earlier call that was accepted remains valid, regardless of the result of its repetition.
         let accepted = former.filter(|call| call.accepted);
@@ -43,6 +43,7 @@ impl Attempt<'_> {
             Err(error) => {
                 let wait = memory.pace.backoff.fail();
                 let wait = wait.max(error.retry_after().unwrap_or_default());
+                // A service that is down is called again soon after it is back, even if it asked for a longer wait.
                 let wait = match error.is_retryable() {
                     true => wait.min(times::DEPENDENCY_RETRY_MAX),
                     false => wait,
@@ -50,7 +51,10 @@ impl Attempt<'_> {
                 if error.is_unauthorized() {
                     (self.context.doubt_account)(&self.observed.account_key);
                 }
-                call.failure = Some(ReleaseFailure::of(&error));
+                call.failure = Some(ReleaseFailure {
+                    message: error.to_string(),
+                    is_unknown: error.may_have_happened(),
+                });
                 call.not_before = Some(call.at + wait);
             }
         }
@@ -65,11 +69,12 @@ impl Attempt<'_> {
             };
             journal::not_done(&self.observed.facts, &failure.message, what);
         }
-        let is_known = was_accepted || (is_unknown(&former_failure) && is_unknown(&failure));
-        memory.calls.releases.insert(id, Release::Asked(call));
+        let is_repetition =
+            was_accepted || (has_unknown_outcome(&former_failure) && has_unknown_outcome(&failure));
+        memory.releases.insert(id, Release::Asked(call));
         memory.observations.look.at = None;
         Outcome::Release {
-            is_new: !is_known,
+            is_new: !is_repetition,
             failure,
         }
     }

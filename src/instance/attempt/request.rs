@@ -1,12 +1,11 @@
 //! The request of a call. It may contain a password, so it is built right before the intent and dropped after the call.
 
 use super::{Attempt, ServerAndTask, ServiceCall};
-use crate::api::{Applied, KeyLoginPassword, Operation, PurchaseRecord, Verb, names};
+use crate::api::{Applied, KeyLoginPassword, Verb, names};
 use crate::cloud::{
     Client, CreateRequest, Error, FirewallId, ImageId, KeyId, PackageCode, PasswordRequest, Permit,
     ReinstallRequest, ServerId, ServerLogin, password,
 };
-use crate::credentials::digest;
 use crate::instance::outcome::Outcome;
 use crate::session::AccountSession;
 use secrecy::SecretString;
@@ -26,22 +25,6 @@ pub(super) enum ServiceRequest {
 }
 
 impl ServiceRequest {
-    /// A digest of the password that the call sets.
-    pub(super) fn password_digest(&self) -> Option<[u8; 16]> {
-        match self {
-            Self::Create(CreateRequest {
-                login: ServerLogin::Password(password),
-                ..
-            })
-            | Self::Reinstall(ReinstallRequest {
-                login: ServerLogin::Password(password),
-                ..
-            })
-            | Self::ModifyPassword(PasswordRequest { password, .. }) => Some(digest(password)),
-            _ => None,
-        }
-    }
-
     pub(super) async fn send(
         &self,
         client: &Client,
@@ -71,64 +54,48 @@ impl Attempt<'_> {
         start: &ServiceCall,
         session: &AccountSession,
     ) -> Result<ServiceRequest, Outcome> {
-        match start {
-            ServiceCall::Create(record) => Ok(ServiceRequest::Create(
-                self.purchase(record, session).await?,
-            )),
-            ServiceCall::Operate(operation) => self.operation(operation, session).await,
-            ServiceCall::Release(id, _) => Ok(ServiceRequest::Release(id.clone())),
-        }
-    }
-
-    async fn purchase(
-        &self,
-        record: &PurchaseRecord,
-        session: &AccountSession,
-    ) -> Result<CreateRequest, Outcome> {
         let facts = &self.observed.facts;
-        Ok(CreateRequest {
-            package: PackageCode::from(record.package.as_str()),
-            place: facts.place(),
-            name: names::server_name(&facts.key.name, &facts.marker),
-            image: ImageId::from(record.target.image.as_str()),
-            firewall: record.firewall.as_deref().map(FirewallId::from),
-            login: self.login(&record.target, session).await?,
-        })
-    }
-
-    async fn operation(
-        &self,
-        operation: &Operation,
-        session: &AccountSession,
-    ) -> Result<ServiceRequest, Outcome> {
-        let facts = &self.observed.facts;
+        let operation = match start {
+            ServiceCall::Create(record) => {
+                return Ok(ServiceRequest::Create(CreateRequest {
+                    package: PackageCode::from(record.package.as_str()),
+                    place: facts.place(),
+                    name: names::server_name(&facts.key.name, &facts.marker),
+                    image: ImageId::from(record.target.image.as_str()),
+                    firewall: record.firewall.as_deref().map(FirewallId::from),
+                    login: self.login(&record.target, session).await?,
+                }));
+            }
+            ServiceCall::Release(id, _) => return Ok(ServiceRequest::Release(id.clone())),
+            ServiceCall::Operate(operation) => operation,
+        };
         let server = facts.id().ok_or(Outcome::Stale)?;
-        let region = || facts.places.last().map(|place| place.region.clone());
-        match operation.call() {
-            Verb::Reinstall => Ok(ServiceRequest::Reinstall(ReinstallRequest {
+        let region = facts.places.last().map(|place| place.region.clone());
+        Ok(match operation.call() {
+            Verb::Reinstall => ServiceRequest::Reinstall(ReinstallRequest {
                 server,
                 image: ImageId::from(operation.target.image.as_str()),
-                region: region().ok_or(Outcome::Stale)?,
+                region: region.ok_or(Outcome::Stale)?,
                 login: self.login(&operation.target, session).await?,
-            })),
+            }),
             Verb::ModifyPassword => match self.login(&operation.target, session).await? {
                 ServerLogin::Password(password) => {
-                    Ok(ServiceRequest::ModifyPassword(PasswordRequest {
+                    ServiceRequest::ModifyPassword(PasswordRequest {
                         server,
-                        region: region().ok_or(Outcome::Stale)?,
+                        region: region.ok_or(Outcome::Stale)?,
                         password,
-                    }))
+                    })
                 }
-                ServerLogin::Key { .. } => Err(Outcome::Stale),
+                ServerLogin::Key { .. } => return Err(Outcome::Stale),
             },
-            Verb::Start => Ok(ServiceRequest::Start(server)),
-            Verb::Stop => Ok(ServiceRequest::Stop {
+            Verb::Start => ServiceRequest::Start(server),
+            Verb::Stop => ServiceRequest::Stop {
                 id: server,
                 force: operation.power_cut,
-            }),
-            Verb::Restart => Ok(ServiceRequest::Restart(server)),
-            Verb::Create | Verb::Release => Err(Outcome::Stale),
-        }
+            },
+            Verb::Restart => ServiceRequest::Restart(server),
+            Verb::Create | Verb::Release => return Err(Outcome::Stale),
+        })
     }
 
     /// The announced login. If its Secret has another version by now, the plan must be made again.

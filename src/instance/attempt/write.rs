@@ -56,7 +56,7 @@ impl Attempt<'_> {
     ) -> Result<(), KubeError> {
         let patch = self.json_patch(kind, operations)?;
         let version = self.write(kind, part, &patch).await?.resource_version;
-        open(self.memory).wrote(version.as_deref(), Instant::now());
+        open(self.memory).note_written_version(version.as_deref(), Instant::now());
         Ok(())
     }
 

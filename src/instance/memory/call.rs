@@ -107,27 +107,21 @@ impl NewestCall {
         }
     }
 
-    /// The same for an operation on the recorded server.
+    /// The same for an operation on the server in this record.
     pub fn of_operation(
         operation: &Operation,
-        account: &str,
+        record: &PurchaseRecord,
         state: CallState,
         now: Instant,
     ) -> Self {
         Self {
             number: number_of(operation),
             nonce: operation.nonce.clone(),
-            unsent: None,
-            account: shared(account),
             verb: operation.call(),
             intent: Intent::Operation(Box::new(operation.clone())),
             is_own: state == CallState::NotSent,
-            is_newest: false,
-            tries: 0,
-            busy_seen: false,
-            since: now,
-            doubt: None,
             state,
+            ..Self::of_purchase(record, CallState::Unknown, now)
         }
     }
 

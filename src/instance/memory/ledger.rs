@@ -47,7 +47,7 @@ impl Memory {
     }
 
     /// The operation in progress needs not be followed if status gets lost.
-    pub fn follow_no_more(&mut self) {
+    pub fn stop_following(&mut self) {
         if let Some(call) = &mut self.call
             && matches!(call.intent, Intent::Operation(_))
         {
@@ -56,7 +56,7 @@ impl Memory {
     }
 
     /// Applies the record that is on the object now.
-    pub(super) fn meet_record(&mut self, record: &PurchaseRecord, now: Instant) {
+    pub(super) fn apply_record(&mut self, record: &PurchaseRecord, now: Instant) {
         // The record shows a refusal that a former process received.
         let refused = record.refused.as_ref().map(|refusal| CallState::Refused {
             message: refusal.message.clone(),
@@ -81,7 +81,7 @@ impl Memory {
 
     /// Adopts the operation that status shows. If status shows none, and no attempt number as high as that of the operation that
     /// this process follows, then status was lost and the process continues to follow the operation.
-    pub fn meet_operation(&mut self, facts: &Facts, now: Instant) {
+    pub fn apply_operation(&mut self, facts: &Facts, now: Instant) {
         let record = facts.purchase();
         if record.is_some_and(|record| facts.status.says_create_is_done(record))
             && let Some(call) = &mut self.call
@@ -93,7 +93,7 @@ impl Memory {
             let record = record.map_or(0, |record| record.attempt);
             let newest = facts.status.attempt.max(i64::from(record));
             if (self.followed()).is_some_and(|followed| followed.attempt <= newest) {
-                self.follow_no_more();
+                self.stop_following();
             }
             return;
         };
@@ -104,7 +104,7 @@ impl Memory {
                 true => CallState::NotSent,
                 false => CallState::Unknown,
             };
-            let mut call = NewestCall::of_operation(shown, &record.account, state, now);
+            let mut call = NewestCall::of_operation(shown, record, state, now);
             call.unsent = unsent;
             self.call = Some(Box::new(call));
         }
@@ -129,21 +129,14 @@ impl Memory {
     }
 
     /// The call is sent: earlier observations of the server no longer apply, and until an answer arrives the outcome is unknown.
-    pub fn call_begins(&mut self, digest: Option<[u8; 16]>) {
+    pub fn call_begins(&mut self) {
         self.call_is(CallState::Unknown);
         self.observations.look = Look::default();
         self.observations.poll = None;
-        if (self.call.as_ref()).is_some_and(|call| call.verb.bears_login()) {
-            self.calls.password.sent = digest;
-        }
     }
 
     /// The outcome of the call, as far as it is known now.
     pub fn call_is(&mut self, state: CallState) {
-        if !state.is_harmless() {
-            // The server may have the password of this call by now.
-            self.calls.password.current = None;
-        }
         if let Some(call) = &mut self.call {
             let is_made = state == CallState::Unknown && call.state != CallState::Unknown;
             call.tries += u32::from(is_made);
@@ -218,12 +211,12 @@ impl Memory {
 
     /// Why and since when a server is known to be gone.
     pub fn gone(&self, id: &ServerId) -> Option<(Gone, Instant)> {
-        self.calls.releases.get(id)?.gone()
+        self.releases.get(id)?.gone()
     }
 
     /// The newest release call for a server that is not known to be gone.
     pub fn release_call(&self, id: &ServerId) -> Option<&ReleaseCall> {
-        match self.calls.releases.get(id)? {
+        match self.releases.get(id)? {
             Release::Asked(call) => Some(call),
             Release::Gone(..) => None,
         }
@@ -236,12 +229,12 @@ impl Memory {
             self.pace.progressed();
         }
         let gone = Release::Gone(how, Instant::now());
-        self.calls.releases.insert(id, gone);
+        self.releases.insert(id, gone);
     }
 
     /// Forgets releases of servers other than the recorded one after a while.
     pub(super) fn forget_releases(&mut self, record: &PurchaseRecord, now: Instant) {
-        self.calls.releases.retain(|id, release| {
+        self.releases.retain(|id, release| {
             let since = match release {
                 Release::Asked(call) => call.at,
                 Release::Gone(_, since) => *since,

@@ -2,13 +2,8 @@
 //! record what they learned.
 
 use crate::api::conditions::Reason;
-use crate::cloud::ServerId;
-use crate::instance::memory::call::Release;
 use crate::instance::memory::look::{Look, Poll};
-use crate::inventory::Attention;
 use crate::runtime::Backoff;
-use litemap::LiteMap;
-use std::num::NonZeroU64;
 use std::sync::Arc;
 use tokio::time::Instant;
 
@@ -39,25 +34,6 @@ pub enum Birth {
     Intended,
 }
 
-/// Facts about calls other than the newest attempt. Owned by `attempt`.
-#[derive(Clone, Debug, Default)]
-pub struct Calls {
-    /// The servers that this process released or knows to be gone.
-    pub releases: LiteMap<ServerId, Release>,
-    /// Digests of the password in the newest attempt and of the server's password.
-    pub password: Passwords,
-}
-
-/// Digests of passwords, keyed with a random value of this process. They only show whether a changed Secret holds another
-/// password.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Passwords {
-    /// The digest of the password in the current attempt.
-    pub sent: Option<[u8; 16]>,
-    /// The digest of the server's password.
-    pub current: Option<[u8; 16]>,
-}
-
 /// The service's answers, and when they were requested. Owned by `observe`.
 #[derive(Clone, Debug, Default)]
 pub struct Observations {
@@ -79,21 +55,8 @@ pub struct Pacing {
     pub backoff: Backoff,
     /// No mutating call before this instant.
     pub not_before: Option<Instant>,
-    /// The listing passes that the last plan requested.
-    pub wants: Wants,
     /// Since when the listing is read at the short interval for this object.
     pub busy_since: Option<Instant>,
-}
-
-/// The listing passes that the last plan requested.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wants {
-    /// How often the listing should be read.
-    pub attention: Attention,
-    /// A pass that begins after this instant.
-    pub pass_after: Option<Instant>,
-    /// How many of them, in a row.
-    pub passes: u8,
 }
 
 /// Writes to the object, and its newest known version. Owned by `report`, `acknowledge` and the watch, which continue while
@@ -103,18 +66,8 @@ pub struct StatusWrites {
     /// The newest resourceVersion that the watch showed or that answered our own write, and since when it is known. An older
     /// object in the cache is not acted upon. Versions are integers that only grow, except in a restore of etcd.
     pub(super) newest: Option<(u64, Instant)>,
-    pub written: WrittenStatus,
     /// The generation of the spec that was acknowledged before it was acted upon.
     pub acknowledged: Option<i64>,
-}
-
-/// The last status that this process wrote, and when it may write the next one.
-#[derive(Clone, Debug, Default)]
-pub struct WrittenStatus {
-    /// The digest of the last status that this process wrote, or may have written because the answer was lost.
-    pub digest: Option<NonZeroU64>,
-    /// When this process last wrote over the status of another writer.
-    pub over_another: Option<Instant>,
     /// The progress that status does not show yet, and since when it has lasted.
     pub progress: Option<(Reason, Instant)>,
     /// No status is written before this instant, because a write failed.

@@ -8,10 +8,10 @@ fn an_observation_keeps_what_watch_and_status_writes_noted_meanwhile() {
     let now = Instant::now();
     let memory = Memory::new(false, now);
     let mut memory = open(&memory);
-    memory.shown(5, now);
+    memory.note_watched_version(5, now);
     let mut copy = Memory::clone(&memory);
     copy.observations.confirmed = Some(now);
-    memory.shown(9, now);
+    memory.note_watched_version(9, now);
     memory.status_writes.acknowledged = Some(2);
     memory.store(&copy);
     assert!(memory.observations.confirmed.is_some());

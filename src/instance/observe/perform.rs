@@ -13,7 +13,6 @@ use crate::instance::plan::step::NeededRead;
 use crate::instance::temporary_state::Temporary;
 use crate::instance::{expiry, times};
 use crate::session::{AccountSession, ConflictingOwner, ReconcileSession};
-use tokio::time::error::Elapsed;
 
 /// Performs a read, each at most once per reconcile. Returns whether there is something new.
 pub(super) async fn perform(
@@ -32,9 +31,9 @@ pub(super) async fn perform(
         NeededRead::Detail => read_detail(context, observed, priority, session).await,
         NeededRead::Login => read_login(context, observed, session).await,
         NeededRead::Candidate(id) => {
-            let asked = session.shared.client.detail(CallPriority::Operation, id);
-            let answer = tokio::time::timeout(times::OBSERVE_DEADLINE, asked).await;
-            observed.candidate = fact(context, observed, answer, Error::is_no_such_instance);
+            let (account, operation) = (&observed.account_key, CallPriority::Operation);
+            let read = context.server(session, account, id, operation, times::OBSERVE_DEADLINE);
+            observed.candidate = read.await;
             selectors::package_on_sale(observed, session, context).await;
             observed.conflicting_owner = owner_before_import(context, observed, session, id);
         }
@@ -53,20 +52,6 @@ fn is_answered(observed: &Observation, read: &NeededRead) -> bool {
         NeededRead::Login => !matches!(observed.login, LoginFact::NotAsked),
         NeededRead::Candidate(_) => !matches!(observed.candidate, Fact::NotAsked),
     }
-}
-
-/// The fact that an answer shows. A refused token also triggers a reconcile of the Account.
-fn fact<T>(
-    context: &Context,
-    observed: &Observation,
-    answer: Result<Result<T, Error>, Elapsed>,
-    shows_absence: fn(&Error) -> bool,
-) -> Fact<T> {
-    let (fact, is_refused) = Fact::of(answer, shows_absence);
-    if is_refused {
-        (context.doubt_account)(&observed.account_key);
-    }
-    fact
 }
 
 async fn read_login(context: &Context, observed: &mut Observation, session: &AccountSession) {
@@ -109,23 +94,15 @@ async fn query_task(context: &Context, observed: &mut Observation, session: &Acc
     let Ok(answer) = tokio::time::timeout(times::OBSERVE_DEADLINE, asked).await else {
         return;
     };
-    let state = fact(context, observed, Ok(answer), Error::is_no_such_task);
-    take_in_task(observed, session, &state);
-    observed.task = state;
-}
-
-fn take_in_task(observed: &mut Observation, session: &AccountSession, state: &Fact<TaskState>) {
+    let state = context.fact(&observed.account_key, answer, Error::is_no_such_task);
     let now = observed.now;
-    let Some(poll) = &mut observed.memory.observations.poll else {
-        return;
-    };
     poll.answered(state.clone(), now);
     if poll.seen_begin && matches!(state, Fact::Known(TaskState::Succeeded)) {
         session.shared.task_took(poll.verb, poll.since.elapsed());
     }
     let (verb, target) = (poll.verb, observed.release_target());
     let memory = &mut observed.memory;
-    match (verb, state, target) {
+    match (verb, &state, target) {
         // No operation has followed the create.
         (Verb::Create, Fact::Known(TaskState::Running), _) => {
             let record = observed.facts.purchase();
@@ -139,12 +116,13 @@ fn take_in_task(observed: &mut Observation, session: &AccountSession, state: &Fa
         }
         (Verb::Release, Fact::Known(TaskState::Failed { .. }), Some(id)) => {
             let wait = memory.pace.backoff.fail();
-            if let Some(Release::Asked(call)) = memory.calls.releases.get_mut(&id) {
+            if let Some(Release::Asked(call)) = memory.releases.get_mut(&id) {
                 call.not_before = Some(now + wait);
             }
         }
         _ => {}
     }
+    observed.task = state;
 }
 
 async fn read_detail(
@@ -156,10 +134,10 @@ async fn read_detail(
     let Some(id) = reads::server(observed) else {
         return;
     };
-    let asked = session.shared.client.detail(priority, &id);
-    let answer = tokio::time::timeout(times::OBSERVE_DEADLINE, asked).await;
-    let mut detail = fact(context, observed, answer, Error::is_no_such_instance);
-    match &mut detail {
+    let (account, deadline) = (&observed.account_key, times::OBSERVE_DEADLINE);
+    let read = context.server(session, account, &id, priority, deadline);
+    observed.detail = read.await;
+    match &mut observed.detail {
         Fact::Known(detail) => {
             let listing = observed.listing.as_ref();
             let row = listing.and_then(|listing| listing.row(&detail.id));
@@ -172,7 +150,6 @@ async fn read_detail(
         }
         Fact::NotAsked | Fact::Unknown(_) => {}
     }
-    observed.detail = detail;
     take_in_detail(observed, id, session);
 }
 

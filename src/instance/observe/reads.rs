@@ -30,13 +30,11 @@ use tokio::time::Instant;
 
 /// The read that is due now. The task comes first, since its end makes a read of the detail due.
 pub(super) fn due(observed: &Observation) -> Option<NeededRead> {
-    let is_due = |at: &Instant| *at <= observed.now;
-    let task = task_at(observed).filter(is_due).map(|_| NeededRead::Task);
-    task.or_else(|| {
-        detail_at(observed)
-            .filter(is_due)
-            .map(|_| NeededRead::Detail)
-    })
+    let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= observed.now);
+    match is_due(task_at(observed)) {
+        true => Some(NeededRead::Task),
+        false => is_due(detail_at(observed)).then_some(NeededRead::Detail),
+    }
 }
 
 /// When the next read is due.

@@ -108,7 +108,7 @@ fn existing(observed: &InSession<'_>, id: &ServerId, is_given: bool) -> Purchase
         record.cause = Some(Cause::Adoption);
     }
     record.lost = record.lost.saturating_add(u32::from(!is_given));
-    record.recreated = record.recreated.max(observed.memory.origin.recreated);
+    record.recreated = observed.memory.origin.recreated;
     if observed.facts.id().is_some_and(|former| former != *id) {
         record.imported = None;
         if !is_as_ordered(observed) {

@@ -48,7 +48,6 @@ pub(super) fn following(observed: &InSession<'_>, former: &PurchaseRecord) -> Pu
     // A restored object keeps the marker of the original one.
     record.uid.clone_from(&former.uid);
     (record.lost, record.failed) = (former.lost, former.failed);
-    record.recreated = record.recreated.max(former.recreated);
     // The newest place comes last. If every call was refused, no server can be in the former places, unless a limited token hides
     // it there.
     let was_refused = (observed.memory.nothing_bought(former) || former.bought_nothing())

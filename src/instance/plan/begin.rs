@@ -1,21 +1,20 @@
 //! Decides which operation comes next when a recorded server must change, and plans its call.
 //!
-//! The spec is compared with what the service last accepted ([`Applied`]) and never with the last observation, so that only a
+//! The spec is compared with what the service last accepted ([`Applied`](crate::api::Applied)) and never with the last observation, so that only a
 //! change of the spec or of a Secret erases or changes anything (rules 10 and 11). Operations run one at a time: an open one is
 //! resolved in [`follow`](super::follow) before the spec is compared again.
 
 use crate::api::conditions::Readiness;
-use crate::api::{Applied, Before, ForceStop, Operation, Verb};
+use crate::api::{Before, ForceStop, Operation, Verb};
 use crate::cloud::ServerId;
 use crate::credentials::{KnownLogin, LoginFact};
 use crate::instance::fact::Fact;
 use crate::instance::observation;
 use crate::instance::observation::{Observation, is_idle};
-use crate::instance::plan::diff::{applied, as_read, as_specified, target};
-use crate::instance::plan::due;
+use crate::instance::plan::diff::{as_read, as_specified, target};
+use crate::instance::plan::due::Comparison;
 use crate::instance::plan::evidence::breaker_open;
-use crate::instance::plan::login::credentials;
-use crate::instance::plan::observed::OnRecord;
+use crate::instance::plan::secret::credentials;
 use crate::instance::plan::step::{NeededRead, Plan, Step};
 use crate::instance::plan::verbs::row;
 use crate::instance::plan::{attempt, cause, ended, judge, policy, words};
@@ -37,30 +36,30 @@ pub(super) fn may_cut_power(observed: &Observation, detail: &Map<String, Value>)
 }
 
 /// The next operation, if one is due and nothing prevents it.
-pub(super) fn begin(observed: &OnRecord<'_>, detail: &Map<String, Value>) -> Option<Plan> {
-    let (id, applied) = (&observed.id, applied(observed, observed.record));
-    let due = due::operations(observed, &applied, detail);
+pub(super) fn begin(server: &Comparison<'_>, id: &ServerId) -> Option<Plan> {
+    let observed = server.observed;
+    let due = server.operations();
     let is_touched = due.contains(&Verb::ModifyPassword) && observed.secret_version.is_some();
     if policy::is_observed(observed) && is_touched && matches!(observed.login, LoginFact::NotAsked)
     {
-        // A new version of the Secret with the same password is no difference.
-        return Some(Plan::needing(NeededRead::Login).with_id(Some(id.clone())));
+        // A new version of a Secret that the operator wrote without another password is no difference.
+        return Some(Plan::needing(NeededRead::Login));
     }
     if due.is_empty() || policy::restriction(observed).is_some() {
         return None;
     }
     if let Some(plan) = breaker_open(observed) {
-        return Some(plan.with_id(Some(id.clone())));
+        return Some(plan);
     }
-    if !may_operate(observed, detail) {
+    if !may_operate(observed, server.detail) {
         // `judge` reports the obstacle instead.
         return None;
     }
     let mut first_wait: Option<Plan> = None;
     for verb in due {
-        let plan = match ended::pause(observed, verb, &applied) {
-            Some((left, why)) => Plan::rest(why, left).with_id(Some(id.clone())),
-            None => announce(observed, id, verb, &applied, detail),
+        let plan = match ended::pause(observed, verb, &server.applied) {
+            Some((left, why)) => Plan::rest(why, left),
+            None => announce(server, id, verb),
         };
         if matches!(plan.step, Step::Operate { .. } | Step::Secret(_)) || plan.needs.is_some() {
             return Some(plan);
@@ -72,20 +71,15 @@ pub(super) fn begin(observed: &OnRecord<'_>, detail: &Map<String, Value>) -> Opt
 }
 
 /// The plan that announces a new operation and makes its call.
-fn announce(
-    observed: &Observation,
-    id: &ServerId,
-    verb: Verb,
-    applied: &Applied,
-    detail: &Map<String, Value>,
-) -> Plan {
+fn announce(server: &Comparison<'_>, id: &ServerId, verb: Verb) -> Plan {
+    let (observed, applied, detail) = (server.observed, &server.applied, server.detail);
     if verb == Verb::Reinstall && !matches!(observed.detail, Fact::Known(_)) {
         // Never erase a disk based on an old observation.
-        return Plan::needing(NeededRead::Detail).with_id(Some(id.clone()));
+        return Plan::needing(NeededRead::Detail);
     }
     let credentials = match credentials(observed, verb) {
         Ok(credentials) => credentials,
-        Err(plan) => return plan.with_id(Some(id.clone())),
+        Err(plan) => return *plan,
     };
     let waiting_password = credentials.as_ref().is_some_and(KnownLogin::is_waiting);
     let specified = match &credentials {
@@ -123,5 +117,4 @@ pub(super) fn call(id: &ServerId, operation: Operation, announce: bool) -> Plan 
         announce,
     })
     .because(Some(why))
-    .with_id(Some(id.clone()))
 }

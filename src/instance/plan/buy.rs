@@ -102,7 +102,7 @@ fn after_refusal(
 ) -> OrPlan<Plan> {
     let spec = &observed.facts.spec;
     let is_void = recreate::needs_proof_again(observed, record);
-    let recreated = record.recreated.max(observed.memory.origin.recreated);
+    let recreated = observed.memory.origin.recreated;
     let buys_none = policy::restriction(observed).is_some()
         || spec.import.is_some()
         || recreate::called_off(observed, recreated).is_some();
@@ -171,11 +171,11 @@ fn settle(observed: &InSession<'_>, record: &PurchaseRecord, since: Instant) -> 
             Ok(missing(observed))
         }
         Proof::Absent => create(observed, Some((record, FormerOutcome::Lost))),
-        Proof::OtherAccount => {
-            let message = evidence::of_other_account(&doubt, "delete the Instance");
-            let readiness = Readiness::reconciling(Reason::CreateUnconfirmed, message);
-            Ok(Plan::rest(readiness, times::IDLE_REQUEUE))
-        }
+        Proof::OtherAccount => Ok(evidence::wait_for_our_account(
+            Reason::CreateUnconfirmed,
+            &doubt,
+            "delete the Instance",
+        )),
         Proof::Open => Ok(unsettled(observed, &doubt, settled)),
     }
 }
@@ -184,12 +184,11 @@ fn settle(observed: &InSession<'_>, record: &PurchaseRecord, since: Instant) -> 
 fn unsettled(observed: &Observation, doubt: &str, settled: Instant) -> Plan {
     let name = names::server_name(&observed.facts.key.name, &observed.facts.marker);
     let until = words::until(observed, settled);
-    let unlisted = words::unlisted(observed).map(|unlisted| format!(", and {unlisted}"));
     let listings = match until.is_empty() {
         false => format!("{until} (settleSeconds), and nothing is bought before that"),
         true => format!(
             "; nothing is bought before two listings in a row are without it{}",
-            unlisted.unwrap_or_default()
+            words::unlisted(observed)
         ),
     };
     let message = format!("{doubt}: looking for a server named {name}{listings}");

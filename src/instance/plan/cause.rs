@@ -5,13 +5,6 @@ use crate::instance::observation::Observation;
 
 /// Why an operation on an existing server is begun.
 pub(super) fn of(observed: &Observation, verb: Verb, applied: &Applied, target: &Applied) -> Cause {
-    let last = observed.facts.status.operation.as_ref();
-    let again = last.filter(|last| {
-        last.verb == verb && last.generation == observed.facts.generation && !last.is_open()
-    });
-    if let Some(cause) = again.and_then(|last| last.cause) {
-        return cause;
-    }
     match verb {
         Verb::Start | Verb::Stop => {
             match applied.power_state == Some(observed.facts.spec.power_state) {

@@ -107,7 +107,7 @@ fn retain(observed: &Observation, servers: &[ServerId]) -> Plan {
         names.join(", ")
     );
     let event = (!servers.is_empty()).then(|| EventNote::normal("Retained", note));
-    Plan::act(Step::Retain { event }).with_id(observed.facts.id())
+    Plan::act(Step::Retain { event })
 }
 
 /// Releases a server of ours that is not known to be gone.
@@ -132,22 +132,20 @@ fn release(observed: &Observation, id: &ServerId) -> Plan {
     let may_end = |call: &ReleaseCall| !is_idle || observed.now <= call.at + times::RELEASE_RETRY;
     if failure.is_none() && call.is_some_and(may_end) {
         let why = releasing(observed, format!("the service is releasing server {id}"));
-        let plan = Plan::rest(why, times::PASS_RECHECK).in_flight();
-        return plan.with_id(observed.facts.id());
+        return Plan::rest(why, times::PASS_RECHECK).in_flight();
     }
     let why = match failure {
         Some(note) => Readiness::reconciling(Reason::Releasing, note),
         None => releasing(observed, format!("releasing server {id}")),
     };
     let not_before = call.and_then(|call| call.not_before);
-    let plan = match not_before.filter(|at| *at > observed.now) {
+    match not_before.filter(|at| *at > observed.now) {
         Some(at) => Plan::rest(why, at - observed.now),
         None => {
             let (id, reason) = (id.clone(), ReleaseReason::Deleted);
             Plan::act(Step::Release { id, why: reason }).because(Some(why))
         }
-    };
-    plan.with_id(observed.facts.id())
+    }
 }
 
 fn releasing(observed: &Observation, note: String) -> Readiness {
@@ -169,14 +167,11 @@ fn prove(observed: &InSession<'_>) -> Plan {
         Proof::Absent => finish(observed),
         // The service confirmed our own release, or there was nothing to release.
         Proof::OtherAccount if was_released || bought_nothing(observed) => finish(observed),
-        Proof::OtherAccount => {
-            let message = evidence::of_other_account(
-                "the service knows no server of this Instance",
-                "if the console shows that it is gone, remove the finalizer by hand",
-            );
-            let readiness = Readiness::reconciling(Reason::ReleaseUnconfirmed, message);
-            Plan::rest(readiness, times::IDLE_REQUEUE).with_id(id)
-        }
+        Proof::OtherAccount => evidence::wait_for_our_account(
+            Reason::ReleaseUnconfirmed,
+            "the service knows no server of this Instance",
+            "if the console shows that it is gone, remove the finalizer by hand",
+        ),
         Proof::Open => confirming(observed, since),
     }
 }
@@ -185,7 +180,7 @@ fn prove(observed: &InSession<'_>) -> Plan {
 fn finish(observed: &Observation) -> Plan {
     match is_kept(observed) {
         true => retain(observed, &[]),
-        false => Plan::act(Step::Finish).with_id(observed.own_id()),
+        false => Plan::act(Step::Finish),
     }
 }
 
@@ -200,14 +195,13 @@ fn confirming(observed: &Observation, since: Instant) -> Plan {
     let unlisted = words::unlisted(observed);
     // If this reconcile found the server gone, `since` is a moment after the reconcile's own time, which is no settling time.
     let is_settling = since.saturating_duration_since(observed.now) > times::PASS_RECHECK;
-    let is_awaited = unlisted.is_some() || is_settling;
-    let obstacle = match unlisted {
-        Some(unlisted) => format!(": {unlisted}"),
-        None if is_settling => format!(
+    let is_awaited = !unlisted.is_empty() || is_settling;
+    let obstacle = match is_settling && unlisted.is_empty() {
+        true => format!(
             "{}, since an earlier create may still be carried out (settleSeconds)",
             words::until(observed, since)
         ),
-        None => String::new(),
+        false => unlisted,
     };
     let why = if is_kept(observed) {
         let reason = match bought_nothing(observed) {
@@ -222,7 +216,6 @@ fn confirming(observed: &Observation, since: Instant) -> Plan {
         releasing(observed, note)
     };
     Plan::until_proven(Some(why.at_once_if(is_awaited)), observed, since)
-        .with_id(observed.facts.id())
 }
 
 /// The instant after which both passes of the proof must begin.
@@ -231,7 +224,7 @@ fn confirming(observed: &Observation, since: Instant) -> Plan {
 /// still take effect, or a server that no listing has shown may still appear, so the passes begin after the settling time.
 fn clock(observed: &InSession<'_>) -> Instant {
     let memory = &observed.memory;
-    let gone = || memory.calls.releases.values().filter_map(Release::gone);
+    let gone = || memory.releases.values().filter_map(Release::gone);
     let last = gone().map(|(_, since)| since).max();
     let id = observed.facts.id();
     let was_seen = id.is_some_and(|id| evidence::was_seen(observed, &id));

@@ -8,7 +8,6 @@ use crate::credentials::KnownLogin;
 use crate::instance::fact::Fact;
 use crate::instance::observation::{Observation, of_purchase};
 use crate::instance::{observation, references};
-use serde_json::{Map, Value};
 
 /// The target state in the spec, as far as it is known without reading a Secret. The image is empty if the selector for it or for
 /// the key pair has not been resolved: then the spec asks for nothing.
@@ -134,24 +133,6 @@ pub(super) fn result_of(observed: &Observation, operation: &Operation) -> Applie
         password_secret: target.password_secret,
         ..specified
     }
-}
-
-/// A new token in the spec; a token that was removed asks for nothing.
-pub(super) fn is_new(specified: Option<&String>, applied: Option<&String>) -> bool {
-    specified.is_some() && specified != applied
-}
-
-/// The spec names another image than the applied one. If the server already shows that image, the spec accepts an external
-/// change, unless the image was left by a reinstall that failed.
-pub(super) fn is_other_image(
-    observed: &Observation,
-    applied: &Applied,
-    spec: &Applied,
-    detail: &Map<String, Value>,
-) -> bool {
-    let shows_it = observation::text(detail, "imageResourceUUID") == Some(spec.image.as_str());
-    let is_unfinished = observed.facts.status.unfinished_image.as_ref() == Some(&spec.image);
-    spec.image != applied.image && (!shows_it || is_unfinished)
 }
 
 /// The state of the server after an operation: a reinstall sets everything, a password change the password. A reinstall or a

@@ -1,108 +1,213 @@
-//! The operations that are due: the differences between the spec and the applied state.
+//! The differences between the spec and the state that the service last accepted: the operations that are due, and whether the disk
+//! may be erased for them.
 
-use crate::api::{Applied, PowerState, Verb};
+use crate::api::conditions::{Readiness, Reason};
+use crate::api::{Applied, PowerState, PurchaseRecord, ReinstallPolicy, Verb};
 use crate::credentials::LoginFact;
-use crate::instance::observation;
-use crate::instance::observation::{Observation, is_idle};
-use crate::instance::plan::diff::{as_read, as_specified, is_new, target};
-use crate::instance::plan::erase::{self, ReinstallDecision};
+use crate::instance::observation::{self, Observation, is_idle};
+use crate::instance::plan::diff::{as_read, as_specified, target};
+use crate::instance::plan::{diff, ended, policy, words};
 use serde_json::{Map, Value};
 
-/// The operations that are due, in order. If one is not possible now, the next one is tried. A server is started before its
-/// password is set, because a service may require that. A reinstall that the service refuses delays no other operation.
-pub(super) fn operations(
-    observed: &Observation,
-    applied: &Applied,
-    detail: &Map<String, Value>,
-) -> Vec<Verb> {
-    let spec = as_specified(observed);
-    let other_key = match spec.image.is_empty() {
-        // The image is unresolved, but the spec shows whether it asks for a key or a password.
-        true => applied.key.is_some() != observed.facts.spec.login.ssh_key.is_some(),
-        false => spec.key != applied.key,
-    };
-    let reinstall = matches!(
-        erase::reinstall(observed, applied, detail),
-        ReinstallDecision::Due
-    );
-    // A change between key and password requires a reinstall, which sets the password.
-    let password = !other_key
-        && (lacks_secret(observed)
-            || is_new(
-                spec.password_secret.as_ref(),
-                applied.password_secret.as_ref(),
-            ))
-        && !is_same_password(observed, applied);
-    let restart = is_new(spec.restart.as_ref(), applied.restart.as_ref());
-    let state = observation::text(detail, "ecsStatus");
-    let power = observed.facts.spec.power_state;
-    let all = [
-        (Verb::Reinstall, reinstall),
-        (
-            Verb::Start,
-            power == PowerState::Running && state == Some("STOPPED"),
-        ),
-        (Verb::ModifyPassword, password),
-        (
-            Verb::Stop,
-            power == PowerState::Stopped && state == Some("STARTED"),
-        ),
-        (
-            Verb::Restart,
-            restart && power != PowerState::Stopped && state == Some("STARTED"),
-        ),
-    ];
-    let due = all.into_iter().filter(|(_, is_due)| *is_due);
-    due.map(|(verb, _)| verb).collect()
+/// A server, compared with the spec.
+pub(super) struct Comparison<'a> {
+    pub observed: &'a Observation,
+    /// The state that the service last accepted.
+    pub applied: Applied,
+    pub detail: &'a Map<String, Value>,
 }
 
-/// Values that count as applied without a call once no operation is due: an image that the server already has, a changed Secret
-/// with the same password, a restart of a server that is off.
-pub(super) fn applied_without_call(
-    observed: &Observation,
-    applied: &Applied,
-    detail: &Map<String, Value>,
-) -> Applied {
-    let is_done = operations(observed, applied, detail).is_empty();
-    if !is_done || !is_idle(observation::pending(detail)) {
-        return applied.clone();
-    }
-    let specified = match &observed.login {
-        // The Secret that was read may be newer than the version that the watch has shown.
-        LoginFact::Ready(credentials) if is_same_password(observed, applied) => {
-            as_read(observed, credentials)
+/// The decision about a reinstall.
+#[derive(Debug)]
+pub(super) enum ReinstallDecision {
+    /// The spec requests none.
+    No,
+    /// It is requested and may begin.
+    Due,
+    /// It is requested and does not begin, for this reason.
+    Held(Readiness),
+}
+
+impl<'a> Comparison<'a> {
+    pub(super) fn of(
+        observed: &'a Observation,
+        record: &PurchaseRecord,
+        detail: &'a Map<String, Value>,
+    ) -> Self {
+        Self {
+            observed,
+            applied: diff::applied(observed, record),
+            detail,
         }
-        _ => as_specified(observed),
-    };
-    let reinstall = erase::reinstall(observed, applied, detail);
-    let may_reinstall =
-        !specified.image.is_empty() && !matches!(reinstall, ReinstallDecision::Held(_));
-    // As after a reinstall, a token that was removed does not undo what was applied.
-    let mut accepted = target(Verb::Reinstall, applied, specified);
-    if !may_reinstall {
-        // The changes that only a reinstall makes are not applied while none may begin.
-        if accepted.key != applied.key {
-            accepted
-                .password_secret
-                .clone_from(&applied.password_secret);
-        }
-        accepted.image.clone_from(&applied.image);
-        accepted.key.clone_from(&applied.key);
-        accepted.reinstall.clone_from(&applied.reinstall);
     }
-    // Neither does a missing Secret.
-    accepted.password_secret = match &accepted.key {
-        Some(_) => None,
-        None => (accepted.password_secret).or_else(|| applied.password_secret.clone()),
-    };
-    match observation::text(detail, "ecsStatus") {
-        Some("STARTED" | "STOPPED") => {
-            accepted.power_state = Some(observed.facts.spec.power_state);
-        }
-        // Without a power state it is unknown whether the server could have been restarted.
-        _ => accepted.restart.clone_from(&applied.restart),
+
+    /// The operations that are due, in order. If one is not possible now, the next one is tried. A server is started before its
+    /// password is set, because a service may require that. A reinstall that the service refuses delays no other operation.
+    pub(super) fn operations(&self) -> Vec<Verb> {
+        let (observed, applied, detail) = (self.observed, &self.applied, self.detail);
+        let spec = as_specified(observed);
+        let other_key = match spec.image.is_empty() {
+            // The image is unresolved, but the spec shows whether it asks for a key or a password.
+            true => applied.key.is_some() != observed.facts.spec.login.ssh_key.is_some(),
+            false => spec.key != applied.key,
+        };
+        let reinstall = matches!(self.reinstall(), ReinstallDecision::Due);
+        // A change between key and password requires a reinstall, which sets the password.
+        let password = !other_key
+            && (lacks_secret(observed)
+                || is_new(
+                    spec.password_secret.as_ref(),
+                    applied.password_secret.as_ref(),
+                ))
+            && !self.is_same_password();
+        let restart = is_new(spec.restart.as_ref(), applied.restart.as_ref());
+        let state = observation::text(detail, "ecsStatus");
+        let power = observed.facts.spec.power_state;
+        let all = [
+            (Verb::Reinstall, reinstall),
+            (
+                Verb::Start,
+                power == PowerState::Running && state == Some("STOPPED"),
+            ),
+            (Verb::ModifyPassword, password),
+            (
+                Verb::Stop,
+                power == PowerState::Stopped && state == Some("STARTED"),
+            ),
+            (
+                Verb::Restart,
+                restart && power != PowerState::Stopped && state == Some("STARTED"),
+            ),
+        ];
+        let due = all.into_iter().filter(|(_, is_due)| *is_due);
+        due.map(|(verb, _)| verb).collect()
     }
-    accepted
+
+    /// Values that count as applied without a call once no operation is due: an image that the server already has, a Secret that the
+    /// operator changed without another password, a restart of a server that is off.
+    pub(super) fn applied_without_call(&self) -> Applied {
+        let (observed, applied, detail) = (self.observed, &self.applied, self.detail);
+        let is_done = self.operations().is_empty();
+        if !is_done || !is_idle(observation::pending(detail)) {
+            return applied.clone();
+        }
+        let specified = match &observed.login {
+            // The Secret that was read may be newer than the version that the watch has shown.
+            LoginFact::Ready(credentials) if self.is_same_password() => {
+                as_read(observed, credentials)
+            }
+            _ => as_specified(observed),
+        };
+        let is_held = matches!(self.reinstall(), ReinstallDecision::Held(_));
+        let may_reinstall = !specified.image.is_empty() && !is_held;
+        // As after a reinstall, a token that was removed does not undo what was applied.
+        let mut accepted = target(Verb::Reinstall, applied, specified);
+        if !may_reinstall {
+            // The changes that only a reinstall makes are not applied while none may begin.
+            if accepted.key != applied.key {
+                accepted
+                    .password_secret
+                    .clone_from(&applied.password_secret);
+            }
+            accepted.image.clone_from(&applied.image);
+            accepted.key.clone_from(&applied.key);
+            accepted.reinstall.clone_from(&applied.reinstall);
+        }
+        // Neither does a missing Secret.
+        accepted.password_secret = match &accepted.key {
+            Some(_) => None,
+            None => (accepted.password_secret).or_else(|| applied.password_secret.clone()),
+        };
+        match observation::text(detail, "ecsStatus") {
+            Some("STARTED" | "STOPPED") => {
+                accepted.power_state = Some(observed.facts.spec.power_state);
+            }
+            // Without a power state it is unknown whether the server could have been restarted.
+            _ => accepted.restart.clone_from(&applied.restart),
+        }
+        accepted
+    }
+
+    /// Decides about a reinstall: another key or image than the applied one, or a new token, requests one.
+    pub(super) fn reinstall(&self) -> ReinstallDecision {
+        let (observed, applied, detail) = (self.observed, &self.applied, self.detail);
+        let spec = as_specified(observed);
+        let is_new = is_new(spec.reinstall.as_ref(), applied.reinstall.as_ref());
+        let differs = spec.key != applied.key || self.is_other_image(&spec);
+        let undecided = ended::undecided(observed, applied);
+        let is_requested = differs
+        || is_new
+        // Unless the server shows the image of an undecided reinstall: then it happened.
+        || (undecided.is_some() && spec.image == applied.image);
+        if spec.image.is_empty() || !is_requested {
+            // An empty image means that the selectors of the spec are unresolved.
+            return ReinstallDecision::No;
+        }
+        let request = observed.facts.spec.reinstall.as_ref();
+        let named = request.and_then(|request| request.image.as_deref());
+        let names_it = is_new && named == Some(spec.image.as_str());
+        let names_another = is_new && named.is_some() && !names_it;
+        let shown = observation::text(detail, "imageResourceUUID").unwrap_or("another one");
+        let image = &spec.image;
+        let what = if spec.image != applied.image {
+            format!("the spec wants image {image}, the server has {shown}")
+        } else if spec.key != applied.key {
+            "the spec wants another key pair, or a password instead of one".to_owned()
+        } else {
+            "spec.reinstall.token asks for a reinstall".to_owned()
+        };
+        let keep = "to keep the disk, set spec.image, spec.login and spec.reinstall back";
+        let approval = |message| Readiness::stalled(Reason::ReinstallNeedsApproval, message);
+        let held = match (undecided, observed.facts.spec.reinstall_policy) {
+            (Some(retry), _) => words::undecided(retry.message.as_deref().unwrap_or_default()),
+            (None, ReinstallPolicy::Never) => Readiness::stalled(
+                Reason::ReinstallForbidden,
+                format!(
+                    "{what}: that takes a reinstall, which ERASES THE DISK, and spec.reinstallPolicy is Never; {keep}; to \
+                 erase it, set spec.reinstallPolicy to OnRequest or Automatic"
+                ),
+            ),
+            (None, ReinstallPolicy::Automatic | ReinstallPolicy::OnRequest) if names_another => {
+                approval(format!(
+                    "spec.reinstall.token is new and acknowledges image {}, the spec wants {image}: nothing is started; to \
+                 reinstall, which ERASES THE DISK, set spec.reinstall.image to {image}; {keep}",
+                    named.unwrap_or_default()
+                ))
+            }
+            (None, ReinstallPolicy::OnRequest) if !names_it => approval(format!(
+                "{what}: that takes a reinstall, which ERASES THE DISK, and waits, since spec.reinstallPolicy is OnRequest; to \
+                 start it, set a new spec.reinstall.token and spec.reinstall.image to {image}; {keep}"
+            )),
+            (None, ReinstallPolicy::Automatic | ReinstallPolicy::OnRequest) => {
+                return ReinstallDecision::Due;
+            }
+        };
+        ReinstallDecision::Held(match policy::is_observed(observed) {
+            true => policy::differs(&what),
+            false => held,
+        })
+    }
+
+    /// Whether the spec names another image than the applied one. If the server already shows that image, the spec accepts an external
+    /// change, unless the image was left by a reinstall that failed.
+    fn is_other_image(&self, spec: &Applied) -> bool {
+        let shown = observation::text(self.detail, "imageResourceUUID");
+        let unfinished = self.observed.facts.status.unfinished_image.as_ref();
+        let is_accepted = shown == Some(&spec.image) && unfinished != Some(&spec.image);
+        spec.image != self.applied.image && !is_accepted
+    }
+
+    /// Whether the password that was read is the applied one: it is from the applied version, or from one that the operator settled
+    /// from that version. A pending password does not count, since it must be set again so that the Secret shows it as set.
+    fn is_same_password(&self) -> bool {
+        let in_force = self.applied.password_secret.as_ref();
+        let (LoginFact::Ready(login), true) = (&self.observed.login, in_force.is_some()) else {
+            return false;
+        };
+        let generated = login.generated.as_ref();
+        login.secret.as_ref() == in_force
+            || generated.is_some_and(|it| it.is_settled && it.settled_from.as_ref() == in_force)
+    }
 }
 
 /// The generated Secret is missing: a user deleted it to get another password.
@@ -110,20 +215,7 @@ pub(super) fn lacks_secret(observed: &Observation) -> bool {
     observed.facts.spec.login.generate.is_some() && observed.secret_version.is_none()
 }
 
-/// Whether the password that was read is the server's: it is from the applied version, or from one that the operator settled from
-/// that version, or it equals the password that this process knows to be on the server. A pending password in a generated Secret
-/// does not count, since it must be set again so that the Secret shows it as set.
-pub(super) fn is_same_password(observed: &Observation, applied: &Applied) -> bool {
-    let LoginFact::Ready(credentials) = &observed.login else {
-        return false;
-    };
-    let generated = credentials.generated.as_ref();
-    let in_force = applied.password_secret.as_ref();
-    let is_applied = in_force.is_some() && in_force == credentials.secret.as_ref();
-    let settled_from = generated.and_then(|generated| generated.settled_from.as_ref());
-    let is_settled_from = in_force.is_some() && in_force == settled_from;
-    let current = observed.memory.calls.password.current;
-    let is_known = current.is_some() && credentials.digest == current;
-    is_applied
-        || (generated.is_none_or(|generated| generated.is_settled) && (is_settled_from || is_known))
+/// A new token in the spec; a token that was removed asks for nothing.
+fn is_new(specified: Option<&String>, applied: Option<&String>) -> bool {
+    specified.is_some() && specified != applied
 }

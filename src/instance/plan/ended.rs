@@ -40,7 +40,11 @@ pub(in crate::instance) fn badly(
     message: &str,
 ) -> StatusChanges {
     let was_stopped = matches!(operation.stage, Some(Stage::Erasing | Stage::Starting));
-    let times = times(observed, operation.verb, reason) + 1;
+    let is_create = operation.verb == Verb::Create;
+    let times = match observed.facts.purchase() {
+        Some(record) if is_create => record.failed.saturating_add(1),
+        _ => times(observed, operation.verb, reason) + 1,
+    };
     let pause = match reason {
         // The server was stopped for it, and each try would be an outage.
         EndReason::Refused if was_stopped && operation.before.running => {
@@ -49,7 +53,8 @@ pub(in crate::instance) fn badly(
         _ => times::pause_after(reason, times),
     };
     let message = Some(message.to_owned());
-    let waits = pause.is_some() || reason == EndReason::OutcomeUnknown;
+    // The record counts the creates that failed.
+    let waits = !is_create && (pause.is_some() || reason == EndReason::OutcomeUnknown);
     let retry = waits.then(|| Retry {
         verb: operation.verb,
         generation: operation.generation,

@@ -12,8 +12,9 @@ use crate::instance::times;
 use crate::inventory::Absence;
 use tokio::time::Instant;
 
-/// Whether the service's answers certainly come from the account that bought the server: the token is the one of the purchase, or
-/// a listing with it has shown a server of ours in the same region.
+/// Whether the service's answers certainly come from the account that bought the server. True if the token is the one of the
+/// purchase, or if, in every region where this Instance may have a server, a listing with the current token has shown a server
+/// that was recorded under the purchase's credential.
 pub(super) fn is_our_account(observed: &InSession<'_>) -> bool {
     observed.session.shown_ours
         || observed
@@ -24,11 +25,11 @@ pub(super) fn is_our_account(observed: &InSession<'_>) -> bool {
 
 /// The conclusion of the listings about servers with our marker.
 pub(super) enum Proof {
-    /// There is none.
+    /// There is no such server.
     Absent,
-    /// The same, for an account that may not be the one of former purchases, since the token was changed.
+    /// No listing shows such a server, but the account may not be the one of former purchases, since the token was changed.
     OtherAccount,
-    /// Nothing yet.
+    /// The listings prove nothing yet.
     Open,
 }
 
@@ -43,6 +44,12 @@ pub(super) fn proof(observed: &InSession<'_>, gone: Option<&ServerId>, since: In
     }
 }
 
+/// Waits, since the answers may come from another account.
+pub(super) fn wait_for_our_account(reason: Reason, doubt: &str, alternative: &str) -> Plan {
+    let readiness = Readiness::reconciling(reason, of_other_account(doubt, alternative));
+    Plan::rest(readiness, times::IDLE_REQUEUE)
+}
+
 /// The message for answers that may come from another account, so that they prove nothing.
 pub(super) fn of_other_account(doubt: &str, alternative: &str) -> String {
     format!(
@@ -54,10 +61,9 @@ pub(super) fn of_other_account(doubt: &str, alternative: &str) -> String {
 
 /// It is not known whether a server exists; this many listings that begin after `since` will show it.
 pub(super) fn look(observed: &Observation, since: Instant, passes: u8) -> Plan {
-    let unlisted = words::unlisted(observed).map(|unlisted| format!(": {unlisted}"));
     let message = format!(
         "reading the service's listing before anything is bought{}",
-        unlisted.unwrap_or_default()
+        words::unlisted(observed)
     );
     let why = Readiness::progress(Reason::CheckingForExistingServer, message);
     let rest = since.saturating_duration_since(observed.now);
@@ -90,7 +96,8 @@ pub(super) fn breaker_open(observed: &Observation) -> Option<Plan> {
 /// before the purchase does not count.
 pub(super) fn is_missing(observed: &OnRecord<'_>) -> bool {
     let id = &observed.id;
-    let bought = observed.memory.newest_attempt();
+    // None if this process knows no call.
+    let settling_since = observed.memory.newest_attempt();
     let was_seen = was_seen(observed, id);
     let began = match observed.listed(id) {
         Some((began, RowDigest::Absent)) => began,
@@ -102,7 +109,7 @@ pub(super) fn is_missing(observed: &OnRecord<'_>) -> bool {
         Fact::NotAsked | Fact::Unknown(_) => observed.look().is_absent(),
     };
     let settle = observed.session.settle;
-    is_denied && (was_seen || bought.is_none_or(|since| began >= since + settle))
+    is_denied && (was_seen || settling_since.is_none_or(|since| began >= since + settle))
 }
 
 /// Whether this server was observed before, according to status.

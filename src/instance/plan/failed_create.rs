@@ -11,25 +11,20 @@ use crate::instance::plan::purchase::FormerOutcome;
 use crate::instance::plan::step::{Plan, ReleaseReason, Step, either};
 use crate::instance::plan::{adopt, ended, evidence, policy, purchase, recreate, surplus};
 use crate::instance::times;
+use std::time::Duration;
 use tokio::time::Instant;
 
 /// The next step if the create's task failed.
 pub(super) fn plan(observed: &OnRecord<'_>) -> Option<Plan> {
     let reason = observed.create_failed()?;
     let (id, record) = (&observed.id, observed.record);
-    let words = match reason.as_str() {
-        "" => "the service gave no reason",
-        reason => reason,
-    };
-    let readiness = create_failed(record, id, words);
+    let readiness = create_failed(record, id, &reason);
     if observed.facts.is_creating() {
         // Report the failure in status first, since the next steps are planned from there.
         let plan = Plan::rest(readiness, times::AFTER_OWN_WRITE).in_flight();
-        return Some(report_failure(
-            observed,
-            words,
-            plan.with_id(Some(id.clone())),
-        ));
+        let create = of_purchase(record);
+        let changes = ended::badly(observed, create, EndReason::Failed, &reason);
+        return Some(Plan { changes, ..plan });
     }
     if let Some(plan) = breaker_open(observed) {
         return Some(plan);
@@ -54,32 +49,23 @@ pub(super) fn plan(observed: &OnRecord<'_>) -> Option<Plan> {
         }
         _ => Plan::wait(times::PASS_RECHECK).in_flight(),
     };
-    let shown = (!is_called_off).then(|| id.clone());
-    Some(plan.because(why).with_id(shown))
+    Some(plan.because(why))
 }
 
-fn create_failed(record: &PurchaseRecord, id: &ServerId, words: &str) -> Readiness {
+fn create_failed(record: &PurchaseRecord, id: &ServerId, reason: &str) -> Readiness {
     let message = format!(
-        "the service failed to create server {id}: {words}; what is left of it is released, then it is tried again"
+        "the service failed to create server {id}: {reason}; what is left of it is released, then it is tried again"
     );
-    match failures(record) >= times::RETRY_FAILED.len() - 1 {
+    match pause(record) >= times::longest_pause_after(EndReason::Failed) {
         true => Readiness::stalled(Reason::CreateFailed, message),
         false => Readiness::reconciling(Reason::CreateFailed, message),
     }
 }
 
-fn failures(record: &PurchaseRecord) -> usize {
-    usize::try_from(record.failed).unwrap_or(usize::MAX)
-}
-
-fn report_failure(observed: &OnRecord<'_>, words: &str, mut plan: Plan) -> Plan {
-    let (reason, message) = (EndReason::Failed, Some(words.to_owned()));
-    let create = of_purchase(observed.record);
-    let ended = ended::ended(observed, &create, Some(reason), message.clone());
-    plan.changes.ended = Some(ended);
-    let times = observed.record.failed.saturating_add(1);
-    let create = ended::with_end(observed, create, reason, message, times);
-    plan.with_operation(Some(create))
+/// The pause before another server is bought.
+fn pause(record: &PurchaseRecord) -> Duration {
+    let failures = record.failed.saturating_add(1);
+    times::pause_after(EndReason::Failed, failures).unwrap_or_default()
 }
 
 /// The leftover of the failed create is gone: another server is bought after a pause, once nothing of the old one exists.
@@ -87,8 +73,7 @@ fn once_more(observed: &OnRecord<'_>, since: Instant, why: Option<Readiness>) ->
     let record = observed.record;
     let doubt = observed.memory.in_doubt_since(record);
     let settled = doubt.map_or(since, |doubt| (doubt + observed.session.settle).max(since));
-    let pause = times::RETRY_FAILED[failures(record).min(times::RETRY_FAILED.len() - 1)];
-    let left = (since + pause).saturating_duration_since(observed.now);
+    let left = (since + pause(record)).saturating_duration_since(observed.now);
     let mut plan = match evidence::proof(observed, Some(&observed.id), settled) {
         Proof::Absent if left.is_zero() => either(purchase::create(
             observed,
@@ -96,9 +81,8 @@ fn once_more(observed: &OnRecord<'_>, since: Instant, why: Option<Readiness>) ->
         )),
         Proof::Absent => Plan::wait(left.max(times::AFTER_OWN_WRITE)).because(why),
         Proof::OtherAccount => {
-            let message = evidence::of_other_account("a create failed", "delete this Instance");
-            let readiness = Readiness::reconciling(Reason::CreateUnconfirmed, message);
-            return Plan::rest(readiness, times::IDLE_REQUEUE);
+            let (doubt, reason) = ("a create failed", Reason::CreateUnconfirmed);
+            return evidence::wait_for_our_account(reason, doubt, "delete this Instance");
         }
         Proof::Open => Plan::until_proven(why, observed, settled),
     };

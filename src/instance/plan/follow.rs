@@ -9,7 +9,6 @@
 
 mod call;
 mod end;
-mod lost;
 
 use crate::api::conditions::Readiness;
 use crate::api::{EndReason, Operation, PowerState, Stage, Verb};
@@ -39,8 +38,7 @@ pub(super) fn follow(observed: &OnRecord<'_>, operation: &Operation) -> Plan {
     let state = attempt.map_or(&CallState::Unknown, |attempt| &attempt.state);
     let is_accepted = matches!(state, CallState::Accepted { .. });
     if evidence::is_reported_missing(observed) && !is_accepted {
-        let plan = Plan::wait(times::PASS_RECHECK).in_flight();
-        return plan.with_id(Some(observed.id.clone()));
+        return Plan::wait(times::PASS_RECHECK).in_flight();
     }
     let since = attempt.map_or(observed.now, |attempt| attempt.since);
     match (state, &operation.task_id) {
@@ -227,9 +225,7 @@ impl OpenOperation<'_> {
 
     /// Does nothing about the open operation, for this reason.
     fn because(&self, why: Readiness, again: Duration) -> Plan {
-        Plan::rest(why, again)
-            .with_id(Some(self.observed.id.clone()))
-            .with_operation(Some(self.operation.clone()))
+        Plan::rest(why, again).with_operation(Some(self.operation.clone()))
     }
 
     /// The row of the current call.

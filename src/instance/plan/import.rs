@@ -73,10 +73,9 @@ fn find(observed: &Observation, import: &Import) -> OrPlan<ServerId> {
     let since = observed.memory.origin.since;
     let here = observed.facts.place();
     let Some(listing) = observed.listing.as_ref().filter(|l| l.is_whole(since)) else {
-        let unlisted = words::unlisted(observed).map(|unlisted| format!(": {unlisted}"));
         let message = format!(
             "reading the service's listing of {here} for the server that is to be imported{}",
-            unlisted.unwrap_or_default()
+            words::unlisted(observed)
         );
         let why = Readiness::progress(Reason::Importing, message);
         let plan = Plan::rest(why, times::PASS_RECHECK).wanting(since, 1);

@@ -1,20 +1,26 @@
 //! Compares the server with the spec, and derives the readiness.
 
 use crate::api::conditions::{Readiness, Reason};
-use crate::api::{Applied, PowerState, Reference};
+use crate::api::{PowerState, Reference};
 use crate::catalog::{SpecReference, in_spec};
 use crate::instance::observation::{Observation, is_idle, pending, text};
-use crate::instance::plan::erase::ReinstallDecision;
-use crate::instance::plan::{due, erase, policy, resolve, secret, verbs};
+use crate::instance::plan::due::{Comparison, ReinstallDecision};
+use crate::instance::plan::step::Plan;
+use crate::instance::plan::{policy, resolve, secret, verbs};
 use crate::instance::{references, times};
 use serde_json::{Map, Value};
+use std::time::Duration;
+
+/// The plan that reports the server, with the values that count as applied.
+pub(super) fn report(server: &Comparison<'_>, again: Duration) -> Plan {
+    let mut plan = Plan::rest(judge(server), again);
+    plan.changes.applied = Some(server.applied_without_call());
+    plan
+}
 
 /// Compares the server with the spec and with the applied state.
-pub(super) fn judge(
-    observed: &Observation,
-    applied: &Applied,
-    detail: &Map<String, Value>,
-) -> Readiness {
+pub(super) fn judge(server: &Comparison<'_>) -> Readiness {
+    let (observed, detail) = (server.observed, server.detail);
     if let Some(readiness) = bought_otherwise(observed) {
         return readiness;
     }
@@ -28,7 +34,7 @@ pub(super) fn judge(
     if let (Some(readiness), false) = (renamed(observed, detail), is_ours(observed, detail)) {
         return readiness;
     }
-    if let Some(verb) = due::operations(observed, applied, detail).first() {
+    if let Some(verb) = server.operations().first() {
         if policy::is_observed(observed) {
             return policy::differs(&format!("the spec asks for a {verb} of the server"));
         }
@@ -43,7 +49,7 @@ pub(super) fn judge(
     if let Some(readiness) = resolve::trouble(observed) {
         return readiness;
     }
-    if let ReinstallDecision::Held(readiness) = erase::reinstall(observed, applied, detail) {
+    if let ReinstallDecision::Held(readiness) = server.reinstall() {
         return readiness;
     }
     at_rest(observed, detail)

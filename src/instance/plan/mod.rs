@@ -4,10 +4,10 @@
 //! [`step`] defines the plan. Each situation of an Instance has a file: [`buy`] while no server is recorded (with [`purchase`]), [`adopt`] if one
 //! exists nevertheless, [`import`] if one should be imported instead, [`steady`] while one is recorded, [`failed_create`] if its create failed, [`surplus`] if
 //! there is a second one, [`replace`] if it is gone for good, [`begin`] if it must change, [`follow`] while an operation is open,
-//! [`resolve`] if selectors have to be resolved, [`secret`] for the content of Secrets, and [`delete`] while the object is being
+//! [`resolve`] if selectors have to be resolved, [`secret`] for logins and the content of Secrets, and [`delete`] while the object is being
 //! deleted. [`policy`] removes from every plan what the spec forbids. They use [`diff`] (the applied state and the spec's),
-//! [`due`] (the operations that the difference requires), [`erase`] (whether the disk may be erased), [`verbs`] (a row for each verb), [`attempt`] (number and
-//! nonce), [`cause`] (why an operation begins), [`login`], [`observed`], [`recreate`] (whether a lost server is bought again), [`judge`] (the
+//! [`due`] (the operations that the difference requires, and whether the disk may be erased), [`verbs`] (a row for each verb), [`attempt`] (number and
+//! nonce), [`cause`] (why an operation begins), [`observed`], [`recreate`] (whether a lost server is bought again), [`judge`] (the
 //! readiness), [`words`], [`ended`] (the ends of operations) and [`evidence`].
 
 mod adopt;
@@ -19,13 +19,11 @@ pub(super) mod delete;
 mod diff;
 mod due;
 pub(super) mod ended;
-mod erase;
 mod evidence;
 mod failed_create;
 mod follow;
 mod import;
 mod judge;
-mod login;
 mod observed;
 mod policy;
 mod purchase;
@@ -39,7 +37,6 @@ mod surplus;
 pub(super) mod verbs;
 pub(super) mod words;
 
-use crate::api::PurchaseRecord;
 use crate::api::conditions::{Readiness, Reason};
 use crate::instance::facts::Record;
 use crate::instance::observation::{AccountFact, Observation};
@@ -64,7 +61,10 @@ fn decide(observed: &Observation) -> Plan {
         return Plan::wait(times::IDLE_REQUEUE);
     }
     if let Some(record) = facts.purchase().filter(|_| !is_held) {
-        return hold_again(observed, record);
+        // A restored backup, or a user removed the finalizer. It is added again before anything else; otherwise the object could
+        // disappear and leave its server behind.
+        let record = Box::new(record.clone());
+        return Plan::act(Step::Record { record });
     }
     if let Some(plan) = delete::without_the_service(observed) {
         return plan;
@@ -94,13 +94,6 @@ fn decide(observed: &Observation) -> Plan {
         (Record::Speaks(record), false, None) => either(buy::go_on(&in_session, record)),
         (Record::None, false, _) => either(buy::begin(&in_session)),
     }
-}
-
-/// A record without the finalizer (a restored backup, or a finalizer that a user removed). Before anything else the finalizer is
-/// added again; otherwise the object could disappear and leave its server behind.
-fn hold_again(observed: &Observation, record: &PurchaseRecord) -> Plan {
-    let record = Box::new(record.clone());
-    Plan::act(Step::Record { record }).with_id(observed.facts.status_id())
 }
 
 /// There is no usable Account, which shows nothing about the server. If the server was observed and no operation is due, status
@@ -165,8 +158,7 @@ pub(super) fn in_line(observed: &Observation, planned: &Plan, again: Duration) -
 fn waiting(observed: &Observation, reason: Reason, message: String, again: Duration) -> Plan {
     match is_current(observed) {
         true => Plan::wait(again),
-        false => Plan::rest(Readiness::progress(reason, message), again)
-            .with_id(observed.facts.status_id()),
+        false => Plan::rest(Readiness::progress(reason, message), again),
     }
 }
 

@@ -175,7 +175,8 @@ pub(super) fn with_requested_reads(observed: &Observation, mut plan: Plan) -> Pl
     let Some((token, since)) = memory.observations.reconcile.as_deref() else {
         return plan;
     };
-    if observed.is_open() && plan.changes.ended.is_none() && plan.is_progress() {
+    let is_progress = plan.why.as_ref().is_some_and(|why| why.is_progress);
+    if observed.is_open() && plan.changes.ended.is_none() && is_progress {
         // An operation that makes progress ends with a read of its own. An operation that needs action has no such end.
         return plan;
     }

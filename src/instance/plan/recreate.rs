@@ -10,7 +10,7 @@ use crate::instance::plan::{evidence, words};
 /// rights in a region, the service lists the region as empty, although a server that was bought before is there. If no create
 /// before this attempt can have bought a server, no proof is needed.
 pub(super) fn needs_proof_again(observed: &Observation, record: &PurchaseRecord) -> bool {
-    let recreated = record.recreated.max(observed.memory.origin.recreated);
+    let recreated = observed.memory.origin.recreated;
     let may_have_bought = recreated > 0 || record.lost > 0 || record.failed > 0;
     let attempt = observed.memory.attempt(record);
     may_have_bought
@@ -25,12 +25,10 @@ pub(super) fn needs_proof_again(observed: &Observation, record: &PurchaseRecord)
         })
 }
 
-/// Whether the spec that status refers to forbids the replacement. A reconcile with less proof than the one that reported it adds
-/// nothing.
+/// Whether the spec that status refers to forbids the replacement. Then the status that reports this stays: a process that has
+/// observed less would replace it by a wait for a proof, and report it again later.
 pub(super) fn is_withdrawn(observed: &Observation) -> bool {
-    let recorded = observed.facts.purchase().map_or(0, |it| it.recreated);
-    let recorded = recorded.max(observed.memory.origin.recreated);
-    let recreated = recorded.max(reported(observed));
+    let recreated = observed.memory.origin.recreated.max(reported(observed));
     evidence::is_current(observed) && called_off(observed, recreated).is_some()
 }
 
@@ -56,8 +54,8 @@ pub(super) fn called_off(observed: &Observation, recreated: u32) -> Option<Readi
         );
         return Some(Readiness::stalled(Reason::ServerMissing, message));
     }
-    let is_over = i64::from(recreated) > i64::from(spec.recreate_limit);
-    is_over.then(|| {
+    let exceeds_limit = i64::from(recreated) > i64::from(spec.recreate_limit);
+    exceeds_limit.then(|| {
         let message = format!(
             "the server that this Instance had is gone, and spec.recreateLimit ({}) allows no further purchase in its place: \
              find out who released it, then raise spec.recreateLimit, or {another}",

@@ -63,15 +63,13 @@ fn plan(observed: &OnRecord<'_>) -> Option<Plan> {
         return None;
     }
     if let Some(plan) = breaker_open(observed) {
-        return Some(plan.with_id(facts.status_id()));
+        return Some(plan);
     }
     let has_sibling = adopt::bearing(observed).iter().any(|other| other != id);
-    let recreated = record.recreated.max(observed.memory.origin.recreated);
-    let recreated = recreated.saturating_add(1);
+    let recreated = observed.memory.origin.recreated.saturating_add(1);
     let over = recreate::called_off(observed, recreated);
     if let Some(readiness) = over.filter(|_| !has_sibling) {
-        let plan = Plan::rest(readiness, times::IDLE_REQUEUE);
-        return Some(plan.with_id(facts.status_id()));
+        return Some(Plan::rest(readiness, times::IDLE_REQUEUE));
     }
     let settled = observed.look().absent_since()? + observed.session.settle;
     let why = proving(observed, settled);
@@ -80,8 +78,7 @@ fn plan(observed: &OnRecord<'_>) -> Option<Plan> {
         false => listing.proven_absent(&facts.marker, Some(id), settled),
     });
     if absence != Some(Absence::Proven) {
-        let shown = facts.status_id().filter(|_| why.is_some());
-        return Some(Plan::until_proven(why, observed, settled).with_id(shown));
+        return Some(Plan::until_proven(why, observed, settled));
     }
     if facts.status.id.is_some() {
         // First, status drops the server: what was applied to it does not apply to another one.

@@ -1,31 +1,75 @@
-//! The Secrets that the operator writes: a first password before the purchase, a new one when the old one expires, the one in
+//! The login of an operation, read only when a plan needs it, and the Secrets that the operator writes: a first password before the purchase, a new one when the old one expires, the one in
 //! force, and the connection Secret.
 
-use crate::api::{Operation, Reference};
-use crate::cloud::ServerId;
+use crate::api::conditions::{Readiness, Reason};
+use crate::api::{Operation, Reference, Verb};
 use crate::credentials::{
-    Chore, Connection, ConnectionLogin, KnownConnection, LoginFact, Upkeep, upkeep,
+    Chore, Connection, ConnectionLogin, KnownConnection, KnownLogin, LoginFact, Upkeep, upkeep,
 };
 use crate::instance::observation::Observation;
-use crate::instance::plan::login;
-use crate::instance::plan::step::{NeededRead, Plan, Step};
+use crate::instance::plan::step::{NeededRead, OrPlan, Plan, Step};
 use crate::instance::{observation, references, times};
+use crate::runtime::events::EventNote;
 use std::time::Duration;
+
+/// The login, or the plan to get one or to report the problem. It is read only when a plan needs it.
+pub(super) fn login(observed: &Observation) -> OrPlan<KnownLogin> {
+    Err(Box::new(match &observed.login {
+        LoginFact::Ready(login) => return Ok(login.clone()),
+        LoginFact::Problem(readiness) => Plan::rest(readiness.clone(), times::IDLE_REQUEUE),
+        LoginFact::Unread(why) => unread(why),
+        LoginFact::Missing => generate(observed),
+        LoginFact::Unowned(version) => adopt(observed, version),
+        LoginFact::NotAsked => Plan::needing(NeededRead::Login),
+    }))
+}
+
+/// The login Secret could not be read.
+fn unread(why: &str) -> Plan {
+    let readiness = Readiness::reconciling(Reason::SecretReadFailed, why);
+    Plan::rest(readiness, times::SECRET_UNREAD_RETRY)
+}
+
+/// The Secret of this Instance exists without its owner reference. It gets the reference back before its password is used, and
+/// keeps the password.
+fn adopt(observed: &Observation, version: &str) -> Plan {
+    let name = observed.facts.login_secret().map(|secret| secret.name);
+    let note = format!(
+        "adopted Secret {}, which was made for this Instance and had lost its owner",
+        name.unwrap_or_default()
+    );
+    let version = version.to_owned();
+    Plan::act(Step::Secret(Chore::Keep { version }))
+        .with_event(EventNote::normal("SecretAdopted", note))
+}
+
+/// The Secret does not exist: the operator generates a password, and reads it once the Secret is written.
+fn generate(observed: &Observation) -> Plan {
+    let name = observed.facts.login_secret().map(|secret| secret.name);
+    let note = format!(
+        "wrote a new password into Secret {}",
+        name.unwrap_or_default()
+    );
+    Plan::act(Step::Secret(Chore::Generate))
+        .with_event(EventNote::normal("PasswordGenerated", note))
+}
+
+/// The login, if the operation needs one.
+pub(super) fn credentials(observed: &Observation, verb: Verb) -> OrPlan<Option<KnownLogin>> {
+    let login = verb.bears_login().then(|| login(observed));
+    login.transpose()
+}
 
 /// The step before an operation that set a generated password is reported as done: the Secret must show that password as the one
 /// in force. If we reported first, a crash before the Secret write would leave the wrong password in the Secret.
-pub(super) fn settle_first(
-    observed: &Observation,
-    operation: &Operation,
-    id: &ServerId,
-) -> Option<Plan> {
+pub(super) fn settle_first(observed: &Observation, operation: &Operation) -> Option<Plan> {
     let target = operation.target.password_secret.as_ref();
     let brought = target.filter(|_| operation.verb.bears_login())?;
     observed.facts.spec.login.generate.as_ref()?;
     let plan = match &observed.login {
         LoginFact::NotAsked => Plan::needing(NeededRead::Login),
-        LoginFact::Unread(why) => login::unread(why),
-        LoginFact::Unowned(version) => login::adopt(observed, version),
+        LoginFact::Unread(why) => unread(why),
+        LoginFact::Unowned(version) => adopt(observed, version),
         LoginFact::Ready(credentials)
             if credentials.secret.as_ref() == Some(brought)
                 && credentials
@@ -39,7 +83,7 @@ pub(super) fn settle_first(
         // It is settled, or it was changed since, which makes the next operation due.
         LoginFact::Ready(_) | LoginFact::Missing | LoginFact::Problem(_) => return None,
     };
-    Some(plan.with_id(Some(id.clone())).in_flight())
+    Some(plan.in_flight())
 }
 
 /// No other step is due: a generated login gets what it needs, see [`upkeep`].

@@ -6,14 +6,14 @@ use crate::cloud::{Detail, TaskState};
 use crate::instance::fact::Fact;
 use crate::instance::memory::look::RowDigest;
 use crate::instance::observation::{Observation, is_idle, of_purchase, pending};
+use crate::instance::plan::due::Comparison;
 use crate::instance::plan::ended::ended;
 use crate::instance::plan::evidence::{is_missing, is_reported_missing};
-use crate::instance::plan::judge::judge;
 use crate::instance::plan::observed::OnRecord;
 use crate::instance::plan::replace::gone;
 use crate::instance::plan::step::{NeededRead, Plan, Step};
 use crate::instance::plan::{
-    adopt, begin, cause, diff, due, evidence, failed_create, follow, import, resolve, secret,
+    adopt, begin, cause, diff, evidence, failed_create, follow, import, judge, resolve, secret,
     surplus, words,
 };
 use crate::instance::times;
@@ -51,10 +51,7 @@ fn follow_create(observed: &OnRecord<'_>) -> Plan {
     match &observed.detail {
         Fact::Known(detail) if create_has_ended(observed, detail) => done(observed, detail),
         // A process that had observed more reported it missing; that report stays until the server shows up.
-        _ if is_reported_missing(observed) => {
-            let plan = Plan::wait(times::PASS_RECHECK).in_flight();
-            plan.with_id(Some(observed.id.clone()))
-        }
+        _ if is_reported_missing(observed) => Plan::wait(times::PASS_RECHECK).in_flight(),
         _ => running(observed),
     }
 }
@@ -105,7 +102,6 @@ fn running(observed: &OnRecord<'_>) -> Plan {
     let open = observed.open();
     let shown = open.filter(|_| diff::is_in_flight(observed, record));
     Plan::rest(why, times::PASS_RECHECK)
-        .with_id(Some(id.clone()))
         .with_operation(shown)
         .in_flight_while_readable(observed)
 }
@@ -113,13 +109,11 @@ fn running(observed: &OnRecord<'_>) -> Plan {
 fn done(observed: &OnRecord<'_>, detail: &Detail) -> Plan {
     let (id, record) = (&observed.id, observed.record);
     let create = of_purchase(record);
-    if let Some(plan) = secret::settle_first(observed, &create, id) {
+    if let Some(plan) = secret::settle_first(observed, &create) {
         return plan;
     }
-    let applied = &diff::applied(observed, record);
-    let readiness = judge(observed, applied, &detail.fields);
-    let mut plan = Plan::rest(readiness, times::IDLE_REQUEUE).with_id(Some(id.clone()));
-    plan.changes.applied = Some(due::applied_without_call(observed, applied, &detail.fields));
+    let server = Comparison::of(observed, record, &detail.fields);
+    let mut plan = judge::report(&server, times::IDLE_REQUEUE);
     plan.changes.detail = Some(detail.fields.clone());
     plan.changes.ended = Some(ended(observed, &create, None, None));
     // An adopted or imported server was reported when it was recorded.
@@ -156,15 +150,14 @@ fn watch(observed: &OnRecord<'_>) -> Plan {
         Fact::Known(detail) => {
             let mut plan = decide(observed, &detail.fields);
             plan.changes.detail = Some(detail.fields.clone());
-            plan
+            // Status may have dropped the server, which is back.
+            plan.with_id(Some(observed.id.clone()))
         }
         // There is nothing new to read. This includes a server that the service shows and omits from the listing.
         Fact::NotAsked if is_known && !is_absent && !former.is_empty() => decide(observed, former),
         Fact::NotAsked if !is_absent && !is_unlisted => unread(observed),
         Fact::Unknown(_) => unread(observed),
-        Fact::NotAsked | Fact::Absent => Plan::wait(times::PASS_RECHECK)
-            .with_id(observed.facts.status_id())
-            .in_flight(),
+        Fact::NotAsked | Fact::Absent => Plan::wait(times::PASS_RECHECK).in_flight(),
     };
     // After an operation of ours the listing is read once, so that an external change after it shows as a change.
     let listing = observed.listing.as_ref();
@@ -177,18 +170,19 @@ fn watch(observed: &OnRecord<'_>) -> Plan {
 
 /// Nothing was learnt about the server in this reconcile: keeps the status, and reads again later.
 fn unread(observed: &OnRecord<'_>) -> Plan {
-    // Do not name a server that status has dropped before it shows up again: another one will replace it.
-    let (id, named) = (&observed.id, observed.facts.status_id());
+    let id = &observed.id;
     let is_awaited = is_awaited(observed, observed.record);
     let listing = observed.listing.as_ref();
     let is_unlisted = listing.and_then(ZoneViews::unread).is_some();
-    let wait = |time| Plan::wait(time).with_id(named.clone());
     match &observed.detail {
         // The server was never observed.
-        Fact::Unknown(why) if observed.facts.status.detail.is_empty() && named.is_some() => {
+        Fact::Unknown(why)
+            if observed.facts.status.detail.is_empty()
+                && !observed.facts.is_dropped_from_status() =>
+        {
             let message = format!("server {id} is recorded; its detail could not be read: {why}");
             let readiness = Readiness::reconciling(Reason::ServerReadFailed, message);
-            wait(times::UNREADABLE_RETRY).because(Some(readiness))
+            Plan::rest(readiness, times::UNREADABLE_RETRY)
         }
         // A user waits for an answer about this spec. Regular listings are a minute apart, even after a failure, so the server
         // itself is read.
@@ -199,14 +193,14 @@ fn unread(observed: &OnRecord<'_>) -> Plan {
         {
             Plan {
                 needs: Some(NeededRead::Detail),
-                ..wait(times::UNREADABLE_RETRY)
+                ..Plan::wait(times::UNREADABLE_RETRY)
             }
         }
         Fact::NotAsked if !is_awaited && !observed.look().is_unreadable => {
-            wait(times::IDLE_REQUEUE)
+            Plan::wait(times::IDLE_REQUEUE)
         }
         Fact::NotAsked | Fact::Unknown(_) | Fact::Known(_) | Fact::Absent => {
-            wait(times::UNREADABLE_RETRY)
+            Plan::wait(times::UNREADABLE_RETRY)
         }
     }
 }
@@ -214,24 +208,20 @@ fn unread(observed: &OnRecord<'_>) -> Plan {
 /// Whether a user waits for something: status does not refer to the current spec, or an operation is due.
 pub(super) fn is_awaited(observed: &Observation, record: &PurchaseRecord) -> bool {
     let detail = &observed.facts.status.detail;
-    let applied = diff::applied(observed, record);
-    !evidence::is_current(observed)
-        || detail.is_empty()
-        || !due::operations(observed, &applied, detail).is_empty()
+    let server = Comparison::of(observed, record, detail);
+    !evidence::is_current(observed) || detail.is_empty() || !server.operations().is_empty()
 }
 
 /// The server's state is known: returns the next operation, or the readiness to report.
 fn decide(observed: &OnRecord<'_>, detail: &Map<String, Value>) -> Plan {
-    if let Some(plan) = begin::begin(observed, detail) {
+    let server = Comparison::of(observed, observed.record, detail);
+    if let Some(plan) = begin::begin(&server, &observed.id) {
         return plan;
     }
-    let applied = diff::applied(observed, observed.record);
     let again = match is_idle(pending(detail)) {
         true => times::IDLE_REQUEUE,
         false => times::SERVER_BUSY_RECHECK,
     };
-    let mut plan =
-        Plan::rest(judge(observed, &applied, detail), again).with_id(Some(observed.id.clone()));
-    plan.changes.applied = Some(due::applied_without_call(observed, &applied, detail));
+    let plan = judge::report(&server, again);
     plan.within(resolve::again(observed).unwrap_or(times::IDLE_REQUEUE))
 }

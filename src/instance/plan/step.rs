@@ -4,11 +4,10 @@ use crate::api::conditions::{Readiness, Reason, State};
 use crate::api::{Applied, HistoryEntry, Operation, PurchaseRecord, Retry};
 use crate::cloud::ServerId;
 use crate::credentials::Chore;
-use crate::instance::memory::parts::Wants;
 use crate::instance::observation::{Observation, of_purchase};
 use crate::instance::pins::LookUpScope;
 use crate::instance::times;
-use crate::inventory::Attention;
+use crate::inventory::{Attention, Wants};
 use crate::runtime::events::EventNote;
 use serde_json::{Map, Value};
 use std::time::Duration;
@@ -103,6 +102,7 @@ pub enum ReleaseReason {
 /// The changes that a reconcile makes to status, except for its conditions.
 #[derive(Clone, Debug, Default)]
 pub struct StatusChanges {
+    /// The server, if it is not the recorded one, or if status has dropped that one.
     pub id: Option<ServerId>,
     /// Whether the server is gone for good: its identifier and detail are removed from status.
     pub forget_server: bool,
@@ -210,28 +210,18 @@ impl Plan {
         }
     }
 
-    /// The readiness that the plan reports in the conditions, if any.
-    pub fn readiness(&self) -> Option<&Readiness> {
-        self.why.as_ref()
-    }
-
     /// The reason of its condition Ready, if it reports one.
     pub fn reason(&self) -> Option<Reason> {
-        self.readiness().map(|readiness| readiness.reason)
+        self.why.as_ref().map(|why| why.reason)
     }
 
     fn state(&self) -> Option<State> {
-        self.readiness().map(|readiness| readiness.state)
+        self.why.as_ref().map(|why| why.state)
     }
 
     /// Whether it reports the server as Ready.
     pub fn is_ready(&self) -> bool {
         self.state() == Some(State::Ready)
-    }
-
-    /// Whether it reports a progress that may pass quickly.
-    pub fn is_progress(&self) -> bool {
-        self.why.as_ref().is_some_and(|why| why.is_progress)
     }
 
     /// Whether it does nothing, and reports that human action is needed.

@@ -33,7 +33,7 @@ pub(super) fn check(observed: &OnRecord<'_>, plan: Plan) -> Plan {
     match others.iter().find(is_surplus) {
         Some(other) if is_safe && !is_forbidden => {
             let (id, why) = (other.clone(), ReleaseReason::Surplus);
-            Plan::act(Step::Release { id, why }).with_id(Some(observed.id.clone()))
+            Plan::act(Step::Release { id, why })
         }
         // The policy `Observe` keeps it: the Instance is not Ready while there are two.
         _ if policy::is_observed(observed) && plan.is_ready() => {

@@ -19,7 +19,7 @@ use super::*;
 use crate::api::conditions::State;
 use crate::api::{
     Applied, Before, EndReason, HistoryEntry, Imports, Instance, InstanceStatus, Marker, Operation,
-    OperationEnd, Retry, Verb,
+    OperationEnd, PurchaseRecord, Retry, Verb,
 };
 use crate::cloud::{Detail, Place, ServerId, TaskId, TaskState};
 use crate::credentials::{Chore, KnownLogin, LoginFact};
@@ -28,13 +28,12 @@ use crate::instance::facts::Facts;
 use crate::instance::memory::all::Memories;
 use crate::instance::memory::call::{CallState, Gone, Intent, NewestCall, Release, ReleaseCall};
 use crate::instance::memory::look::{LastAnswer, Look};
-use crate::instance::memory::parts::Wants;
 use crate::instance::memory::{Memory, open};
 use crate::instance::observation::{SessionFacts, of_purchase};
 use crate::instance::pins::{LookUpScope, LookUps};
 use crate::instance::poll_schedule::PollSchedule;
 use crate::instance::status::render;
-use crate::inventory::{Attention, ZoneViews, testing};
+use crate::inventory::{Attention, Wants, ZoneViews, testing};
 use crate::runtime::chance::Day;
 use crate::runtime::watch::ObjectKey;
 use crate::session::{ConflictingOwner, QuotaState};
@@ -65,7 +64,7 @@ impl Scene {
         memories.met(UID, &facts.key, created_in_this_term);
         let mut memory = open(&memories.get(UID).unwrap()).clone();
         let now = memory.origin.since;
-        memory.meet(facts.purchase(), now);
+        memory.apply(facts.purchase(), now);
         Self(Observation {
             facts,
             account: AccountFact::AccountSession(SessionFacts {
@@ -85,7 +84,6 @@ impl Scene {
             secret_is_unmarked: false,
             login: LoginFact::Ready(KnownLogin {
                 secret: Some("login/1".into()),
-                digest: Some([1; 16]),
                 generated: None,
             }),
             found: LookUps::default(),
@@ -168,6 +166,7 @@ impl Scene {
                 unreachable!()
             };
             change(record);
+            observed.memory.note_record(record);
         })
     }
 
@@ -212,7 +211,7 @@ impl Scene {
     fn known_gone(self, how: Gone) -> Self {
         self.memory(|memory| {
             let gone = Release::Gone(how, memory.origin.since);
-            memory.calls.releases.insert(ServerId::from(ID), gone);
+            memory.releases.insert(ServerId::from(ID), gone);
         })
     }
 
@@ -382,7 +381,8 @@ fn idle(since: Instant) -> LastAnswer {
 }
 
 fn reason(plan: &Plan) -> Option<(State, Reason)> {
-    plan.readiness()
+    plan.why
+        .as_ref()
         .map(|readiness| (readiness.state, readiness.reason))
 }
 

@@ -8,6 +8,7 @@ use crate::instance::memory::call::NewestCall;
 use crate::instance::observation::Observation;
 use crate::instance::plan::cause;
 use crate::instance::plan::verbs::row;
+use crate::inventory::ZoneViews;
 use crate::runtime::events::EventNote;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -76,14 +77,14 @@ pub(super) fn doubt(attempt: Option<&NewestCall>, verb: Verb) -> String {
     }
 }
 
-/// The place whose listing cannot be read, if there is one. Its error message may differ at each try, so only the Account reports
-/// it.
-pub(super) fn unlisted(observed: &Observation) -> Option<String> {
-    let place = observed.listing.as_ref()?.unread()?;
+/// The end of a sentence about a listing that cannot be read; empty if there is none. Its error message may differ at each try, so
+/// only the Account reports it.
+pub(super) fn unlisted(observed: &Observation) -> String {
     let account = &observed.account_key.name;
-    Some(format!(
-        "the listing of {place} cannot be read (see the status of Account {account})"
-    ))
+    let place = observed.listing.as_ref().and_then(ZoneViews::unread);
+    place.map_or_else(String::new, |place| {
+        format!(": the listing of {place} cannot be read (see the status of Account {account})")
+    })
 }
 
 /// The end of a wait as a time of day that stays the same over reconciles: in whole seconds, never too early. Empty once the wait

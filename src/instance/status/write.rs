@@ -5,14 +5,11 @@ use crate::api::{Instance, InstanceStatus, PurchaseRecord};
 use crate::instance::context::Context;
 use crate::instance::facts::Facts;
 use crate::instance::journal;
-use crate::instance::memory::parts::WrittenStatus;
 use crate::instance::memory::{Memory, open};
 use crate::instance::status::{change_of_ready, ready};
 use crate::runtime::KubeError;
 use crate::runtime::kubernetes::{patch_status, pointer};
 use serde_json::json;
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::num::NonZeroU64;
 use std::sync::Mutex;
 use tokio::time::Instant;
 
@@ -43,9 +40,6 @@ pub async fn write_status(
             if error.is_refusal() && !error.is_overtaken() {
                 memory.status_writes.acknowledged = Some(status.observed_generation);
             }
-            if error.may_have_happened() {
-                memory.status_writes.written.digest = Some(digest(status));
-            }
             Err(error)
         }
     }
@@ -53,42 +47,19 @@ pub async fn write_status(
 
 /// This status was written; the object has this version with it.
 pub fn status_written(facts: &Facts, status: &InstanceStatus, version: &str, memory: &mut Memory) {
-    let now = Instant::now();
     let event = change_of_ready(&facts.status.conditions, &status.conditions);
     if let (Some(event), Some(now)) = (event, ready(&status.conditions)) {
-        journal::ready(facts, status.id.as_deref(), now.status == "True", &event);
+        journal::ready(
+            facts,
+            status.id.as_deref(),
+            now.status == "True",
+            event.reason,
+        );
     }
-    memory.wrote(Some(version), now);
-    let is_over_another = was_overwritten(facts, memory);
+    memory.note_written_version(Some(version), Instant::now());
     let writes = &mut memory.status_writes;
     writes.acknowledged = Some(status.observed_generation);
-    writes.written = WrittenStatus {
-        digest: Some(digest(status)),
-        over_another: match is_over_another {
-            true => Some(now),
-            false => writes.written.over_another,
-        },
-        ..WrittenStatus::default()
-    };
-}
-
-/// The digest of what a status reports: the server, and the operator's own conditions without their times. Never zero, so that an
-/// optional one needs no more room.
-fn digest(status: &InstanceStatus) -> NonZeroU64 {
-    let mut digest = DefaultHasher::new();
-    status.id.hash(&mut digest);
-    for own in &status.conditions {
-        (&own.type_, &own.status, &own.reason, &own.message).hash(&mut digest);
-    }
-    NonZeroU64::MIN | digest.finish()
-}
-
-/// Whether another writer replaced the server or the conditions that this process wrote. A status without any conditions was lost,
-/// and is written again at once.
-pub fn was_overwritten(facts: &Facts, memory: &Memory) -> bool {
-    let written = memory.status_writes.written.digest;
-    !facts.listed_types.is_empty()
-        && written.is_some_and(|written| written != digest(&facts.status))
+    (writes.progress, writes.not_before) = (None, None);
 }
 
 /// JSON patch on `/status`. It tests the UID, the observed generation, the number of the newest operation, the nonce of its newest

@@ -30,9 +30,11 @@ fn subscription(name: &str, id: Option<&str>, attention: Attention) -> Subscript
         places: vec![place()],
         id: id.map(ServerId::from),
         marker: Marker::of_uid(name),
-        attention,
-        pass_after: None,
-        passes_wanted: 1,
+        wants: Wants {
+            attention,
+            pass_after: None,
+            passes: 1,
+        },
         releasing: false,
         credential: Some("secret/1".into()),
     }
@@ -162,7 +164,11 @@ async fn a_listing_of_many_pages_waits_until_as_many_operations_run() {
     bench.complete(Ok(builder.finish(began, bench.now)));
     let subscribed = |bench: &mut Bench, name: &str, attention: Attention, after| {
         let running = Subscription {
-            pass_after: after,
+            wants: Wants {
+                attention,
+                pass_after: after,
+                passes: 1,
+            },
             ..subscription(name, Some(name), attention)
         };
         bench.state.subscribe(&subject(name), running);
@@ -222,8 +228,11 @@ async fn a_proof_is_two_passes_begun_after_the_instant_one_right_after_the_other
     bench.pass(vec![]);
     let after = bench.now + 10 * S;
     let wish = Subscription {
-        pass_after: Some(after),
-        passes_wanted: 2,
+        wants: Wants {
+            pass_after: Some(after),
+            passes: 2,
+            ..Wants::default()
+        },
         ..quiet("a", None)
     };
     bench.state.subscribe(&subject("a"), wish);
@@ -245,7 +254,10 @@ async fn a_proof_is_two_passes_begun_after_the_instant_one_right_after_the_other
 async fn passes_that_are_no_evidence_are_repeated_ever_more_slowly() {
     let mut bench = Bench::new();
     let wish = Subscription {
-        pass_after: Some(bench.now - S),
+        wants: Wants {
+            pass_after: Some(bench.now - S),
+            ..Wants::default()
+        },
         ..quiet("a", None)
     };
     bench.state.subscribe(&subject("a"), wish);

@@ -82,7 +82,7 @@ pub(super) fn complete(observed: &mut Observation, operation: &Operation) {
     status.applied = Some(applied);
     (status.operation, status.unfinished_image) = (None, None);
     (status.attempt, status.id) = (operation.attempt, id);
-    observed.memory.follow_no_more();
+    observed.memory.stop_following();
     observed.task = Fact::NotAsked;
 }
 

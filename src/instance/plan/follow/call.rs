@@ -8,7 +8,7 @@ use crate::credentials::LoginFact;
 use crate::instance::fact::Fact;
 use crate::instance::observation::is_idle;
 use crate::instance::plan::step::{NeededRead, Plan};
-use crate::instance::plan::{begin, login, policy};
+use crate::instance::plan::{begin, policy, secret};
 use crate::instance::times;
 use std::time::Duration;
 
@@ -139,14 +139,10 @@ impl OpenOperation<'_> {
                 let message = format!("the service is busy with server {} ({state})", observed.id);
                 return self.later(&message, Reason::ServiceBusy, times::SERVER_BUSY_RECHECK);
             }
-            Fact::Absent | Fact::Unknown(_) => {
-                return Plan::wait(times::UNREADABLE_RETRY).with_id(Some(observed.id.clone()));
-            }
-            Fact::NotAsked => {
-                return Plan::needing(NeededRead::Detail).with_id(Some(observed.id.clone()));
-            }
+            Fact::Absent | Fact::Unknown(_) => return Plan::wait(times::UNREADABLE_RETRY),
+            Fact::NotAsked => return Plan::needing(NeededRead::Detail),
         }
-        let credentials = match login::credentials(observed, operation.call()) {
+        let credentials = match secret::credentials(observed, operation.call()) {
             Ok(credentials) => credentials,
             // An unusable login must not delay other operations.
             Err(_) if matches!(observed.login, LoginFact::Problem(_)) => {

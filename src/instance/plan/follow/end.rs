@@ -1,16 +1,74 @@
-//! A call has ended: the next call of the operation, or its end in status.
+//! A call has ended, or its outcome is unknown and the server's state decides: the next call of the operation, or its end in status.
 
 use super::OpenOperation;
 use crate::api::{Applied, EndReason, OperationEnd, Stage};
 use crate::instance::fact::Fact;
 use crate::instance::observation::{is_idle, is_off};
+use crate::instance::plan::due::Comparison;
 use crate::instance::plan::step::Plan;
-use crate::instance::plan::{begin, diff, due, ended, judge, secret, words};
+use crate::instance::plan::verbs::Effect;
+use crate::instance::plan::{begin, diff, ended, judge, secret, words};
 use crate::instance::times;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use serde_json::{Map, Value};
+use tokio::time::Instant;
 
 impl OpenOperation<'_> {
+    /// No answer arrived: after the settling time, the state of the idle server decides.
+    pub(super) fn unanswered(&self, settled: Instant) -> Plan {
+        let observed = self.observed;
+        let Some(detail) = observed.detail.known() else {
+            return self.unconfirmed(settled);
+        };
+        let effect = self.effect();
+        // A call whose effect shows cannot take effect later. For a reinstall there must be evidence that the effect is ours.
+        let is_power = matches!(self.row().effect, Effect::PowerState(_));
+        let is_evident = effect == Some(true) && (is_power || self.was_busy());
+        if !is_idle(detail.pending()) || (observed.now < settled && !is_evident) {
+            return self.unconfirmed(settled);
+        }
+        match effect {
+            Some(true) => self.ended_at_service(detail, true),
+            Some(false) => self.lost("the server shows that it did not happen"),
+            // The image would show it, and a later detail may have it.
+            None if self.installs_another_image() && detail.image().is_none() => {
+                self.unconfirmed(settled)
+            }
+            // Nothing shows whether the disk was erased, and a repeat could erase it twice.
+            None if self.row().effect == Effect::Image => {
+                let doubt = words::doubt(self.newest_call(), self.operation.verb);
+                self.call_failed(EndReason::OutcomeUnknown, &doubt)
+            }
+            // This includes a password: a generated one counts as in force only if the service has confirmed it.
+            None => self.lost("nothing at the service shows whether it happened"),
+        }
+    }
+
+    /// Ends the current call without evidence that it took effect.
+    fn lost(&self, evidence: &str) -> Plan {
+        let doubt = self
+            .newest_call()
+            .and_then(|attempt| attempt.doubt.as_deref());
+        let doubt = doubt.unwrap_or("no answer is on record");
+        self.call_failed(EndReason::AnswerLost, &format!("{doubt}, and {evidence}"))
+    }
+
+    fn unconfirmed(&self, settled: Instant) -> Plan {
+        let note = format!(
+            "{}: the operator reads server {}{} to find out",
+            words::doubt(self.newest_call(), self.operation.call()),
+            self.observed.id,
+            words::until(self.observed, settled)
+        );
+        let mut plan = self.waiting(note);
+        // The message differs from the one while it ran, because the cause or the end is another one.
+        plan.why = plan.why.map(|why| why.at_once_if(true));
+        let rest = settled.saturating_duration_since(self.observed.now);
+        if !rest.is_zero() {
+            plan = plan.within(rest);
+        }
+        plan
+    }
+
     /// The current call failed, or its outcome stays unknown.
     pub(super) fn call_failed(&self, reason: EndReason, message: &str) -> Plan {
         self.call_ended(Some(OperationEnd {
@@ -71,26 +129,27 @@ impl OpenOperation<'_> {
     /// Ends the operation in status. The next step is planned from the status that shows the end.
     fn close(&self, failure: Option<OperationEnd>) -> Plan {
         if failure.is_none()
-            && let Some(plan) =
-                secret::settle_first(self.observed, self.operation, &self.observed.id)
+            && let Some(plan) = secret::settle_first(self.observed, self.operation)
         {
             return plan;
         }
         let detail = self.observed.detail.known().map(|detail| &detail.fields);
         let fields = detail.unwrap_or(&self.observed.facts.status.detail);
+        let mut server = Comparison::of(self.observed, self.observed.record, fields);
         let mut plan = match failure {
-            None => self.done(&diff::result_of(self.observed, self.operation), fields),
-            Some(failure) => self.ended_badly(&failure, fields),
+            None => {
+                server.applied = diff::result_of(self.observed, self.operation);
+                self.done(&server)
+            }
+            Some(failure) => self.ended_badly(&failure, &server),
         };
         plan.changes.detail = detail.cloned();
-        plan.with_id(Some(self.observed.id.clone()))
+        plan
     }
 
-    fn done(&self, applied: &Applied, fields: &Map<String, Value>) -> Plan {
+    fn done(&self, server: &Comparison<'_>) -> Plan {
         let (observed, operation) = (self.observed, self.operation);
-        let readiness = judge::judge(observed, applied, fields);
-        let mut plan = Plan::rest(readiness, times::AFTER_OWN_WRITE);
-        plan.changes.applied = Some(due::applied_without_call(observed, applied, fields));
+        let mut plan = judge::report(server, times::AFTER_OWN_WRITE);
         plan.changes.ended = Some(ended::ended(observed, operation, None, None));
         let mut event = words::done(operation, &observed.id);
         if operation.power_cut {
@@ -99,21 +158,20 @@ impl OpenOperation<'_> {
         plan.with_event(event)
     }
 
-    fn ended_badly(&self, failure: &OperationEnd, fields: &Map<String, Value>) -> Plan {
+    /// `server`: compared with the state that the service last accepted before this operation.
+    fn ended_badly(&self, failure: &OperationEnd, server: &Comparison<'_>) -> Plan {
         let (observed, reason) = (self.observed, failure.reason);
         let message = failure.message.as_deref().unwrap_or_default();
         let changes = ended::badly(observed, self.operation.clone(), reason, message);
-        // The state that the service last accepted before this operation.
-        let applied = diff::applied(observed, observed.record);
         // The spec may request another reinstall than the one whose outcome is unknown.
         let is_another_reinstall_requested = |target: &Applied| {
             reason == EndReason::OutcomeUnknown
-                && !ended::is_same_installation(observed, &applied, target)
+                && !ended::is_same_installation(observed, &server.applied, target)
         };
         let waits = changes.retry.as_ref();
         let why = match waits.filter(|retry| !is_another_reinstall_requested(&retry.target)) {
             Some(retry) => ended::why(retry),
-            None => judge::judge(observed, &applied, fields),
+            None => judge::judge(server),
         };
         let plan = Plan::rest(why, times::AFTER_OWN_WRITE);
         Plan { changes, ..plan }

@@ -368,7 +368,7 @@ fn a_refusal_on_record_is_told_for_what_it_is_and_leaves_the_account_to_the_spec
     ] {
         let scene = scene(reason);
         let plan = scene.plan();
-        let readiness = plan.readiness().unwrap();
+        let readiness = plan.why.as_ref().unwrap();
         assert_eq!((readiness.reason, readiness.state), (told, state));
         let account = crate::instance::observe::account_of(&scene.0.facts, &scene.0.memory)
             .name

@@ -79,25 +79,6 @@ fn another_version_of_the_same_secret_is_told_apart_from_another_secret() {
 }
 
 #[test]
-fn what_failed_is_tried_again_for_the_same_cause() {
-    let failed = || {
-        server(as_bought(), OFF).status(|status| {
-            status.operation = Some(Operation {
-                cause: Some(Cause::Spec),
-                end: bad_end(EndReason::Failed, 1),
-                ..operation(Verb::Start, as_bought())
-            });
-        })
-    };
-    let cause = |scene: &Scene| {
-        let applied = as_bought();
-        super::super::cause::of(&scene.0, Verb::Start, &applied, &applied)
-    };
-    assert_eq!(cause(&failed()), Cause::Spec);
-    assert_eq!(cause(&with_spec(failed(), |_| {})), Cause::Drift);
-}
-
-#[test]
 fn a_history_entry_says_why_for_which_spec_and_with_which_secret() {
     let mut password = operation(Verb::ModifyPassword, as_bought());
     password.cause = Some(Cause::Rotation);

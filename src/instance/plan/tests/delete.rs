@@ -32,7 +32,6 @@ fn deletion_releases_then_proves_then_lets_go() {
             not_before: None,
         };
         memory
-            .calls
             .releases
             .insert(ServerId::from(ID), Release::Asked(call));
     });

@@ -3,7 +3,6 @@
 use super::follow::{open_operation, with_task};
 use super::*;
 use crate::api::{InstanceSpec, PowerState, Restart};
-use crate::instance::memory::parts::Passwords;
 
 /// A converged server with this applied state and this detail.
 pub(super) fn server(applied: Applied, shown: &[(&str, &str)]) -> Scene {
@@ -133,7 +132,7 @@ fn an_object_restored_with_another_spec_erases_and_restarts_nothing() {
 }
 
 #[test]
-fn a_secret_that_moved_changes_the_password_unless_it_holds_the_same() {
+fn a_secret_that_moved_changes_the_password_and_one_that_is_gone_does_not() {
     let moved = || {
         let applied = Applied {
             password_secret: Some("login/0".into()),
@@ -144,16 +143,6 @@ fn a_secret_that_moved_changes_the_password_unless_it_holds_the_same() {
     assert_eq!(begins(&moved()), Some(Verb::ModifyPassword));
     let unread = moved().with(|observed| observed.login = LoginFact::NotAsked);
     assert_eq!(unread.plan().needs, Some(NeededRead::Login));
-    let touched = moved().memory(|memory| {
-        memory.calls.password = Passwords {
-            sent: None,
-            current: Some([1; 16]),
-        };
-    });
-    let plan = touched.plan();
-    assert!(rests(&plan));
-    let applied = plan.changes.applied.unwrap();
-    assert_eq!(applied.password_secret.as_deref(), Some("login/1"));
     let missing = server(as_bought(), &[]).with(|observed| observed.secret_version = None);
     assert_eq!(begins(&missing), None);
     let applied = missing.plan().changes.applied.unwrap();
@@ -385,7 +374,7 @@ fn an_operation_is_followed_until_status_knows_better() {
     let meets = |scene: Scene| {
         scene.with(|observed| {
             let (facts, now) = (&observed.facts, observed.now);
-            observed.memory.meet_operation(facts, now);
+            observed.memory.apply_operation(facts, now);
         })
     };
     let followed = |scene: &Scene| scene.0.memory.followed().cloned();
@@ -420,7 +409,7 @@ fn an_operation_on_a_server_before_the_recorded_one_is_not_followed_on_this_one(
         .with(|observed| {
             observed
                 .memory
-                .meet_operation(&observed.facts, observed.now);
+                .apply_operation(&observed.facts, observed.now);
         });
     assert_eq!(another.0.open(), None);
     assert_eq!(another.0.memory.followed(), None);
@@ -438,11 +427,11 @@ fn rebuilt(open: Scene) -> Scene {
     };
     assert_eq!(record.id.as_deref(), Some(ID));
     dropped.with(|observed| {
-        observed.memory.meet(Some(record), observed.now);
+        observed.memory.apply(Some(record), observed.now);
         observed.facts.record = Record::Speaks(record.clone());
         observed
             .memory
-            .meet_operation(&observed.facts, observed.now);
+            .apply_operation(&observed.facts, observed.now);
     })
 }
 
@@ -508,7 +497,7 @@ fn what_came_after_the_purchase_is_not_done_twice_where_status_is_lost() {
         let rekeyed = with_spec(rekeyed, by_key).with(|observed| {
             observed
                 .memory
-                .meet_operation(&observed.facts, observed.now);
+                .apply_operation(&observed.facts, observed.now);
             observed.task = Fact::Absent;
         });
         assert_eq!(begins(&rekeyed), None);

@@ -21,7 +21,7 @@ pub(super) fn open_operation(verb: Verb, target: Applied, state: CallState) -> S
             is_own: true,
             tries: 1,
             busy_seen: false,
-            ..NewestCall::of_operation(&operation, "default", state, since)
+            ..NewestCall::of_operation(&operation, &record(), state, since)
         }));
     })
 }

@@ -44,7 +44,7 @@ const BY_HAND: &[(&str, &str)] = &[(ID, "by-hand")];
 
 fn told(plan: &Plan) -> (Reason, State, &str) {
     assert!(matches!(plan.step, Step::Rest), "{plan:?}");
-    let readiness = plan.readiness().unwrap();
+    let readiness = plan.why.as_ref().unwrap();
     (readiness.reason, readiness.state, &readiness.message)
 }
 
@@ -444,7 +444,7 @@ fn nothing_is_imported_where_the_account_does_not_let_it() {
         observed.facts.spec = spec.into();
     });
     let plan = denied(recorded.with(|observed| observed.detail = Fact::Known(detail(&[])))).plan();
-    let readiness = plan.readiness();
+    let readiness = plan.why.as_ref();
     assert!(
         readiness.is_none_or(|readiness| readiness.reason != Reason::ImportDenied),
         "{plan:?}"

@@ -5,11 +5,13 @@ use super::*;
 use crate::api::{
     DeletionPolicy, InstanceSpec, ManagementPolicy, Pause, Reinstall, ReinstallPolicy,
 };
+use crate::credentials::Generated;
 
 const OFF: (&str, &str) = ("ecsStatus", "STOPPED");
 
 fn message(plan: &Plan) -> &str {
-    plan.readiness()
+    plan.why
+        .as_ref()
         .map_or("", |readiness| readiness.message.as_str())
 }
 
@@ -121,20 +123,23 @@ fn never_means_never_and_says_so() {
 fn power_and_password_go_on_while_a_reinstall_waits() {
     for policy in [ReinstallPolicy::OnRequest, ReinstallPolicy::Never] {
         let scene = || wants_second(policy, None);
-        let reads = |digest| {
+        let reads = |generated: Option<Generated>| {
             scene().with(move |observed| {
                 observed.secret_version = Some("login/2".into());
-                if let LoginFact::Ready(credentials) = &mut observed.login {
-                    credentials.secret.clone_from(&observed.secret_version);
-                    credentials.digest = Some(digest);
+                if let LoginFact::Ready(login) = &mut observed.login {
+                    login.secret.clone_from(&observed.secret_version);
+                    login.generated = generated;
                 }
             })
         };
-        let other_secret = reads([2; 16]);
+        let other_secret = reads(None);
         assert_eq!(begins(&other_secret), Some(Verb::ModifyPassword));
         let off = scene().with(|observed| observed.detail = Fact::Known(detail(&[OFF])));
         assert_eq!(begins(&off), Some(Verb::Start));
-        let same = reads([1; 16]).memory(|memory| memory.calls.password.current = Some([1; 16]));
+        let same = reads(Some(Generated {
+            is_settled: true,
+            settled_from: Some("login/1".into()),
+        }));
         let applied = same.plan().changes.applied.unwrap();
         assert_eq!(applied.password_secret.as_deref(), Some("login/2"));
         assert_eq!(applied.image, "img-1");
@@ -266,7 +271,7 @@ fn a_server_that_is_only_looked_at_is_told_and_left() {
     assert_eq!(reason(&once.plan()), observed_only);
     let plan = surplus.plan();
     assert!(rests(&plan));
-    let told = plan.readiness();
+    let told = plan.why.as_ref();
     assert!(
         told.is_some_and(
             |told| told.reason == Reason::ObservedOnly && told.message.contains("server ecs-2")

@@ -316,7 +316,8 @@ fn a_security_group_that_was_set_or_removed_after_the_purchase_is_reported() {
         scene.0.detail = Fact::Known(detail(&[]));
         let plan = scene.plan();
         let readiness = plan
-            .readiness()
+            .why
+            .as_ref()
             .unwrap_or_else(|| panic!("{bought:?}: no readiness"));
         match differs {
             None => assert_eq!(readiness.reason, Reason::Available),

@@ -58,7 +58,7 @@ fn a_failed_create_is_told_cleaned_up_and_tried_again() {
         reason(&plan),
         Some((State::Reconciling, Reason::CreateFailed))
     );
-    assert!(plan.readiness().unwrap().message.contains("no host"));
+    assert!(plan.why.as_ref().unwrap().message.contains("no host"));
     assert_eq!(
         plan.changes.ended.as_ref().map(|entry| entry.succeeded),
         Some(false)

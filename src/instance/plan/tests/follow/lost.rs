@@ -156,7 +156,6 @@ fn a_reinstall_that_did_not_come_about_brought_no_password() {
     let denied = open_operation(Verb::Reinstall, to_second(), CallState::Unknown);
     let denied = with_task(denied, Fact::Absent, &[]).with(|observed| {
         observed.memory.observations.look.answer = idle(observed.now);
-        observed.memory.calls.password.sent = Some([2; 16]);
     });
     let denied = later(denied, SETTLE * 2);
     let plan = denied.plan();
@@ -164,9 +163,6 @@ fn a_reinstall_that_did_not_come_about_brought_no_password() {
     let applied = plan.changes.applied.clone().unwrap();
     assert_eq!(applied.image, to_second().image);
     assert_eq!(applied.password_secret, None);
-    let mut memory = denied.0.memory.clone();
-    memory.operation_ended(plan.changes.ended.as_ref().unwrap(), false, denied.0.now);
-    assert_eq!(memory.calls.password.current, None);
 }
 
 /// The image is neither the former nor the requested one: a user installed it, and their work must not be erased.
