@@ -4,6 +4,7 @@
 //! A token exists in memory only while an account session uses it. A new version of its Secret makes the operator read it again.
 
 mod account_session;
+mod admissions;
 mod consent;
 mod copies;
 mod credential;
@@ -33,12 +34,13 @@ use tokio_util::sync::CancellationToken;
 pub use account_session::{
     AccountSession, AccountState, MadeFrom, Problem, ServiceCredentials, Session, limits,
 };
+pub use admissions::Limit;
 pub use consent::{ConsentRefusal, Destination, Use, UseProblem, read_for, read_token};
 pub use copies::{Copies, TokenCopy};
 pub use credential::FormerKey;
 use owners::OwnershipClaim;
 pub use owners::{Owner, Owners};
-pub use quota::{AccountLimits, Limit, QuotaState, Usage};
+pub use quota::{AccountLimits, QuotaState, Usage};
 pub use reconcile_session::ReconcileSession;
 pub use secrets::{Content, SecretProblem, SecretVersions, read};
 pub use tls::{bundle_version, names_config_map, read_tls, route, tls_secrets, tls_version};

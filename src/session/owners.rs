@@ -4,7 +4,7 @@
 //! ([`super::quota`]), which a restart forgets. It answers which Instance owns a server, and what an Instance that disappears
 //! leaves behind.
 
-use super::quota::Admissions;
+use super::admissions::Admissions;
 use crate::api::names::BINDING;
 use crate::api::{Instance, Marker, PurchaseRecord, Speaks};
 use crate::cloud::ServerId;

@@ -7,24 +7,19 @@
 //!
 //! The Instances that wait have no order: each checks again after a while, and a few are woken when one of the Account goes.
 
+use super::admissions::{Limit, Pending, is_recent};
 use super::owners::{Owners, State};
 use crate::cloud::ServerId;
 use crate::inventory::InstanceUid;
 use crate::runtime::chance;
 use crate::runtime::strings::shared;
 use crate::runtime::watch::ObjectKey;
-use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The period over which creates are counted.
-const MINUTE: Duration = Duration::from_secs(60);
 /// The shortest pause before a waiting Instance checks again; the longest is twice that. Ten thousand that wait then take a few
 /// hundred reconciles a second, which call and write nothing.
 const RECHECK_AFTER: Duration = Duration::from_secs(30);
-/// How many waiting Instances are woken when one place becomes free, since the first may wait for something else by now.
-const WOKEN: usize = 4;
-
 /// How many servers an Account may have, and how many it may create per minute.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AccountLimits {
@@ -32,15 +27,6 @@ pub struct AccountLimits {
     pub instances: Option<usize>,
     /// Creates per minute (`spec.createRate.perMinute`).
     pub creates: Option<usize>,
-}
-
-/// The limit that an Instance waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Limit {
-    /// The number of Instances (`spec.maxInstances`).
-    Instances,
-    /// The rate of creates (`spec.createRate`).
-    Creates,
 }
 
 /// Whether the operator may buy a server for an Instance now.
@@ -61,22 +47,6 @@ pub struct Usage {
     pub creates: usize,
     /// The names of the waiting Instances, each with its limit, in no particular order.
     pub waiting: Vec<(String, Limit)>,
-}
-
-/// The creates that this process admitted, and the Instances that wait for admission.
-#[derive(Default)]
-pub(super) struct Admissions {
-    /// The intents that this process writes and that no watch has shown yet.
-    pending: BTreeMap<InstanceUid, Pending>,
-    /// The creates of the last minute, by Account.
-    creates: HashMap<ObjectKey, VecDeque<(Instant, InstanceUid)>>,
-    waiting: BTreeMap<InstanceUid, (ObjectKey, Limit)>,
-}
-
-struct Pending {
-    account: ObjectKey,
-    /// The existing server to record.
-    server: Option<ServerId>,
 }
 
 impl Owners {
@@ -195,41 +165,6 @@ impl State {
             self.admissions.pending.remove(uid);
         }
     }
-}
-
-impl Admissions {
-    fn begin(&mut self, uid: &str, account: &ObjectKey, server: Option<ServerId>) {
-        let pending = Pending {
-            account: account.clone(),
-            server,
-        };
-        self.pending.insert(shared(uid), pending);
-    }
-
-    /// The Instance is gone. Returns the Account of its intent, if one is pending.
-    pub(super) fn gone(&mut self, uid: &str) -> Option<ObjectKey> {
-        self.waiting.remove(uid);
-        self.pending.remove(uid).map(|pending| pending.account)
-    }
-
-    /// Some of the Instances that wait for a place of this Account.
-    pub(super) fn next_waiting(&self, account: &ObjectKey) -> Vec<InstanceUid> {
-        let waits = |(_, (of, limit)): &(&InstanceUid, &(ObjectKey, Limit))| {
-            of == account && *limit == Limit::Instances
-        };
-        let waiting = self.waiting.iter().filter(waits).take(WOKEN);
-        waiting.map(|(uid, _)| uid.clone()).collect()
-    }
-
-    /// How many creates of an Account began in the last minute.
-    fn creates_of(&self, account: &ObjectKey) -> usize {
-        let creates = self.creates.get(account).into_iter().flatten();
-        creates.filter(|(at, _)| is_recent(*at)).count()
-    }
-}
-
-fn is_recent(at: Instant) -> bool {
-    at.elapsed() < MINUTE
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 use super::super::owners::tests::instance;
 use super::*;
+use crate::session::admissions::MINUTE;
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 
