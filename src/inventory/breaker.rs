@@ -31,12 +31,12 @@ pub(super) struct ExpectedServer {
 /// The state of the breaker for one place.
 #[derive(Debug, Default)]
 pub(super) struct Breaker {
-    /// ExpectedServer servers that the last good pass showed.
+    /// Expected servers that the last good pass showed.
     shown: HashSet<ServerId>,
-    /// ExpectedServer servers that a good pass was checked for, whether it showed them or not. A server that was missing once, and
+    /// Expected servers that a good pass was checked for, whether it showed them or not. A server that was missing once, and
     /// alone, is not counted again.
     judged: HashSet<ServerId>,
-    /// ExpectedServer quiet servers that were added after the newest pass, which does not show them.
+    /// Expected servers without an operation in progress that were added after the newest pass, which does not show them.
     suspects: HashSet<ServerId>,
     /// Servers that vanished. The breaker is open while one is left.
     missing: HashSet<ServerId>,

@@ -98,7 +98,7 @@ async fn live(State(state): State<ProbeState>) -> (StatusCode, String) {
     if !silent.is_empty() {
         tracing::error!(?silent, "no sign of life");
     }
-    verdict("no sign of life", &silent)
+    answer("no sign of life", &silent)
 }
 
 /// Ready when every watch has its initial list, even while the process waits for its Lease: a rolling update waits for each Pod
@@ -107,11 +107,11 @@ async fn ready(State(state): State<ProbeState>) -> (StatusCode, String) {
     let watches = state.watches.iter();
     let unlisted = watches.filter(|(_, synced)| !*synced.borrow());
     let missing: Vec<String> = unlisted.map(|(name, _)| name.clone()).collect();
-    verdict("not listed yet", &missing)
+    answer("not listed yet", &missing)
 }
 
 /// The answer to a probe: OK if nothing is missing.
-fn verdict(problem: &str, missing: &[String]) -> (StatusCode, String) {
+fn answer(problem: &str, missing: &[String]) -> (StatusCode, String) {
     match missing.is_empty() {
         true => (StatusCode::OK, "ok\n".to_owned()),
         false => (

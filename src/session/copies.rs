@@ -62,6 +62,9 @@ struct Inner {
     metrics: Metrics,
     /// A digest of each copy that is known to exist, by Account.
     known: Mutex<HashMap<ObjectKey, [u8; 32]>>,
+    /// Held during a write or a deletion. A write of equal content does not change the version of a Secret, so a deletion of that
+    /// version would remove a copy that was written in the meantime.
+    change: tokio::sync::Mutex<()>,
 }
 
 impl Copies {
@@ -71,6 +74,7 @@ impl Copies {
             secrets: Api::namespaced(client, namespace),
             metrics,
             known: Mutex::default(),
+            change: tokio::sync::Mutex::default(),
         }))
     }
 
@@ -128,6 +132,7 @@ impl Copies {
         if self.known().get(account) == Some(&digest) {
             return Ok(());
         }
+        let _change = self.0.change.lock().await;
         let of = Source {
             namespace: account.namespace.clone(),
             name: account.name.clone(),
@@ -171,13 +176,14 @@ impl Copies {
         }
     }
 
-    /// Deletes exactly the version that was read: a copy that is written in the meantime stays.
+    /// Deletes exactly the version that was read: a copy that another process writes in the meantime stays.
     async fn delete(
         &self,
         account: &ObjectKey,
         is_needed: impl Fn(&ObjectKey) -> bool,
     ) -> Result<(), KubeError> {
         const WHAT: &str = "delete the copy of a token";
+        let _change = self.0.change.lock().await;
         let name = name_of(account);
         let found = match call(WHAT, self.0.secrets.get_metadata(&name)).await {
             Ok(found) => found,
@@ -326,8 +332,14 @@ fn has_certificates(spec: &AccountSpec, TlsPem { ca_bundle, client }: &TlsPem) -
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http::{Request, Response};
+    use kube::client::Body;
     use rcgen::{CertificateParams, KeyPair};
     use serde_json::json;
+    use std::convert::Infallible;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Duration;
+    use tokio::time::sleep;
 
     fn of() -> Source {
         let spec = json!({
@@ -381,6 +393,50 @@ mod tests {
             edited.data.as_mut().unwrap().remove(key);
             assert!(understand(edited).is_none(), "without {key}");
         }
+    }
+
+    /// An apiserver with one Secret. A deletion takes time, and a write of equal content changes nothing.
+    fn apiserver(exists: Arc<AtomicBool>) -> Client {
+        let respond = move |request: Request<Body>| {
+            let exists = exists.clone();
+            async move {
+                let body = match request.method().as_str() {
+                    "GET" => json!({"metadata": {"uid": "u", "resourceVersion": "7"}}),
+                    "DELETE" => {
+                        sleep(Duration::from_secs(1)).await;
+                        exists.store(false, Ordering::SeqCst);
+                        json!({"kind": "Status", "apiVersion": "v1", "status": "Success"})
+                    }
+                    _ => {
+                        exists.store(true, Ordering::SeqCst);
+                        json!({"metadata": {"uid": "u", "resourceVersion": "7"}})
+                    }
+                };
+                Ok::<_, Infallible>(Response::new(Body::from(body.to_string().into_bytes())))
+            }
+        };
+        Client::new(tower::service_fn(respond), "operator")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_copy_that_is_written_during_its_deletion_exists_afterwards() {
+        let exists = Arc::new(AtomicBool::new(false));
+        let copies = Copies::new(apiserver(exists.clone()), "operator", Metrics::default());
+        let (account, credentials) = (
+            ObjectKey::new("team-a", "default"),
+            SecretString::from("t0ken").into(),
+        );
+        let spec = of().spec;
+        let write = async || copies.keep(&account, &spec, &credentials).await;
+        write().await.unwrap();
+        let stop = CancellationToken::new();
+        let during = async {
+            sleep(Duration::from_millis(500)).await;
+            write().await
+        };
+        let ((), written) = tokio::join!(copies.drop_but(|_| false, &stop), during);
+        written.unwrap();
+        assert!(exists.load(Ordering::SeqCst));
     }
 
     #[test]

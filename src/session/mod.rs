@@ -406,8 +406,8 @@ impl Sessions {
     }
 
     /// The last usable account session of an Account, for deletions: it exists even if the Account, its Secret or the token is
-    /// gone. With
-    /// `newest_is_refused`, returns none that shares the session of the newest one, since the service refuses the same token there.
+    /// gone. With `newest_is_refused`, returns none that shares the session of the newest one, since the service refuses the same
+    /// token there.
     pub fn last_account_session(
         &self,
         account: &ObjectKey,

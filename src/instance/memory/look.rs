@@ -11,7 +11,7 @@ use tokio::time::Instant;
 pub struct Look {
     /// When the detail was last requested. None if it never was, or not since something happened that may have changed it.
     pub at: Option<Instant>,
-    /// That request brought no answer, or an error.
+    /// The request brought no answer, or an error.
     pub is_unreadable: bool,
     /// The last answer.
     pub answer: LastAnswer,

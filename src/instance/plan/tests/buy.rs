@@ -33,13 +33,13 @@ fn a_server_on_the_record_of_another_cluster_is_reported_before_another_one_is_b
     let listed = copy().listed(Duration::ZERO, &[("ecs-7", "web-of-there")]);
     let plan = listed.plan();
     assert!(rests(&plan));
-    let told = plan.why.unwrap();
+    let readiness = plan.why.unwrap();
     assert_eq!(
-        (told.state, told.reason),
+        (readiness.state, readiness.reason),
         (State::Reconciling, Reason::RecordedByOtherCluster)
     );
     for words in ["server ecs-7", "spec.import.id", "--cluster-id other"] {
-        assert!(told.message.contains(words), "{}", told.message);
+        assert!(readiness.message.contains(words), "{}", readiness.message);
     }
     // A copy gets its own server this long after status had the report, regardless of when that was.
     let late = listed.with(|observed| observed.now += times::REPORTED_BEFORE_PURCHASE);
@@ -50,7 +50,7 @@ fn a_server_on_the_record_of_another_cluster_is_reported_before_another_one_is_b
     let plan = reported.plan();
     assert!(rests(&plan));
     assert_eq!(plan.again, times::REPORTED_BEFORE_PURCHASE);
-    assert_eq!(plan.why.unwrap().message, told.message);
+    assert_eq!(plan.why.unwrap().message, readiness.message);
     let later = reported.with(|observed| {
         observed.now += times::REPORTED_BEFORE_PURCHASE;
     });
