@@ -21,6 +21,9 @@ use tokio::time::{Instant, sleep};
 /// How long the page may take to show a change; the machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// How often a driver is started that ends without a port.
+const DRIVER_STARTS: u32 = 5;
+
 /// A driver and its browser. Dropping this ends both.
 struct Browser {
     driver: Child,
@@ -38,24 +41,39 @@ impl Drop for Browser {
 }
 
 impl Browser {
+    /// Starts chromedriver and returns it with its port.
+    ///
+    /// The driver takes a free port of IPv4 and then the same port of IPv6. It ends when another process, such as the
+    /// driver of another test, took that one in between: start it again.
+    fn start_driver() -> (Child, u16) {
+        let mut output = Vec::new();
+        for _ in 0..DRIVER_STARTS {
+            let driver = Command::new("setpriv")
+                .args(["--pdeathsig=TERM", "chromedriver", "--port=0"])
+                .stdout(Stdio::piped())
+                .spawn();
+            let mut driver = driver
+                .expect("chromedriver does not start: apt-get install chromium chromium-driver");
+            let mut lines = BufReader::new(driver.stdout.take().unwrap()).lines();
+            let port = lines.by_ref().map_while(Result::ok).find_map(|line| {
+                let port = line
+                    .split_once("started successfully on port ")
+                    .and_then(|(_, port)| port.trim_end_matches('.').parse::<u16>().ok());
+                output.push(line);
+                port
+            });
+            if let Some(port) = port {
+                // Drain further output, so that it cannot fill the pipe.
+                std::thread::spawn(move || lines.for_each(drop));
+                return (driver, port);
+            }
+            output.push(format!("{:?}", driver.wait()));
+        }
+        panic!("chromedriver reports no port: {}", output.join("\n"));
+    }
+
     async fn open(url: &str) -> Self {
-        let driver = Command::new("setpriv")
-            .args(["--pdeathsig=TERM", "chromedriver", "--port=0"])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn();
-        let mut driver =
-            driver.expect("chromedriver does not start: apt-get install chromium chromium-driver");
-        let mut lines = BufReader::new(driver.stdout.take().unwrap()).lines();
-        let port = lines.find_map(|line| {
-            let line = line.ok()?;
-            let (_, port) = line.split_once("started successfully on port ")?;
-            port.trim_end_matches('.').parse::<u16>().ok()
-        });
-        let port =
-            port.expect("chromedriver tells no port: apt-get install chromium chromium-driver");
-        // Drain further output, so that it cannot fill the pipe.
-        std::thread::spawn(move || lines.for_each(drop));
+        let (driver, port) = Self::start_driver();
         let mut browser = Self {
             driver,
             http: reqwest::Client::builder().no_proxy().build().unwrap(),
