@@ -53,7 +53,10 @@ impl SecretNotWritten {
 
     /// A Secret could not be read, so nothing is written.
     pub(super) fn unread(problem: SecretProblem) -> Self {
-        Self::Failed(problem.to_string())
+        match problem {
+            SecretProblem::Unread { secret, source } => Self::of(&secret, &source),
+            _ => Self::Failed(problem.to_string()),
+        }
     }
 }
 

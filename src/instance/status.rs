@@ -45,8 +45,12 @@ pub fn render(
     next.operation = operation(facts, changes, readiness);
     let newest = next.operation.as_ref().map_or(0, |newest| newest.attempt);
     next.attempt = next.attempt.max(newest);
-    // The recorded server, unless another Instance has the better right to it, or another server will replace it.
-    let recorded = observed.and_then(Observation::own_id);
+    // The recorded server, unless another server will replace it, or another Instance has the better right to it. The latter is
+    // known of an imported server only while the Account can be used.
+    let knows_owner = |it: &&Observation| {
+        matches!(it.account, AccountFact::AccountSession(_)) || facts.imported().is_none()
+    };
+    let recorded = observed.filter(knows_owner).and_then(Observation::own_id);
     let recorded = recorded.filter(|_| !changes.forget_server && !facts.is_dropped_from_status());
     let id = changes.id.as_ref().or(recorded.as_ref());
     let id = id.map(ToString::to_string);

@@ -104,13 +104,13 @@ impl State {
         }
     }
 
-    /// The subject keeps watching its server, but expects no change.
     /// The passes that the subject's subscription requests.
     pub(super) fn wants(&self, subject: &InstanceUid) -> Wants {
         let held = self.held.get(subject);
         held.map(|held| held.subscription.wants).unwrap_or_default()
     }
 
+    /// The subject keeps watching its server, but expects no change.
     pub(super) fn expect_no_change(&mut self, subject: &InstanceUid) {
         let Some(held) = self.held.get(subject) else {
             return;
