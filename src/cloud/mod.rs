@@ -47,5 +47,5 @@ pub use transport::{Carried, Carrier, CarrierError};
 pub use trust::Trust;
 pub use wire::{
     CreateAccepted, CreateRequest, Detail, ListPage, PasswordRequest, ReinstallRequest,
-    ServerLogin, TaskState,
+    ServerLogin, ServerPower, TaskState,
 };

@@ -3,6 +3,7 @@
 //! Requests are exact. Answers are read leniently: one field of an unexpected type must not make the others unreadable.
 
 use secrecy::{ExposeSecret, SecretString};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::answer::{clean, word};
@@ -217,7 +218,12 @@ impl Detail {
             .filter(|text| !text.is_empty())
     }
 
-    /// `ecsStatus`: `STARTED` and `STOPPED` are known, every other word is opaque.
+    /// Whether the server is started or stopped.
+    pub fn power(&self) -> Option<ServerPower> {
+        ServerPower::of(&self.fields)
+    }
+
+    /// `ecsStatus`: the words that [`ServerPower`] does not know are opaque.
     pub fn status(&self) -> Option<&str> {
         self.text("ecsStatus")
     }
@@ -245,6 +251,21 @@ impl Detail {
     /// `zoneCode`.
     pub fn zone(&self) -> Option<&str> {
         self.text("zoneCode")
+    }
+}
+
+/// The known values of `ecsStatus`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum ServerPower {
+    Started,
+    Stopped,
+}
+
+impl ServerPower {
+    /// The power state in a server's detail; None if the field is missing or has another value.
+    pub fn of(detail: &Map<String, Value>) -> Option<Self> {
+        Self::deserialize(detail.get("ecsStatus")?).ok()
     }
 }
 

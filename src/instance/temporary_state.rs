@@ -2,6 +2,7 @@
 
 use crate::api::InstanceStatus;
 use crate::api::conditions::{READY, Reason};
+use crate::cloud::ServerPower;
 use crate::instance::detail::{is_idle, pending, text};
 use crate::instance::times;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -27,11 +28,13 @@ pub struct Temporary {
 
 impl TemporaryState {
     fn of(detail: &Map<String, Value>) -> Option<Self> {
-        match text(detail, "ecsStatus") {
+        match ServerPower::of(detail) {
             _ if !is_idle(pending(detail)) => None,
-            Some("STARTED") if text(detail, "publicIpAddress").is_none() => Some(Self::NoAddress),
-            Some("STARTED" | "STOPPED") | None => None,
-            Some(_) => Some(Self::Unknown),
+            Some(ServerPower::Started) if text(detail, "publicIpAddress").is_none() => {
+                Some(Self::NoAddress)
+            }
+            Some(ServerPower::Started | ServerPower::Stopped) => None,
+            None => text(detail, "ecsStatus").map(|_| Self::Unknown),
         }
     }
 

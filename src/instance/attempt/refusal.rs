@@ -2,7 +2,7 @@
 
 use crate::api::conditions::Reason;
 use crate::api::{Reference, Verb};
-use crate::cloud::Error;
+use crate::cloud::{Error, ServerPower};
 use crate::instance::fact::Fact;
 use crate::instance::observation::Observation;
 use crate::instance::outcome::Outcome;
@@ -97,5 +97,5 @@ fn reason_of(error: &Error, verb: Verb, observed: &Observation) -> Reason {
 }
 
 fn is_stopped(observed: &Observation) -> bool {
-    matches!(&observed.detail, Fact::Known(detail) if detail.status() == Some("STOPPED"))
+    matches!(&observed.detail, Fact::Known(detail) if detail.power() == Some(ServerPower::Stopped))
 }

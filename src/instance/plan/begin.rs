@@ -6,7 +6,7 @@
 
 use crate::api::conditions::Readiness;
 use crate::api::{Before, ForceStop, Operation, Verb};
-use crate::cloud::ServerId;
+use crate::cloud::{ServerId, ServerPower};
 use crate::credentials::{KnownLogin, LoginFact};
 use crate::instance::fact::Fact;
 use crate::instance::observation;
@@ -100,7 +100,7 @@ fn announce(server: &Comparison<'_>, id: &ServerId, verb: Verb) -> Plan {
         waiting_password,
         before: Before {
             image: observation::text(detail, "imageResourceUUID").map(ToOwned::to_owned),
-            running: observation::text(detail, "ecsStatus") == Some("STARTED"),
+            running: ServerPower::of(detail) == Some(ServerPower::Started),
         },
         accepted: false,
         task_id: None,

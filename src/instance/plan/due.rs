@@ -3,6 +3,7 @@
 
 use crate::api::conditions::{Readiness, Reason};
 use crate::api::{Applied, PowerState, PurchaseRecord, ReinstallPolicy, Verb};
+use crate::cloud::ServerPower;
 use crate::credentials::LoginFact;
 use crate::instance::observation::{self, Observation, is_idle};
 use crate::instance::plan::diff::{as_read, as_specified, target};
@@ -61,22 +62,22 @@ impl<'a> Comparison<'a> {
                 ))
             && !self.is_same_password();
         let restart = is_new(spec.restart.as_ref(), applied.restart.as_ref());
-        let state = observation::text(detail, "ecsStatus");
+        let shown = ServerPower::of(detail);
         let power = observed.facts.spec.power_state;
         let all = [
             (Verb::Reinstall, reinstall),
             (
                 Verb::Start,
-                power == PowerState::Running && state == Some("STOPPED"),
+                power == PowerState::Running && shown == Some(ServerPower::Stopped),
             ),
             (Verb::ModifyPassword, password),
             (
                 Verb::Stop,
-                power == PowerState::Stopped && state == Some("STARTED"),
+                power == PowerState::Stopped && shown == Some(ServerPower::Started),
             ),
             (
                 Verb::Restart,
-                restart && power != PowerState::Stopped && state == Some("STARTED"),
+                restart && power != PowerState::Stopped && shown == Some(ServerPower::Started),
             ),
         ];
         let due = all.into_iter().filter(|(_, is_due)| *is_due);
@@ -118,12 +119,10 @@ impl<'a> Comparison<'a> {
             Some(_) => None,
             None => (accepted.password_secret).or_else(|| applied.password_secret.clone()),
         };
-        match observation::text(detail, "ecsStatus") {
-            Some("STARTED" | "STOPPED") => {
-                accepted.power_state = Some(observed.facts.spec.power_state);
-            }
+        match ServerPower::of(detail) {
+            Some(_) => accepted.power_state = Some(observed.facts.spec.power_state),
             // Without a power state it is unknown whether the server could have been restarted.
-            _ => accepted.restart.clone_from(&applied.restart),
+            None => accepted.restart.clone_from(&applied.restart),
         }
         accepted
     }

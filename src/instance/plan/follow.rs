@@ -18,7 +18,7 @@ use crate::instance::memory::call::{CallState, NewestCall};
 use crate::instance::observation::is_idle;
 use crate::instance::plan::observed::OnRecord;
 use crate::instance::plan::step::{NeededRead, Plan};
-use crate::instance::plan::verbs::{Effect, VerbRow, row};
+use crate::instance::plan::verbs::{Evidence, VerbRow, row};
 use crate::instance::plan::{evidence, policy, words};
 use crate::instance::{observation, times};
 use std::time::Duration;
@@ -95,15 +95,15 @@ impl OpenOperation<'_> {
     fn ended_at_service(&self, detail: &Detail, is_settled: bool) -> Plan {
         let is_unshown = self.effect() == Some(false);
         let may_show = !is_settled || self.observed.unknown_state(&detail.fields).is_some();
-        match self.row().effect {
+        match self.row().evidence {
             _ if is_unshown && may_show => self.running(),
-            Effect::PowerState(_) if is_unshown => self.call_failed(
+            Evidence::PowerState(_) if is_unshown => self.call_failed(
                 EndReason::Failed,
                 "the service reports success, but the server does not show it",
             ),
             // The receipt forbids a repeat, so an image that does not show counts as drift. Its password may not have been set
             // either, so it is set again.
-            Effect::Image if !self.shows_its_image(detail) => {
+            Evidence::Image if !self.shows_its_image(detail) => {
                 let mut operation = self.operation.clone();
                 operation.target.password_secret = None;
                 let operation = &operation;
@@ -124,7 +124,7 @@ impl OpenOperation<'_> {
     fn installs_another_image(&self) -> bool {
         let (target, before) = (&self.operation.target.image, &self.operation.before.image);
         let is_other = before.as_ref().is_some_and(|before| before != target);
-        matches!(self.row().effect, Effect::Image) && is_other
+        matches!(self.row().evidence, Evidence::Image) && is_other
     }
 
     /// Whether the server shows the effect of the current call; None if nothing shows it.
@@ -134,9 +134,9 @@ impl OpenOperation<'_> {
             &self.operation.target.image,
             self.operation.before.image.as_ref(),
         );
-        match self.row().effect {
-            Effect::PowerState(state) => Some(detail.status() == Some(state)),
-            Effect::Image if self.installs_another_image() => {
+        match self.row().evidence {
+            Evidence::PowerState(state) => Some(detail.power() == Some(state)),
+            Evidence::Image if self.installs_another_image() => {
                 match detail.image()?.as_str() {
                     image if image == target => Some(true),
                     image if before.is_some_and(|before| before == image) => Some(false),
@@ -144,14 +144,14 @@ impl OpenOperation<'_> {
                     _ => None,
                 }
             }
-            Effect::Image | Effect::Work => self.was_busy().then_some(true),
-            Effect::Nothing => None,
+            Evidence::Image | Evidence::Work => self.was_busy().then_some(true),
+            Evidence::Nothing => None,
         }
     }
 
     /// Whether the call was to change the power state, and the idle server has the new one.
     fn shows_power_state(&self) -> bool {
-        let is_power = matches!(self.row().effect, Effect::PowerState(_));
+        let is_power = matches!(self.row().evidence, Evidence::PowerState(_));
         let mut detail = self.observed.detail.known().into_iter();
         is_power && self.effect() == Some(true) && detail.any(|detail| is_idle(detail.pending()))
     }

@@ -156,9 +156,7 @@ fn fits(observed: &Observation, import: &Import, id: &ServerId, detail: &Detail)
         return Err(not_found(observed, import, Some(id)));
     }
     let busy = detail.pending().filter(|word| !is_idle(Some(word)));
-    let odd = detail
-        .status()
-        .filter(|state| !matches!(*state, "STARTED" | "STOPPED"));
+    let odd = detail.status().filter(|_| detail.power().is_none());
     if let Some(word) = busy.or(odd) {
         let message = format!("the service is busy with server {id} ({word})");
         return Err(looking(message));

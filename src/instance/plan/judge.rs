@@ -3,6 +3,7 @@
 use crate::api::conditions::{Readiness, Reason};
 use crate::api::{PowerState, Reference};
 use crate::catalog::{SpecReference, in_spec};
+use crate::cloud::ServerPower;
 use crate::instance::observation::{Observation, is_idle, pending, text};
 use crate::instance::plan::due::{Comparison, ReinstallDecision};
 use crate::instance::plan::step::Plan;
@@ -71,13 +72,13 @@ fn at_rest(observed: &Observation, detail: &Map<String, Value>) -> Readiness {
     if let Some(readiness) = renamed(observed, detail) {
         return readiness;
     }
-    let (power, state) = (observed.facts.spec.power_state, text(detail, "ecsStatus"));
+    let (power, shown) = (observed.facts.spec.power_state, ServerPower::of(detail));
     let as_specified = |words| as_specified(observed, words);
-    match (power, state) {
-        (PowerState::Running, Some("STARTED")) => {
+    match (power, shown) {
+        (PowerState::Running, Some(ServerPower::Started)) => {
             as_specified("the server is running as specified")
         }
-        (PowerState::Stopped, Some("STOPPED")) => {
+        (PowerState::Stopped, Some(ServerPower::Stopped)) => {
             as_specified("the server is stopped as specified")
         }
         (PowerState::Unmanaged, _) => as_specified("the server is as specified"),
@@ -91,7 +92,7 @@ fn at_rest(observed: &Observation, detail: &Map<String, Value>) -> Readiness {
             };
             let message = format!(
                 "the server is {}, the spec asks for a {specified} server: look at the server at the service",
-                state.unwrap_or("in an unknown state")
+                text(detail, "ecsStatus").unwrap_or("in an unknown state")
             );
             Readiness::drifted(Reason::PowerStateDiffers, message)
         }

@@ -3,12 +3,13 @@
 
 use crate::api::conditions::{Readiness, Reason};
 use crate::api::{Operation, Reference, Verb};
+use crate::cloud::ServerPower;
 use crate::credentials::{
     Chore, Connection, ConnectionLogin, KnownConnection, KnownLogin, LoginFact, Upkeep, upkeep,
 };
 use crate::instance::observation::Observation;
 use crate::instance::plan::step::{NeededRead, OrPlan, Plan, Step};
-use crate::instance::{observation, references, times};
+use crate::instance::{references, times};
 use crate::runtime::events::EventNote;
 use std::time::Duration;
 
@@ -100,7 +101,7 @@ pub(super) fn renew(observed: &Observation, mut plan: Plan) -> Plan {
         return plan;
     }
     let detail = plan.changes.detail.as_ref().unwrap_or(&facts.status.detail);
-    let is_running = observation::text(detail, "ecsStatus") == Some("STARTED");
+    let is_running = ServerPower::of(detail) == Some(ServerPower::Started);
     let known = observed.memory.secrets.login.as_deref();
     let is_unmarked = observed.secret_is_unmarked;
     let now = observed.wall_clock;

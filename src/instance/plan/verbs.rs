@@ -2,14 +2,15 @@
 
 use crate::api::Verb;
 use crate::api::conditions::Reason;
+use crate::cloud::ServerPower;
 use crate::instance::times;
 use std::time::Duration;
 
 /// The evidence that a call took effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Effect {
+pub(super) enum Evidence {
     /// The server shows this power state (`ecsStatus`).
-    PowerState(&'static str),
+    PowerState(ServerPower),
     /// The server shows the requested image and had another one before. Otherwise like `Work`.
     Image,
     /// The service was busy with the server after the call.
@@ -21,7 +22,7 @@ pub(super) enum Effect {
 /// The properties of a verb that the planner uses.
 #[derive(Debug)]
 pub(in crate::instance) struct VerbRow {
-    pub(super) effect: Effect,
+    pub(super) evidence: Evidence,
     /// After this time the operation is reported as overdue.
     pub(super) overdue: Duration,
     /// The reason of the condition Ready while the operation runs.
@@ -36,49 +37,49 @@ pub(in crate::instance) struct VerbRow {
 pub(in crate::instance) const fn row(verb: Verb) -> VerbRow {
     match verb {
         Verb::Create => VerbRow {
-            effect: Effect::Nothing,
+            evidence: Evidence::Nothing,
             overdue: times::CREATE_OVERDUE,
             reason: Reason::Creating,
             running: "creating",
             done: ("Created", "was created"),
         },
         Verb::Release => VerbRow {
-            effect: Effect::Nothing,
+            evidence: Evidence::Nothing,
             overdue: times::RELEASE_OVERDUE,
             reason: Reason::Releasing,
             running: "releasing",
             done: ("Released", "was released"),
         },
         Verb::Reinstall => VerbRow {
-            effect: Effect::Image,
+            evidence: Evidence::Image,
             overdue: times::REINSTALL_OVERDUE,
             reason: Reason::Reinstalling,
             running: "erasing the disk and reinstalling",
             done: ("Reinstalled", "was reinstalled"),
         },
         Verb::ModifyPassword => VerbRow {
-            effect: Effect::Nothing,
+            evidence: Evidence::Nothing,
             overdue: times::OPERATION_OVERDUE,
             reason: Reason::ChangingPassword,
             running: "setting a new password on",
             done: ("PasswordChanged", "has the password in its Secret"),
         },
         Verb::Start => VerbRow {
-            effect: Effect::PowerState("STARTED"),
+            evidence: Evidence::PowerState(ServerPower::Started),
             overdue: times::OPERATION_OVERDUE,
             reason: Reason::Starting,
             running: "starting",
             done: ("Started", "was started"),
         },
         Verb::Stop => VerbRow {
-            effect: Effect::PowerState("STOPPED"),
+            evidence: Evidence::PowerState(ServerPower::Stopped),
             overdue: times::OPERATION_OVERDUE,
             reason: Reason::Stopping,
             running: "stopping",
             done: ("Stopped", "was stopped"),
         },
         Verb::Restart => VerbRow {
-            effect: Effect::Work,
+            evidence: Evidence::Work,
             overdue: times::OPERATION_OVERDUE,
             reason: Reason::Restarting,
             running: "restarting",

@@ -1,11 +1,12 @@
 //! The effects of steps on an observation, and stand-ins for facts that the user may not read.
 
 use cloud_server_operator::api::{Operation, Verb};
-use cloud_server_operator::cloud::{Detail, ServerId};
+use cloud_server_operator::cloud::{Detail, ServerId, ServerPower};
 use cloud_server_operator::credentials::{KnownLogin, LoginFact};
 use cloud_server_operator::instance::fact::Fact;
 use cloud_server_operator::instance::observation::{AccountFact, Observation, SessionFacts};
 use jiff::tz::Offset;
+use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -70,13 +71,13 @@ pub(super) fn complete(observed: &mut Observation, operation: &Operation) {
         applied.password_secret = None;
     }
     let shows = match operation.verb {
-        Verb::Reinstall => Some(("imageResourceUUID", applied.image.as_str())),
-        Verb::Start | Verb::Restart => Some(("ecsStatus", "STARTED")),
-        Verb::Stop => Some(("ecsStatus", "STOPPED")),
+        Verb::Reinstall => Some(("imageResourceUUID", json!(applied.image))),
+        Verb::Start | Verb::Restart => Some(("ecsStatus", json!(ServerPower::Started))),
+        Verb::Stop => Some(("ecsStatus", json!(ServerPower::Stopped))),
         Verb::Create | Verb::Release | Verb::ModifyPassword => None,
     };
     if let (Fact::Known(detail), Some((field, value))) = (&mut observed.detail, shows) {
-        detail.fields.insert(field.to_owned(), value.into());
+        detail.fields.insert(field.to_owned(), value);
         status.detail.clone_from(&detail.fields);
     }
     status.applied = Some(applied);

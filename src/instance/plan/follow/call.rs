@@ -3,7 +3,7 @@
 use super::OpenOperation;
 use crate::api::conditions::{Readiness, Reason};
 use crate::api::{EndReason, Operation, PowerState, Stage, Verb};
-use crate::cloud::{Detail, TaskState};
+use crate::cloud::{Detail, ServerPower, TaskState};
 use crate::credentials::LoginFact;
 use crate::instance::fact::Fact;
 use crate::instance::observation::is_idle;
@@ -48,7 +48,9 @@ impl OpenOperation<'_> {
             _ if is_final => self.call_failed(EndReason::Refused, message),
             _ if !self.is_still_requested() => self.superseded(message),
             // The service reinstalls only stopped servers.
-            Reason::Stopping if detail.is_some_and(|detail| detail.status() != Some("STOPPED")) => {
+            Reason::Stopping
+                if detail.is_some_and(|detail| detail.power() != Some(ServerPower::Stopped)) =>
+            {
                 self.next_call(|operation| operation.stage = Some(Stage::Stopping))
             }
             Reason::Stopping => self.make_call(self.operation.clone(), false),
@@ -92,7 +94,7 @@ impl OpenOperation<'_> {
         let observed_at = observed.look().at;
         match &observed.detail {
             Fact::Known(detail)
-                if detail.status() != Some("STOPPED")
+                if detail.power() != Some(ServerPower::Stopped)
                     && begin::may_cut_power(observed, &detail.fields) =>
             {
                 Some(self.next_call(|operation| operation.power_cut = true))

@@ -6,7 +6,7 @@ use crate::instance::fact::Fact;
 use crate::instance::observation::{is_idle, is_off};
 use crate::instance::plan::due::Comparison;
 use crate::instance::plan::step::Plan;
-use crate::instance::plan::verbs::Effect;
+use crate::instance::plan::verbs::Evidence;
 use crate::instance::plan::{begin, diff, ended, judge, secret, words};
 use crate::instance::times;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -21,7 +21,7 @@ impl OpenOperation<'_> {
         };
         let effect = self.effect();
         // A call whose effect shows cannot take effect later. For a reinstall there must be evidence that the effect is ours.
-        let is_power = matches!(self.row().effect, Effect::PowerState(_));
+        let is_power = matches!(self.row().evidence, Evidence::PowerState(_));
         let is_evident = effect == Some(true) && (is_power || self.was_busy());
         if !is_idle(detail.pending()) || (observed.now < settled && !is_evident) {
             return self.unconfirmed(settled);
@@ -34,7 +34,7 @@ impl OpenOperation<'_> {
                 self.unconfirmed(settled)
             }
             // Nothing shows whether the disk was erased, and a repeat could erase it twice.
-            None if self.row().effect == Effect::Image => {
+            None if self.row().evidence == Evidence::Image => {
                 let doubt = words::doubt(self.newest_call(), self.operation.verb);
                 self.call_failed(EndReason::OutcomeUnknown, &doubt)
             }
