@@ -380,7 +380,7 @@ fn exposition() -> String {
 }
 
 #[test]
-fn promtool_has_nothing_to_say_of_a_scrape() {
+fn promtool_reports_nothing_for_a_scrape() {
     let text = promtool::older_form(&exposition());
     let said = promtool::run(&["check", "metrics"], &text);
     assert_eq!(said, "", "{text}");

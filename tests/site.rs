@@ -218,7 +218,7 @@ fn path() -> String {
 /// One shell runs all commands, like a new user: variables and processes of a page are available to the next. The end of the
 /// quick start, which removes everything, comes last.
 #[test]
-fn each_command_of_quick_start_and_tasks_does_what_its_page_says() {
+fn each_command_of_quick_start_and_tasks_does_what_its_page_describes() {
     let [simulator, control, health] = ports().map(|port| format!("127.0.0.1:{port}"));
     let here = |text: &str| {
         let text = text.replace(SERVICE, &format!("http://{simulator}"));

@@ -57,7 +57,7 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) {
 }
 
 #[test]
-fn whoever_calls_cargo_takes_the_lock_file_as_it_is() {
+fn every_cargo_command_uses_the_lock_file_unchanged() {
     let mut all = Vec::new();
     files(root(), &mut all);
     let (mut calls, mut wrong) = (0, Vec::new());

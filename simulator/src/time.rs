@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_moment_is_written_as_the_specification_says() {
+    fn a_moment_has_the_format_of_the_specification() {
         assert_eq!(
             Timestamp::from_millis(1_700_000_000_000).to_string(),
             "2023-11-14 22:13:20"

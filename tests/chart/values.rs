@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::fs;
 
 #[test]
-fn helm_finds_nothing_to_say_against_the_chart() {
+fn helm_lint_reports_nothing() {
     for values in [
         "replicas=2",
         r#"watchNamespaces=["team-a"]"#,
@@ -186,7 +186,7 @@ fn notes(values: &[&str]) -> String {
 }
 
 #[test]
-fn whoever_installs_is_told_what_to_do_next_and_what_uninstalling_means() {
+fn the_install_notes_name_the_next_steps_and_the_effects_of_uninstalling() {
     let told = notes(&[]);
     for words in [
         "It serves the Instances of all namespaces.",

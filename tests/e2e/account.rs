@@ -40,15 +40,15 @@ async fn split(world: &World) -> (usize, Vec<Instance>) {
 
 /// Waits for these numbers of ready Instances and of Instances that show this reason.
 async fn until_split(world: &World, ready: usize, waiting: usize, why: &str) -> Vec<Instance> {
-    let what = format!("{ready} are Ready and {waiting} say {why}");
+    let what = format!("{ready} are Ready and {waiting} report {why}");
     eventually(&what, async || {
         let (well, other) = split(world).await;
         let waits = other.iter().filter(|i| reason(i) == why).count();
         match (well, waits) {
             found if found == (ready, waiting) => Ok(other),
             found => {
-                let told: Vec<_> = other.iter().map(outline).collect();
-                Err(format!("{found:?}: {told:#?}"))
+                let others: Vec<_> = other.iter().map(outline).collect();
+                Err(format!("{found:?}: {others:#?}"))
             }
         }
     })
@@ -69,18 +69,22 @@ async fn no_more_instances_have_a_server_than_the_account_allows_and_the_rest_go
         assert!(message.contains(word), "{message}");
     }
     assert_eq!(create_calls(&world.sim), 3, "{}", world.ledger_text());
-    let limits = until_account(&world, "the Account tells who waits", |account| {
-        let limits = account.status.as_ref()?.limits.clone()?;
-        (limits.waiting == 3).then_some(limits)
-    })
+    let limits = until_account(
+        &world,
+        "the Account lists the waiting Instances",
+        |account| {
+            let limits = account.status.as_ref()?.limits.clone()?;
+            (limits.waiting == 3).then_some(limits)
+        },
+    )
     .await;
     let used = (limits.instances.used, limits.instances.allowed);
     assert_eq!(used, (3, Some(3)));
     let line: BTreeSet<_> = waiting.iter().map(ResourceExt::name_any).collect();
-    let told: BTreeSet<_> = limits.next.iter().map(|waits| waits.name.clone()).collect();
-    assert_eq!(told, line);
+    let listed: BTreeSet<_> = limits.next.iter().map(|waits| waits.name.clone()).collect();
+    assert_eq!(listed, line);
     // The Event names the Instances that waited when it was written, perhaps not all yet.
-    let is_told = |event: &Event| {
+    let names_one = |event: &Event| {
         let note = event.note.as_deref().unwrap_or_default();
         let about = event
             .regarding
@@ -88,12 +92,12 @@ async fn no_more_instances_have_a_server_than_the_account_allows_and_the_rest_go
             .and_then(|about| about.kind.as_deref());
         about == Some("Account") && line.iter().any(|name| note.contains(name))
     };
-    eventually("an Event of the Account says so", async || {
+    eventually("an Event of the Account names one", async || {
         match world
             .events("AccountLimitReached")
             .await
             .iter()
-            .filter(|e| is_told(e))
+            .filter(|e| names_one(e))
             .count()
         {
             1 => Ok(()),
@@ -154,7 +158,7 @@ async fn who_makes_instances_without_end_buys_no_more_than_the_rate_allows_and_d
         }
     }
     panic!(
-        "three times nobody waited for the minute to pass, or this machine was slower than that"
+        "three times no Instance waited for the minute to pass, or this machine was slower than that"
     );
 }
 
@@ -236,13 +240,13 @@ async fn is_slowed_down() -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn status_tells_the_servers_of_each_place_and_those_of_nobody() {
+async fn status_counts_the_servers_of_each_zone_and_lists_the_unowned_ones() {
     let mut world = Setup::default().imports().begin("inventory").await;
     world.strangers(World::TOKEN, 2);
     world.apply(&instance("web")).await;
     let server = world.only_server(&world.ready("web").await);
     let example = cloud_simulator::catalogue::example();
-    let told = |account: &Account| {
+    let counted = |account: &Account| {
         let status = account.status.as_ref()?;
         let [place] = &status.inventory[..] else {
             return None;
@@ -256,10 +260,10 @@ async fn status_tells_the_servers_of_each_place_and_those_of_nobody() {
         let here = (place.region.as_str(), place.zone.as_str()) == (example.region, example.zone);
         (here && counts == (3, 1, 2, 0)).then(|| status.clone())
     };
-    let status = until_account(&world, "three servers, one of them ours", told).await;
+    let status = until_account(&world, "three servers, one of them ours", counted).await;
     assert_eq!((status.servers, status.unowned_servers), (Some(3), Some(2)));
     let listed = status.inventory[0].last_listed_time.as_ref();
-    let age = Timestamp::now().duration_since(listed.expect("it says when").0);
+    let age = Timestamp::now().duration_since(listed.expect("it has a time").0);
     assert!((-1..=120).contains(&age.as_secs()), "{age:?}");
     let mut strangers: Vec<_> = world.sim.live_servers();
     strangers.retain(|stranger| stranger.id != server.id);
@@ -313,23 +317,26 @@ async fn status_tells_the_servers_of_each_place_and_those_of_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_command_that_status_tells_for_a_server_of_nobody_makes_the_manifest_that_takes_it_over()
- {
+async fn the_command_in_status_for_an_unowned_server_makes_the_manifest_that_imports_it() {
     let world = Setup::default().imports().begin("inventory-import").await;
     world.apply(&instance("web")).await;
     world.ready("web").await;
     world.strangers(World::TOKEN, 1);
     let stranger = |account: &Account| account.status.as_ref()?.unowned.first().cloned();
-    let stranger = until_account(&world, "a server of nobody", stranger).await;
+    let stranger = until_account(&world, "an unowned server", stranger).await;
     let command = stranger.import.unwrap();
     let words: Vec<&str> = command.split(' ').collect();
     let (plugin, arguments) = words.split_at(2);
     assert_eq!(plugin, ["kubectl", "cloudserver"]);
     // First without changes, then with the flag that it reports as missing: the region has several security groups.
-    let told = plugin_told(&world, arguments).await;
-    assert!(!told.0 && told.2.contains("--firewall"), "{}", told.2);
+    let refused = run_plugin(&world, arguments).await;
+    assert!(
+        !refused.0 && refused.2.contains("--firewall"),
+        "{}",
+        refused.2
+    );
     let firewall = cloud_simulator::catalogue::example().firewall;
-    let (done, manifest, err) = plugin_told(
+    let (done, manifest, err) = run_plugin(
         &world,
         &[arguments, &["--firewall", firewall, "--name", "taken"]].concat(),
     )
@@ -343,7 +350,7 @@ async fn the_command_that_status_tells_for_a_server_of_nobody_makes_the_manifest
         Some(stranger.id.as_str())
     );
     assert_eq!(create_calls(&world.sim), bought);
-    until_account(&world, "nobody's servers are none", |account| {
+    until_account(&world, "no unowned servers are left", |account| {
         let status = account.status.as_ref()?;
         (status.unowned.is_empty() && status.unowned_servers == Some(0)).then_some(())
     })
@@ -352,7 +359,7 @@ async fn the_command_that_status_tells_for_a_server_of_nobody_makes_the_manifest
 }
 
 /// Runs our command as the plugin of kubectl; returns whether it succeeded, and its output.
-async fn plugin_told(world: &World, arguments: &[&str]) -> (bool, String, String) {
+async fn run_plugin(world: &World, arguments: &[&str]) -> (bool, String, String) {
     eventually("the command is answered", async || {
         let mut command = Command::new(PLUGIN);
         command.args(arguments).arg("--kubeconfig");
@@ -368,11 +375,11 @@ async fn plugin_told(world: &World, arguments: &[&str]) -> (bool, String, String
     .await
 }
 
-async fn until_account<T>(world: &World, what: &str, told: impl Fn(&Account) -> Option<T>) -> T {
+async fn until_account<T>(world: &World, what: &str, find: impl Fn(&Account) -> Option<T>) -> T {
     let accounts = world.accounts();
     eventually(what, async || {
         let account = accounts.get("default").await.map_err(|e| e.to_string())?;
-        told(&account).ok_or_else(|| format!("{:#?}", account.status))
+        find(&account).ok_or_else(|| format!("{:#?}", account.status))
     })
     .await
 }

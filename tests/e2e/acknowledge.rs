@@ -1,7 +1,7 @@
 //! An edit and a deletion are acknowledged at once, independently of the service, and before any call.
 
 use crate::support::{
-    Mark, Setup, Told, Weather, World, at_rest, done, effects, eventually, insist, instance,
+    Follower, Mark, Setup, Weather, World, at_rest, done, effects, eventually, insist, instance,
     is_ready, mark, names, other_image, path_of, stopped, three, token, within,
 };
 use cloud_server_operator::api::Verb;
@@ -50,7 +50,7 @@ pub async fn at_a_fair_service(world: &World) {
         (Verb::Restart, "restart", json!({"token": "two"})),
         (Verb::Reinstall, "image", json!({"id": example.image})),
     ];
-    let (told, mut manifest) = (Told::of(world, "edited").await, instance("edited"));
+    let (follower, mut manifest) = (Follower::of(world, "edited").await, instance("edited"));
     let mut figures = Vec::new();
     for (verb, field, value) in edits {
         manifest["spec"][field] = value;
@@ -58,14 +58,14 @@ pub async fn at_a_fair_service(world: &World) {
         let edited = world.apply(&manifest).await;
         done(world, "edited", &since, &[verb]).await;
         let generation = edited.metadata.generation.unwrap();
-        figures.push(answered_first(world, &told, &since, (verb, generation)).await);
+        figures.push(answered_first(world, &follower, &since, (verb, generation)).await);
     }
     for name in &leaving {
-        let (told, since) = (Told::of(world, name).await, mark(world, name).await);
+        let (follower, since) = (Follower::of(world, name).await, mark(world, name).await);
         let generation = next_generation(world, name).await;
         world.delete(name).await;
         world.gone(name).await;
-        figures.push(answered_first(world, &told, &since, (Verb::Release, generation)).await);
+        figures.push(answered_first(world, &follower, &since, (Verb::Release, generation)).await);
     }
     within("fair service", &figures, BOUND, SLACK);
 }
@@ -73,16 +73,19 @@ pub async fn at_a_fair_service(world: &World) {
 /// Asserts that an edit is acknowledged before its call, and returns the delay.
 async fn answered_first(
     world: &World,
-    told: &Told,
+    follower: &Follower,
     since: &Mark,
     (verb, generation): (Verb, i64),
 ) -> SignedDuration {
-    let answer = told.answered(world, since, generation).await;
+    let answer = follower.answered(world, since, generation).await;
     let called = called(world, verb, since);
     println!("{verb}: {:#} late, called at {called}", answer.late());
     // The ledger has millisecond resolution.
-    let told = answer.at - SignedDuration::from_millis(1);
-    assert!(told <= called, "{verb}: told at {told}, called at {called}");
+    let reported = answer.at - SignedDuration::from_millis(1);
+    assert!(
+        reported <= called,
+        "{verb}: reported at {reported}, called at {called}"
+    );
     answer.late()
 }
 
@@ -137,9 +140,9 @@ pub async fn while_it_is_away(world: &World, away: Away) {
     let mut followed = Vec::new();
     for (name, _) in &all {
         at_rest(world, &world.ready(name).await);
-        followed.push(Told::of(world, name).await);
+        followed.push(Follower::of(world, name).await);
     }
-    until_account_says(world, "Available").await;
+    until_account_reports(world, "Available").await;
     let (before, mut figures) = (world.sim.ledger().last_seq(), Vec::new());
     away.begin(world);
     let begun = Instant::now();
@@ -163,9 +166,9 @@ pub async fn while_it_is_away(world: &World, away: Away) {
         assert!(!is_ready(&world.get(name).await));
     }
     within(&format!("{away:?} service"), &figures, BOUND, SLACK);
-    until_account_says(world, "ServiceUnreachable").await;
+    until_account_reports(world, "ServiceUnreachable").await;
     println!(
-        "BOUND {away:?} service: the Account says so after {:.1?}",
+        "BOUND {away:?} service: the Account reports it after {:.1?}",
         begun.elapsed()
     );
     assert!(begun.elapsed() < OUTAGE, "{:?}", begun.elapsed());
@@ -184,8 +187,8 @@ pub async fn while_it_is_away(world: &World, away: Away) {
     }
 }
 
-async fn until_account_says(world: &World, reason: &str) {
-    eventually(&format!("the Account says {reason}"), async || {
+async fn until_account_reports(world: &World, reason: &str) {
+    eventually(&format!("the Account reports {reason}"), async || {
         let account = insist("read it", async || world.accounts().get("default").await).await;
         let status = account.unwrap().status.unwrap_or_default();
         let mut ready = status.conditions.iter().filter(|c| c.type_ == "Ready");

@@ -18,16 +18,19 @@ fn entry(instance: &Instance, verb: Verb, cause: Cause) -> HistoryEntry {
 }
 
 /// Waits for an Event with this reason that contains these words.
-async fn told(world: &World, reason: &str, words: &[&str]) {
-    eventually(&format!("an Event {reason} tells {words:?}"), async || {
-        let events = world.events(reason).await;
-        let notes: Vec<String> = events.into_iter().filter_map(|event| event.note).collect();
-        let tells = |note: &String| words.iter().all(|word| note.contains(word));
-        match notes.iter().any(tells) {
-            true => Ok(()),
-            false => Err(format!("{notes:#?}")),
-        }
-    })
+async fn until_event(world: &World, reason: &str, words: &[&str]) {
+    eventually(
+        &format!("an Event {reason} contains {words:?}"),
+        async || {
+            let events = world.events(reason).await;
+            let notes: Vec<String> = events.into_iter().filter_map(|event| event.note).collect();
+            let contains_all = |note: &String| words.iter().all(|word| note.contains(word));
+            match notes.iter().any(contains_all) {
+                true => Ok(()),
+                false => Err(format!("{notes:#?}")),
+            }
+        },
+    )
     .await;
 }
 
@@ -43,13 +46,13 @@ fn lines(world: &World, message: &str) -> Vec<Value> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn audit_each_call_tells_why_it_was_made_and_for_which_spec() {
+async fn audit_each_call_has_an_event_with_its_cause_and_generation() {
     let world = Setup::default().begin("causes").await;
     world.apply(&instance("web")).await;
     let ready = world.ready("web").await;
     entry(&ready, Verb::Create, Cause::Spec);
-    told(&world, "Creating", &["as the spec asks", "generation 1"]).await;
-    told(&world, "Created", &["as the spec asks", "generation 1"]).await;
+    until_event(&world, "Creating", &["as the spec asks", "generation 1"]).await;
+    until_event(&world, "Created", &["as the spec asks", "generation 1"]).await;
 
     let before = mark(&world, "web").await;
     new_password(&world).await;
@@ -57,7 +60,7 @@ async fn audit_each_call_tells_why_it_was_made_and_for_which_spec() {
     let secret = entry(&ready, Verb::ModifyPassword, Cause::Secret).password_secret;
     let applied = ready.status.as_ref().unwrap().applied.clone().unwrap();
     assert_eq!(secret, applied.password_secret);
-    told(
+    until_event(
         &world,
         "PasswordChanged",
         &["Secret login at resourceVersion"],
@@ -69,7 +72,7 @@ async fn audit_each_call_tells_why_it_was_made_and_for_which_spec() {
     console(&world, Console::PowerOff { server });
     let ready = done(&world, "web", &before, &[Verb::Start]).await;
     entry(&ready, Verb::Start, Cause::Drift);
-    told(
+    until_event(
         &world,
         "Started",
         &["somebody else changed its power", "generation 1"],
@@ -80,13 +83,13 @@ async fn audit_each_call_tells_why_it_was_made_and_for_which_spec() {
     world.apply(&token("web", "one")).await;
     let ready = done(&world, "web", &before, &[Verb::Restart]).await;
     entry(&ready, Verb::Restart, Cause::Spec);
-    told(&world, "Restarted", &["generation 2"]).await;
+    until_event(&world, "Restarted", &["generation 2"]).await;
 
     let before = mark(&world, "web").await;
     world.apply(&other_image("web")).await;
     let ready = done(&world, "web", &before, &[Verb::Reinstall]).await;
     entry(&ready, Verb::Reinstall, Cause::Spec);
-    told(
+    until_event(
         &world,
         "Reinstalling",
         &["erasing the disk", "generation 3"],
@@ -95,13 +98,13 @@ async fn audit_each_call_tells_why_it_was_made_and_for_which_spec() {
 
     world.delete("web").await;
     world.gone("web").await;
-    told(
+    until_event(
         &world,
         "Releasing",
         &["this Instance is deleted", "Release"],
     )
     .await;
-    told(&world, "Released", &["was deleted"]).await;
+    until_event(&world, "Released", &["was deleted"]).await;
     let calls = lines(&world, "the service took the call");
     let calls: Vec<(&str, &str)> = calls
         .iter()
@@ -125,7 +128,7 @@ async fn audit_each_call_tells_why_it_was_made_and_for_which_spec() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn audit_a_power_cut_is_told_as_one() {
+async fn audit_the_event_of_a_power_cut_names_it() {
     for (policy, script, words) in [
         (
             json!({"force": "AfterGracePeriod", "gracePeriodSeconds": 2}),
@@ -149,13 +152,13 @@ async fn audit_a_power_cut_is_told_as_one() {
         world.apply(&stop).await;
         let ready = done(&world, "web", &before, &[Verb::Stop]).await;
         assert!(entry(&ready, Verb::Stop, Cause::Spec).power_cut);
-        told(
+        until_event(
             &world,
             "ForcedPowerOff",
             &[words, "as the spec asks", "generation 2"],
         )
         .await;
-        told(&world, "Stopped", &["its power was cut"]).await;
+        until_event(&world, "Stopped", &["its power was cut"]).await;
         quiet(&world, "web").await;
         assert_eq!(world.events("ForcedPowerOff").await.len(), 1);
         let calls = lines(&world, "the service took the call");
@@ -178,7 +181,7 @@ async fn audit_a_power_cut_is_told_as_one() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn audit_a_server_that_was_found_or_taken_over_is_not_told_as_created() {
+async fn audit_an_adopted_or_imported_server_has_no_created_event() {
     let world = Setup::default().imports().begin("found").await;
     let lost = Act::Lose {
         when: When::AfterEffect,
@@ -189,15 +192,15 @@ async fn audit_a_server_that_was_found_or_taken_over_is_not_told_as_created() {
     world.apply(&instance("web")).await;
     let ready = world.ready("web").await;
     entry(&ready, Verb::Create, Cause::Adoption);
-    world.told("Adopted", 1).await;
+    world.until_events("Adopted", 1).await;
     world.strangers(World::TOKEN, 1);
     let taken = with("old", |spec| spec["import"] = json!({"name": "stranger-0"}));
     world.apply(&taken).await;
     let ready = world.ready("old").await;
     entry(&ready, Verb::Create, Cause::Import);
-    world.told("Imported", 1).await;
+    world.until_events("Imported", 1).await;
     // For both Instances and their Account.
-    world.told("Available", 3).await;
+    world.until_events("Available", 3).await;
     assert_eq!(world.events("Created").await.len(), 0);
     assert_eq!(lines(&world, "the service took the call").len(), 0);
     world.finish().await;

@@ -15,6 +15,6 @@ mod takeover;
 
 use serde_json::Value;
 
-fn tell(figures: &Value) {
+fn print_figures(figures: &Value) {
     println!("BENCH {figures}");
 }

@@ -13,7 +13,7 @@ const TASK: (u64, usize) = (4, 6);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "a thousand Instances"]
-async fn what_is_told_is_told_as_soon_beside_a_thousand_others() {
+async fn status_is_as_prompt_next_to_a_thousand_other_instances() {
     let setup = Setup::default().links().tasks(TASK.0 * 1000);
     let mut world = setup.begin("thousand").await;
     let (fleet, begun) = (names("fleet", FLEET), Instant::now());
@@ -23,7 +23,7 @@ async fn what_is_told_is_told_as_soon_beside_a_thousand_others() {
     }
     println!("BOUND beside {FLEET}, bought in {:.0?}", begun.elapsed());
     acknowledge::at_a_fair_service(&world).await;
-    done::tells_when_done(&world, TASK, 5).await;
+    done::reports_ends_in_time(&world, TASK, 5).await;
     acknowledge::while_it_is_away(&world, acknowledge::Away::Silent).await;
     needs::refusal::is_remembered(&mut world).await;
     world.until_all(&fleet, "are still Ready", is_ready).await;

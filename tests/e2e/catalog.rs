@@ -9,10 +9,10 @@ use tokio::process::Command;
 /// Runs a command again until it gets an answer.
 async fn answered(input: &str, command: impl Fn() -> Command) -> (bool, String, String) {
     eventually("the command is answered", async || {
-        let told = told(run(&mut command(), input).await);
-        match !told.0 && is_for_now(&told.2) {
-            true => Err(told.2),
-            false => Ok(told),
+        let result = checked(run(&mut command(), input).await);
+        match !result.0 && is_for_now(&result.2) {
+            true => Err(result.2),
+            false => Ok(result),
         }
     })
     .await
@@ -41,11 +41,11 @@ async fn by_account(world: &World, arguments: &[&str]) -> (bool, String, String)
     answered("", command).await
 }
 
-fn told(output: Output) -> (bool, String, String) {
+fn checked(output: Output) -> (bool, String, String) {
     let texts = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
     let [out, err] = texts;
     for text in [&out, &err] {
-        assert!(!text.contains(World::TOKEN), "the token was told: {text}");
+        assert!(!text.contains(World::TOKEN), "the token leaked: {text}");
     }
     (output.status.success(), out, err)
 }
@@ -240,7 +240,7 @@ async fn errors_of_the_command_name_the_remedy() {
     }
     let mut command = Command::new(PLUGIN);
     command.args(["catalog", "keys", "--endpoint", world.sim.url()]);
-    let (done, _, err) = told(run(command.env_remove("CSO_TOKEN"), "").await);
+    let (done, _, err) = checked(run(command.env_remove("CSO_TOKEN"), "").await);
     assert!(
         !done && err.contains("--token-file") && err.contains("CSO_TOKEN"),
         "{err}"

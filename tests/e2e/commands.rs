@@ -23,20 +23,20 @@ use std::process::Output;
 use tokio::process::Command;
 
 /// The result of a command.
-struct Told {
+struct CommandOutput {
     status: i32,
     out: String,
     err: String,
 }
 
-impl Told {
+impl CommandOutput {
     fn of(output: Output) -> Self {
         let status = output.status.code().unwrap();
         let texts = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
         let [out, err] = texts;
         for text in [&out, &err] {
             for secret in [World::TOKEN, World::PASSWORD] {
-                assert!(!text.contains(secret), "a secret was told: {text}");
+                assert!(!text.contains(secret), "a secret leaked: {text}");
             }
             assert!(
                 !text.contains('\u{1b}'),
@@ -60,25 +60,25 @@ fn program(arguments: &[&str]) -> &'static str {
     }
 }
 
-async fn run(command: &mut Command, input: &str) -> Told {
-    Told::of(support::run(command, input).await)
+async fn run(command: &mut Command, input: &str) -> CommandOutput {
+    CommandOutput::of(support::run(command, input).await)
 }
 
 /// Runs a command as an administrator of the cluster, in the namespace of the world, until it gets an answer.
-async fn asked(world: &World, arguments: &[&str], input: &str) -> Told {
+async fn asked(world: &World, arguments: &[&str], input: &str) -> CommandOutput {
     eventually("the command is answered", async || {
         let mut command = Command::new(PLUGIN);
         command.args(arguments).args(["-n", &world.namespace]);
         command.arg("--kubeconfig");
         command.arg(world.shared.cluster.kubeconfig_path());
-        let told = run(&mut command, input).await;
+        let output = run(&mut command, input).await;
         // If the apiserver is too slow for one of its requests, a command continues with partial information.
-        let is_partial = [&told.out, &told.err]
+        let is_partial = [&output.out, &output.err]
             .iter()
             .any(|text| text.contains("no answer from the apiserver"));
-        match is_partial || (told.status == 1 && is_for_now(&told.err)) {
-            true => Err(told.err),
-            false => Ok(told),
+        match is_partial || (output.status == 1 && is_for_now(&output.err)) {
+            true => Err(output.err),
+            false => Ok(output),
         }
     })
     .await

@@ -75,7 +75,7 @@ async fn apply_as(world: &World, user: &str, manifest: &Value) {
 }
 
 /// Waits until an Account has this reason in a condition of this type. Returns the message of Ready.
-async fn told(world: &World, name: &str, kind: &str, reason: &str) -> String {
+async fn until_reported(world: &World, name: &str, kind: &str, reason: &str) -> String {
     let accounts = world.accounts();
     eventually(&format!("{kind} {reason} of Account {name}"), async || {
         let account: Account = accounts
@@ -113,7 +113,7 @@ fn command_in(message: &str) -> Vec<String> {
 }
 
 /// Runs the command in the message.
-async fn run_what_is_told(world: &World, message: &str) {
+async fn run_command_in(world: &World, message: &str) {
     let words = command_in(message);
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     world.run(&words, "").await;
@@ -177,7 +177,7 @@ async fn others(world: &World) -> Vec<(&'static str, &'static str)> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_may_create_accounts_gets_nothing_of_any_secret_and_is_told_what_to_add() {
+async fn a_user_who_creates_accounts_gets_nothing_of_any_secret_and_reads_which_label_is_missing() {
     let world = Setup::default().bare().begin("consent").await;
     let hostile = Hostile::start().await;
     let user = attacker(&world).await;
@@ -193,7 +193,7 @@ async fn who_may_create_accounts_gets_nothing_of_any_secret_and_is_told_what_to_
     let mut messages = Vec::new();
     for (number, (name, _)) in wrong.iter().enumerate() {
         let evil = format!("evil-{number}");
-        let message = told(&world, &evil, "Reconciling", "SecretUseNotAllowed").await;
+        let message = until_reported(&world, &evil, "Reconciling", "SecretUseNotAllowed").await;
         // The message does not reveal the Secret's keys.
         assert!(message.contains(&format!("Secret {name} ")), "{message}");
         assert!(!message.contains("key "), "{message}");
@@ -210,7 +210,7 @@ async fn who_may_create_accounts_gets_nothing_of_any_secret_and_is_told_what_to_
     wrong.push(("bound", "token"));
     let bound = account("evil-bound", hostile.url(), "bound", "token");
     apply_as(&world, &user, &bound).await;
-    let message = told(
+    let message = until_reported(
         &world,
         "evil-bound",
         "Reconciling",
@@ -218,14 +218,14 @@ async fn who_may_create_accounts_gets_nothing_of_any_secret_and_is_told_what_to_
     )
     .await;
     assert!(message.contains("https://cloud.example/api"), "{message}");
-    stays("nobody calls", WINDOW, async || match hostile.calls() {
+    stays("no call arrives", WINDOW, async || match hostile.calls() {
         0 => Ok(()),
         calls => Err(format!("{calls} calls")),
     })
     .await;
 
     // To show that the hostile service would record a Secret, one Secret is labelled by the command in the message, and is sent there.
-    run_what_is_told(&world, &messages[0]).await;
+    run_command_in(&world, &messages[0]).await;
     hostile.until_seen(CANARIES[0]).await;
     let bytes = hostile.bytes();
     let key = world.secrets().get("web-tls").await.unwrap().data.unwrap();
@@ -240,7 +240,7 @@ async fn who_may_create_accounts_gets_nothing_of_any_secret_and_is_told_what_to_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_secret_that_is_labelled_as_the_message_says_is_used_without_a_restart() {
+async fn a_secret_with_the_label_from_the_message_is_used_without_a_restart() {
     let world = Setup::default().bare().begin("consent-label").await;
     let endpoint = world.sim.url().to_owned();
     let none = json!({});
@@ -260,12 +260,12 @@ async fn a_secret_that_is_labelled_as_the_message_says_is_used_without_a_restart
             .await;
         let account = account(name, &endpoint, name, "token");
         world.kubectl_apply(&account).await.unwrap();
-        let message = told(&world, name, "Reconciling", "SecretUseNotAllowed").await;
+        let message = until_reported(&world, name, "Reconciling", "SecretUseNotAllowed").await;
         assert!(world.calls_since(0).is_empty(), "{}", world.ledger_text());
         messages.push((name, message));
     }
     for (name, message) in messages {
-        run_what_is_told(&world, &message).await;
+        run_command_in(&world, &message).await;
         world.account_is_ready(name).await;
     }
     // The type is equivalent to the label, and exists from the beginning.
@@ -294,11 +294,11 @@ async fn consent_that_is_withdrawn_ends_the_use_of_the_token_but_for_deletions()
     busy(&world).await;
     let unlabel = ["label", "secret", "cloud-token", "cloudserver.dev/use-"];
     world.run(&unlabel, "").await;
-    let message = told(&world, "default", "Reconciling", "SecretUseNotAllowed").await;
+    let message = until_reported(&world, "default", "Reconciling", "SecretUseNotAllowed").await;
     let seq = quiet(&world).await;
     // Longer than the interval of listings during an operation (5 s), and than the pauses between two polls.
     stays(
-        "nobody calls",
+        "no call arrives",
         Duration::from_secs(20),
         async || match world.calls_since(seq).len() {
             0 => Ok(()),
@@ -311,7 +311,7 @@ async fn consent_that_is_withdrawn_ends_the_use_of_the_token_but_for_deletions()
     world.gone("web").await;
     let busy = world.get("busy").await;
     world.only_server(&busy);
-    run_what_is_told(&world, &message).await;
+    run_command_in(&world, &message).await;
     world.account_is_ready("default").await;
     let seq = world.sim.ledger().last_seq();
     eventually("the other one is asked for again", async || {

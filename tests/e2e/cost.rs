@@ -25,7 +25,7 @@ fn on<'a>(writes: &'a [audit::Entry], name: &str) -> Vec<&'a audit::Entry> {
     writes.iter().filter(|entry| entry.name == name).collect()
 }
 
-fn told(writes: &[&audit::Entry]) -> Vec<String> {
+fn lines(writes: &[&audit::Entry]) -> Vec<String> {
     writes
         .iter()
         .map(|e| {
@@ -62,9 +62,9 @@ async fn a_short_create_costs_three_writes_and_three_calls_and_its_deletion_two_
     let spent = calls(&world);
     println!(
         "create: {:#?}\ncalls: {before:?} -> {spent:?}",
-        told(&of_create)
+        lines(&of_create)
     );
-    assert!(of_create.len() <= 3, "{:#?}", told(&of_create));
+    assert!(of_create.len() <= 3, "{:#?}", lines(&of_create));
     let of_create = own_calls(&world, &before);
     assert_eq!(of_create.get("/instance/create"), Some(&1));
     assert!(of_create.values().sum::<u64>() <= 3, "{of_create:?}");
@@ -89,10 +89,10 @@ async fn a_long_create_costs_one_write_more() {
     let of_create = on(&writes, "web");
     println!(
         "create: {:#?}\ncalls: {:?}",
-        told(&of_create),
+        lines(&of_create),
         calls(&world)
     );
-    assert!(of_create.len() <= 4, "{:#?}", told(&of_create));
+    assert!(of_create.len() <= 4, "{:#?}", lines(&of_create));
 
     deletion(&world, 4).await;
     world.finish().await;
@@ -117,7 +117,7 @@ async fn tasks_of_four_and_twenty_seconds_cost_eight_and_sixteen_calls() {
         for change in changes {
             let before = calls(&world);
             world.apply(&change("web")).await;
-            let web = world.until("web", "is as the spec says", |web| {
+            let web = world.until("web", "matches the spec", |web| {
                 let status = web.status.as_ref();
                 status.is_some_and(|s| s.history.len() > ended && s.operation.is_none())
                     && settled(web)
@@ -142,15 +142,23 @@ async fn deletion(world: &World, most_of_create: usize) {
     let (of_create, of_delete): (Vec<_>, Vec<_>) = on(&writes, "web")
         .into_iter()
         .partition(|entry| entry.received_at < deleted_at);
-    println!("delete: {:#?}\ncalls: {:?}", told(&of_delete), calls(world));
-    assert!(of_create.len() <= most_of_create, "{:#?}", told(&of_create));
+    println!(
+        "delete: {:#?}\ncalls: {:?}",
+        lines(&of_delete),
+        calls(world)
+    );
+    assert!(
+        of_create.len() <= most_of_create,
+        "{:#?}",
+        lines(&of_create)
+    );
     let is_let_in = of_create.iter().all(|entry| entry.is_success());
-    assert!(is_let_in, "refused: {:#?}", told(&of_create));
+    assert!(is_let_in, "refused: {:#?}", lines(&of_create));
     // An acknowledgement may be in flight when the reconcile's own write lands, if a reconcile takes longer than 200 ms on a
     // busy machine. The apiserver refuses it, and nothing is written.
     let written = of_delete.iter().filter(|entry| entry.is_success()).count();
     let refused = of_delete.len() - written;
-    assert!(written <= 2 && refused <= 1, "{:#?}", told(&of_delete));
+    assert!(written <= 2 && refused <= 1, "{:#?}", lines(&of_delete));
 }
 
 /// Size of the fleet: together with the two additional Instances, more than one page of a listing (50).
@@ -192,7 +200,7 @@ async fn a_converged_fleet_costs_no_write_at_a_restart_nor_in_a_quiet_minute() {
     world.start().await;
     // A minute: the pause between two listings of an idle account, and twice the pause between its Account's checks.
     stays(
-        "nobody writes and nobody calls",
+        "no write and no call is made",
         Duration::from_secs(65),
         async || {
             let posts = world
@@ -214,7 +222,7 @@ async fn a_converged_fleet_costs_no_write_at_a_restart_nor_in_a_quiet_minute() {
     assert!(
         all.is_empty(),
         "{:#?}",
-        told(&all.iter().collect::<Vec<_>>())
+        lines(&all.iter().collect::<Vec<_>>())
     );
     assert!(
         world.sim.ledger().count(LIST) > listings,
@@ -264,7 +272,7 @@ async fn an_operation_among_a_thousand_quiet_servers_costs_three_calls() {
         let (before, history) = (calls(&world), history(&world).await);
         world.apply(&change("web")).await;
         world
-            .until("web", "is as the spec says", |web| {
+            .until("web", "matches the spec", |web| {
                 let status = web.status.as_ref().unwrap();
                 status.history.len() > history && status.operation.is_none() && settled(web)
             })
@@ -331,7 +339,7 @@ async fn converged(world: &World) {
         }
     })
     .await;
-    eventually("the Account tells of the whole fleet", async || {
+    eventually("the Account counts the whole fleet", async || {
         let status = insist("read it", async || world.accounts().get("default").await)
             .await
             .unwrap()

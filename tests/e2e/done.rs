@@ -5,7 +5,9 @@
 //! query after the task's end finds it, and one read of the server leads to Ready. The pauses between queries are judged in
 //! virtual time (`poll_schedule/tests.rs`). Only tests that run on request measure the time.
 
-use crate::support::{Mark, Setup, Told, World, done, instance, mark, other_image, three, within};
+use crate::support::{
+    Follower, Mark, Setup, World, done, instance, mark, other_image, three, within,
+};
 use cloud_server_operator::api::Verb;
 use cloud_simulator::Readings;
 use cloud_simulator::model::Effect;
@@ -46,7 +48,7 @@ fn count(world: &World, seq: u64, until: Timestamp, path: &str) -> usize {
 }
 
 /// Buys a server in the first turn and then reinstalls it, at a service whose tasks take this long. Judges the time as well.
-pub async fn tells_when_done(world: &World, length: (u64, usize), turns: usize) {
+pub async fn reports_ends_in_time(world: &World, length: (u64, usize), turns: usize) {
     let figures = reports_with_few_calls(world, length, turns).await;
     let quarter = SignedDuration::from_millis(i64::try_from(length.0 * 250).unwrap());
     let what = format!("done, tasks of {} s", length.0);
@@ -59,7 +61,7 @@ async fn reports_with_few_calls(
     (seconds, most): (u64, usize),
     turns: usize,
 ) -> Vec<SignedDuration> {
-    let (mut since, mut figures, mut told) = (Mark::default(), Vec::new(), None);
+    let (mut since, mut figures, mut follower) = (Mark::default(), Vec::new(), None);
     for turn in 0..turns {
         let verb = match turn {
             0 => Verb::Create,
@@ -72,13 +74,13 @@ async fn reports_with_few_calls(
             0 => world.apply(&instance("erased")).await,
             _ => world.apply(&other_image("erased")).await,
         };
-        if told.is_none() {
-            told = Some(Told::of(world, "erased").await);
+        if follower.is_none() {
+            follower = Some(Follower::of(world, "erased").await);
         }
-        let told = told.as_ref().unwrap();
+        let follower = follower.as_ref().unwrap();
         done(world, "erased", &since, &[verb]).await;
         let ((at, end), generation) = (ended(world, &since), asked.metadata.generation.unwrap());
-        let ready = told.done(world, &since, generation).await;
+        let ready = follower.done(world, &since, generation).await;
         // No write during the task reported its completion.
         assert!(ready >= at, "Ready at {ready}, ended at {at}");
         figures.push(ready.duration_since(at));
@@ -93,7 +95,7 @@ async fn reports_with_few_calls(
     figures
 }
 
-async fn told_when_done(
+async fn reports_at_each_length(
     lengths: &[(u64, usize)],
     turns: usize,
     readings: Readings,
@@ -105,7 +107,7 @@ async fn told_when_done(
         async move {
             let world = setup.begin(&format!("done-{}", length.0)).await;
             match is_timed {
-                true => tells_when_done(&world, *length, turns).await,
+                true => reports_ends_in_time(&world, *length, turns).await,
                 false => drop(reports_with_few_calls(&world, *length, turns).await),
             }
             world.finish().await;
@@ -115,23 +117,23 @@ async fn told_when_done(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn done_is_told_when_it_is_done_as_specified() {
-    told_when_done(&LENGTHS, 5, three::specified(), false).await;
+async fn an_end_is_reported_in_time_as_specified() {
+    reports_at_each_length(&LENGTHS, 5, three::specified(), false).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn done_is_told_when_it_is_done_where_rows_are_minimal() {
-    told_when_done(&LENGTHS, 5, three::minimal(), false).await;
+async fn an_end_is_reported_in_time_where_rows_are_minimal() {
+    reports_at_each_length(&LENGTHS, 5, three::minimal(), false).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn done_is_told_when_it_is_done_where_results_are_null() {
-    told_when_done(&LENGTHS, 5, three::null(), false).await;
+async fn an_end_is_reported_in_time_where_results_are_null() {
+    reports_at_each_length(&LENGTHS, 5, three::null(), false).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "three tasks of a minute, one after another"]
-async fn done_is_told_when_it_is_done_after_a_minute_too() {
+async fn an_end_after_a_minute_is_reported_in_time() {
     let readings = [three::specified(), three::minimal(), three::null()];
-    join_all(readings.map(|readings| told_when_done(&LONG, 3, readings, true))).await;
+    join_all(readings.map(|readings| reports_at_each_length(&LONG, 3, readings, true))).await;
 }

@@ -21,7 +21,7 @@ async fn ready(setup: Setup, name: &str) -> (World, Instance) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn image_power_and_name_changed_at_the_console_are_each_told() {
+async fn image_power_and_name_changed_at_the_console_are_each_reported() {
     let world = Setup::default().begin("drift").await;
     let names = ["image", "power", "name"];
     for name in names {
@@ -44,8 +44,8 @@ async fn image_power_and_name_changed_at_the_console_are_each_told() {
     );
     console(&world, Console::PowerOff { server: id(1) });
     console(&world, Console::Rename { server, name });
-    for (object, told) in [("image", "ImageDiffers"), ("name", "NameDiffers")] {
-        let drifted = world.until_reason(object, told).await;
+    for (object, expected) in [("image", "ImageDiffers"), ("name", "NameDiffers")] {
+        let drifted = world.until_reason(object, expected).await;
         for (kind, status) in [("Drifted", "True"), ("Stalled", "True"), ("Ready", "False")] {
             let found = condition(&drifted, kind).map(|c| c.status.as_str());
             assert_eq!(found, Some(status), "{kind}: {}", outline(&drifted));
@@ -60,19 +60,16 @@ async fn image_power_and_name_changed_at_the_console_are_each_told() {
         "the name to give back: {name}"
     );
     // The power state is not only reported, but restored.
-    eventually(
-        "it is started again, and an Event tells of it",
-        async || {
-            let told = world.events("Started").await;
-            match told
-                .iter()
-                .any(|e| e.regarding.as_ref().unwrap().name.as_deref() == Some("power"))
-            {
-                true => Ok(()),
-                false => Err(outline(&world.get("power").await)),
-            }
-        },
-    )
+    eventually("it is started again, and an Event reports it", async || {
+        let events = world.events("Started").await;
+        match events
+            .iter()
+            .any(|e| e.regarding.as_ref().unwrap().name.as_deref() == Some("power"))
+        {
+            true => Ok(()),
+            false => Err(outline(&world.get("power").await)),
+        }
+    })
     .await;
     world.ready("power").await;
     assert_eq!(
@@ -141,8 +138,8 @@ async fn nothing_is_done_to_a_renamed_server_until_it_has_its_name_again() {
         "{}",
         world.ledger_text()
     );
-    let told = world.get("web").await;
-    assert_eq!(reason(&told), "NameDiffers", "{}", outline(&told));
+    let web = world.get("web").await;
+    assert_eq!(reason(&web), "NameDiffers", "{}", outline(&web));
     console(&world, rename(&server.name));
     done(&world, "web", &before, &[Verb::Reinstall]).await;
     assert_eq!(counts(&world, Verb::Reinstall, None), (1, 1));
@@ -152,7 +149,7 @@ async fn nothing_is_done_to_a_renamed_server_until_it_has_its_name_again() {
 
 /// A service whose codes for "no such instance" are unusual: the Account names them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn words_of_the_service_for_what_is_gone_are_read_as_the_account_says() {
+async fn error_codes_that_the_account_names_mean_that_a_server_is_gone() {
     let (world, web) = ready(Setup::default(), "own-words").await;
     let server = world.only_server(&web).id;
     let words = Act::Error {

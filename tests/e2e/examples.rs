@@ -76,7 +76,7 @@ async fn every_example_is_accepted_as_it_stands() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_example_does_what_it_says() {
+async fn every_example_becomes_ready_or_waits_as_described() {
     let world = Setup::default().bare().begin("examples").await;
     let account = PathBuf::from(EXAMPLES).join("account.yaml");
     let apply = ["apply", "-f", "-"];

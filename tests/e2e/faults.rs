@@ -48,7 +48,7 @@ fn on_mutations() -> Vec<(&'static str, Act)> {
         ("error-before", error(502, before)),
         ("error-after", error(500, after)),
         (
-            "says-no",
+            "refuses",
             Act::Business {
                 status: 202,
                 code: "OperationDenied.NotNow".to_owned(),
@@ -207,7 +207,7 @@ async fn each_fault_on(verb: Verb) {
         let (accepted, completed) = counts(&world, verb, Some(&id_of(&now)));
         println!("FAULT {verb:?} {name}: accepted {accepted}, completed {completed}");
         // An operation may be repeated only if nothing shows whether it was done.
-        let readable = matches!(name.as_str(), "slow" | "doubled" | "says-no");
+        let readable = matches!(name.as_str(), "slow" | "doubled" | "refuses");
         let hidden = verb == Verb::ModifyPassword;
         let most = if hidden && !readable { 2 } else { 1 };
         let context = || format!("{verb} {name}: {}", world.ledger_text());
@@ -254,7 +254,7 @@ faults_on! {
 
 /// The longest wait of the client is a minute: one call hangs, and no other call waits for it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_call_that_hangs_is_given_up_and_holds_nobody_else() {
+async fn a_call_that_hangs_times_out_and_delays_no_other_instance() {
     let world = Setup::default().begin("hang").await;
     let hang = |when| Act::Hang { when };
     let create = path_of(Verb::Create);

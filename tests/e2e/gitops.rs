@@ -116,9 +116,9 @@ async fn user_and_operator_share_no_field_and_nothing_is_left_to_apply() {
     world.run(&["diff", "-f", "-"], &old.to_string()).await;
     let dry_run = ["apply", "--dry-run=server", "-o", "json"];
     let dry_run = [&dry_run[..], &server_side].concat();
-    let (done, told) = world.kubectl(&dry_run, &all.to_string()).await;
-    assert!(done, "{told}");
-    let would_be: Value = serde_json::from_str(&told).unwrap();
+    let (done, output) = world.kubectl(&dry_run, &all.to_string()).await;
+    assert!(done, "{output}");
+    let would_be: Value = serde_json::from_str(&output).unwrap();
     let is = read(world.instances(), "web").await;
     assert_eq!(would_be["spec"], is["spec"]);
     assert_eq!(
@@ -127,8 +127,8 @@ async fn user_and_operator_share_no_field_and_nothing_is_left_to_apply() {
     );
     // If something is left to apply, both show it.
     all = other_image("web");
-    let (is_clean, told) = world.kubectl(&diff, &all.to_string()).await;
-    assert!(!is_clean && told.contains("+    id: "), "{told}");
+    let (is_clean, output) = world.kubectl(&diff, &all.to_string()).await;
+    assert!(!is_clean && output.contains("+    id: "), "{output}");
     world.delete("web").await;
     world.gone("web").await;
     world.finish().await;

@@ -69,7 +69,7 @@ async fn fifty_hostile_services_cost_their_own_accounts_and_no_other() {
 /// The operator stays within the available memory: calls wait for one another, and the kernel does not kill it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a control group, which not everybody may make: make torture"]
-async fn with_half_the_memory_fifty_hostile_services_have_calls_wait_and_nobody_is_killed() {
+async fn with_half_the_memory_calls_to_fifty_hostile_services_wait_and_no_process_is_killed() {
     let Some(group) = Cgroup::new("memory") else {
         return;
     };

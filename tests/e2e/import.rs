@@ -53,7 +53,7 @@ async fn a_server_is_taken_over_by_id_or_name_kept_and_released_with_its_instanc
             outline(&ready)
         );
     }
-    world.told("Imported", 2).await;
+    world.until_events("Imported", 2).await;
     assert_eq!(world.events("Created").await.len(), 0);
 
     // From here on they are managed like any other server, also by a process that did not observe the import and after their
@@ -112,9 +112,9 @@ async fn what_is_not_certain_is_not_taken_over_and_nothing_is_bought_instead() {
     filtered["spec"]["package"] = json!({"cpu": 2});
     for (manifest, why, word) in [
         (
-            importing("none", json!({"id": "ecs-nobody"})),
+            importing("none", json!({"id": "ecs-unknown"})),
             "ImportNotFound",
-            "ecs-nobody",
+            "ecs-unknown",
         ),
         (
             importing("twice", json!({"name": "stranger-0"})),
@@ -127,12 +127,12 @@ async fn what_is_not_certain_is_not_taken_over_and_nothing_is_bought_instead() {
     ] {
         let name = manifest["metadata"]["name"].as_str().unwrap().to_owned();
         world.apply(&manifest).await;
-        let told = world
-            .until(&name, word, |told| {
-                told.status.is_some() && reason(told) == why && message(told).contains(word)
+        let refused = world
+            .until(&name, word, |found| {
+                found.status.is_some() && reason(found) == why && message(found).contains(word)
             })
             .await;
-        assert!(id_of(&told).is_none(), "{}", outline(&told));
+        assert!(id_of(&refused).is_none(), "{}", outline(&refused));
     }
     assert_eq!(world.sim.ledger().count("/instance/reinstallSystem"), 0);
     // Once fixed, it continues.
@@ -200,21 +200,29 @@ async fn a_filter_takes_over_the_one_server_that_all_of_it_fits() {
     // A partial match is not imported; the message lists the existing servers and their owners.
     let elsewhere = json!({"name": "shop-db", "address": third});
     world.apply(&importing("neither", elsewhere)).await;
-    let told = world.until_reason("neither", "ImportNotFound").await;
+    let refused = world.until_reason("neither", "ImportNotFound").await;
     let near = format!("{} (shop-db)", servers[0].id);
-    assert!(message(&told).contains(&near), "{}", outline(&told));
+    assert!(message(&refused).contains(&near), "{}", outline(&refused));
     world
         .apply(&importing("several", json!({"name": "shop-db"})))
         .await;
-    let told = world.until_reason("several", "ImportAmbiguous").await;
+    let refused = world.until_reason("several", "ImportAmbiguous").await;
     for server in &servers[..2] {
-        assert!(message(&told).contains(&server.id), "{}", outline(&told));
+        assert!(
+            message(&refused).contains(&server.id),
+            "{}",
+            outline(&refused)
+        );
     }
     world
         .apply(&importing("taken", json!({"address": third})))
         .await;
-    let told = world.until_reason("taken", "ImportConflict").await;
-    assert!(message(&told).contains("/third"), "{}", outline(&told));
+    let refused = world.until_reason("taken", "ImportConflict").await;
+    assert!(
+        message(&refused).contains("/third"),
+        "{}",
+        outline(&refused)
+    );
     assert_eq!(create_calls(&world.sim), bought, "{}", world.ledger_text());
     world.finish().await;
 }
@@ -238,15 +246,18 @@ async fn of_two_that_import_one_server_one_gets_it_although_the_operator_is_kill
     })
     .await;
     world.restart().await;
-    let (winner, loser) = eventually("one has it and one says who", async || {
-        let (a, b) = (world.get("a").await, world.get("b").await);
-        for (one, other) in [(&a, &b), (&b, &a)] {
-            if is_ready(one) && reason(other) == "ImportConflict" {
-                return Ok((one.clone(), other.clone()));
+    let (winner, loser) = eventually(
+        "one owns it and the other one names the owner",
+        async || {
+            let (a, b) = (world.get("a").await, world.get("b").await);
+            for (one, other) in [(&a, &b), (&b, &a)] {
+                if is_ready(one) && reason(other) == "ImportConflict" {
+                    return Ok((one.clone(), other.clone()));
+                }
             }
-        }
-        Err(format!("{}; {}", outline(&a), outline(&b)))
-    })
+            Err(format!("{}; {}", outline(&a), outline(&b)))
+        },
+    )
     .await;
     let name = |i: &Instance| i.metadata.name.clone().unwrap();
     let named = format!("{}/{}", world.namespace, name(&winner));
@@ -302,7 +313,7 @@ async fn what_to_import_can_be_mended_and_cannot_change_once_there_is_a_server()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_instance_at_another_service_has_nothing_to_say_about_a_server_of_the_same_identifier() {
+async fn an_instance_at_another_service_does_not_own_a_server_of_the_same_identifier() {
     let world = Setup::default().imports().begin("import-twins").await;
     // Identifiers follow from the seed: the first servers of two services have the same identifier.
     let service = Simulator::builder().token(World::TOKEN);
@@ -336,7 +347,7 @@ async fn an_instance_at_another_service_has_nothing_to_say_about_a_server_of_the
 
 /// Sets the Account's policy for imports, and waits until it is in effect: an Instance may be reconciled before it, and the
 /// service is probed again before a changed Account is used.
-async fn account_says(world: &World, imports: &str) {
+async fn set_imports(world: &World, imports: &str) {
     let patch = json!({"spec": {"imports": imports}}).to_string();
     let patch = ["patch", "account", "default", "--type=merge", "-p", &patch];
     world.run(&patch, "").await;
@@ -364,11 +375,15 @@ async fn nothing_is_imported_unless_the_account_allows_it_and_what_was_stays() {
         ("db", json!({"name": servers[1].name})),
     ] {
         world.apply(&importing(name, import)).await;
-        let told = world.until_reason(name, "ImportDenied").await;
-        let words = message(&told);
+        let refused = world.until_reason(name, "ImportDenied").await;
+        let words = message(&refused);
         assert!(words.contains("imports: Allowed"), "{words}");
         assert!(words.contains("Account default"), "{words}");
-        assert!(told.metadata.annotations.is_none(), "{}", outline(&told));
+        assert!(
+            refused.metadata.annotations.is_none(),
+            "{}",
+            outline(&refused)
+        );
     }
     let account = world.accounts().get("default").await.unwrap();
     let unowned = account.status.unwrap_or_default().unowned;
@@ -380,11 +395,11 @@ async fn nothing_is_imported_unless_the_account_allows_it_and_what_was_stays() {
     world.delete("db").await;
     world.gone("db").await;
 
-    account_says(&world, "Allowed").await;
+    set_imports(&world, "Allowed").await;
     let ready = world.ready("web").await;
     assert_eq!(id_of(&ready), Some(servers[0].id.as_str()));
     // The Account denies imports again: an imported server stays managed, and is released with its Instance.
-    account_says(&world, "Denied").await;
+    set_imports(&world, "Denied").await;
     world
         .apply(&importing("late", json!({"id": servers[1].id})))
         .await;

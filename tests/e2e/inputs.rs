@@ -326,27 +326,27 @@ fn every_message_belongs_to_a_row() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_bad_account_or_token_is_told_once_costs_little_and_is_mended() {
+async fn a_bad_account_or_token_is_reported_once_costs_little_and_can_be_fixed() {
     each(accounts()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_bad_endpoint_is_told_once_costs_little_and_is_mended() {
+async fn a_bad_endpoint_is_reported_once_costs_little_and_can_be_fixed() {
     each(endpoints()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_answer_that_is_no_json_is_told_once_costs_little_and_is_mended() {
+async fn an_answer_that_is_no_json_is_reported_once_costs_little_and_can_be_fixed() {
     each(answers()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_bad_spec_or_login_of_a_new_server_is_told_once_costs_little_and_is_mended() {
+async fn a_bad_spec_or_login_of_a_new_server_is_reported_once_costs_little_and_can_be_fixed() {
     each(creates()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_bad_change_of_a_server_is_told_once_costs_little_and_is_mended() {
+async fn a_bad_change_of_a_server_is_reported_once_costs_little_and_can_be_fixed() {
     each(changes()).await;
 }
 

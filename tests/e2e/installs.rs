@@ -2,10 +2,10 @@
 
 mod apart;
 mod confined;
+mod excessive;
 mod metrics;
 mod records;
 mod roles;
-mod told;
 
 use crate::support::{World, insist};
 use k8s_openapi::api::core::v1::Secret;
@@ -68,12 +68,12 @@ fn merge(into: &mut Value, patch: &Value) {
 /// Whether the apiserver allows this to a user, by default in the namespace of the world.
 async fn may(world: &World, user: &str, asked: &[&str]) -> bool {
     let asked = [&["auth", "can-i"], asked, &["--as", user]].concat();
-    let (_, told) = world.kubectl(&asked, "").await;
+    let (_, answer) = world.kubectl(&asked, "").await;
     // A warning may follow the answer, since some of these resources are not served.
-    match told.lines().next().unwrap_or_default().trim() {
+    match answer.lines().next().unwrap_or_default().trim() {
         "yes" => true,
         no if no.starts_with("no") => false,
-        _ => panic!("{asked:?}: {told}"),
+        _ => panic!("{asked:?}: {answer}"),
     }
 }
 

@@ -90,7 +90,7 @@ impl Record {
             let holder = spec.holder_identity.as_deref().unwrap_or_default();
             holder.split('_').next() == Some(name)
         };
-        eventually("the watch tells of both", async || {
+        eventually("the watch shows both", async || {
             let specs = self.specs.lock().unwrap();
             let last = specs.iter().rfind(|spec| is(spec, from));
             let first = specs.iter().find(|spec| is(spec, to));
@@ -131,17 +131,17 @@ async fn a_standby_takes_over_from_a_killed_operator_when_its_lease_has_run_out(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_standby_takes_over_from_one_that_was_told_to_end_without_waiting_for_its_lease() {
+async fn a_standby_takes_over_from_a_terminated_leader_without_waiting_for_its_lease() {
     let mut world = pair("lease-term").await;
     world.apply(&instance("web-1")).await;
     world.ready("web-1").await;
     let standby = world.standby().name();
     let record = Record::begin(&world).await;
-    let told = Timestamp::now();
+    let terminated = Timestamp::now();
     world.operator().terminate();
     let taken = world.until_holder(&standby).await;
     let took = record.gap("", &standby).await;
-    let all = taken.acquire_time.unwrap().0.duration_since(told);
+    let all = taken.acquire_time.unwrap().0.duration_since(terminated);
     println!("take-over after SIGTERM: {took:?} after the release, {all:#} after the signal");
     assert!(took < World::LEASE, "{took:?}");
     let ended = tokio::time::timeout(PATIENCE, world.operator().ended()).await;
@@ -256,7 +256,7 @@ async fn an_operator_that_was_stopped_past_its_lease_calls_and_writes_nothing_an
     );
     assert!(
         world.logs().contains("another process may be active"),
-        "it says why"
+        "it prints the reason"
     );
     stranger.leaves().await;
     world.start().await;

@@ -101,7 +101,7 @@ async fn a_public_address_that_the_service_shows_late_is_in_status_soon() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_instance_becomes_one_server_and_its_status_tells_all_of_it() {
+async fn an_instance_becomes_one_server_and_its_status_describes_it() {
     let world = Setup::default().begin("create").await;
     let applied = world.apply(&instance("web-1")).await;
     assert_eq!(
@@ -235,7 +235,7 @@ async fn an_instance_with_the_longest_name_has_its_secrets_and_events() {
     world.delete(&name).await;
     world.gone(&name).await;
     for reason in ["Created", "Available", "Released"] {
-        eventually(&format!("an Event tells {reason}"), async || {
+        eventually(&format!("an Event has reason {reason}"), async || {
             let events = world.events(reason).await;
             let is_of_it = |event: &Event| {
                 let regarding = event.regarding.as_ref();

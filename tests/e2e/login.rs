@@ -182,7 +182,7 @@ async fn login_a_password_is_made_before_the_server_and_owned_by_the_instance() 
     assert!(made <= web.status.as_ref().unwrap().history[0].started_at.0);
     agrees(&world, &web, "web-login").await;
     at_rest(&world, &web);
-    world.told("PasswordGenerated", 1).await;
+    world.until_events("PasswordGenerated", 1).await;
     assert_eq!(create_calls(&world.sim), 1);
     assert_eq!(counts(&world, Verb::ModifyPassword, None), (0, 0));
     let writes = written(&world, "web", &crate::support::Mark::default()).await;
@@ -210,7 +210,7 @@ async fn login_a_password_is_made_before_the_server_and_owned_by_the_instance() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn login_a_secret_of_somebody_else_is_neither_used_nor_changed() {
+async fn login_a_secret_of_another_owner_is_neither_used_nor_changed() {
     let world = Setup::default().begin("foreign-login").await;
     // A Secret without an owner, and one of another Instance.
     let owner = |uid: &str| {
@@ -223,7 +223,7 @@ async fn login_a_secret_of_somebody_else_is_neither_used_nor_changed() {
         .apply(&crate::support::instance_by_key("theirs"))
         .await;
     for (name, owners) in [
-        ("nobodys", json!([])),
+        ("ownerless", json!([])),
         ("theirs", owner(&theirs.uid().unwrap())),
     ] {
         let secret = json!({
@@ -237,19 +237,19 @@ async fn login_a_secret_of_somebody_else_is_neither_used_nor_changed() {
         let secret_name = format!("{name}-login");
         manifest["spec"]["login"]["generate"]["secretName"] = json!(secret_name);
         world.apply(&manifest).await;
-        let told = world
+        let refused = world
             .until("web", "the Secret is named", |web| {
                 condition(web, "Ready").is_some_and(|ready| {
                     ready.reason == "SecretNameConflict" && ready.message.contains(&secret_name)
                 })
             })
             .await;
-        let message = &condition(&told, "Ready").unwrap().message;
+        let message = &condition(&refused, "Ready").unwrap().message;
         assert!(
             message.contains("spec.login.generate.secretName"),
             "{message}"
         );
-        assert!(condition(&told, "Stalled").is_some());
+        assert!(condition(&refused, "Stalled").is_some());
         let after = insist("read it", async || world.secrets().get(&secret_name).await)
             .await
             .unwrap();
@@ -290,8 +290,8 @@ async fn login_an_edited_secret_changes_the_password_and_a_failure_keeps_the_old
     assert_eq!(held["username"], "root");
     // A password that violates the rules is reported, and the old one stays.
     edit(&world, "web-login", "password", "too short").await;
-    let told = world.until_reason("web", "LoginPasswordInvalid").await;
-    let message = &condition(&told, "Ready").unwrap().message;
+    let refused = world.until_reason("web", "LoginPasswordInvalid").await;
+    let message = &condition(&refused, "Ready").unwrap().message;
     assert!(message.contains("web-login"), "{message}");
     assert_eq!(server_password(&world, &web), World::NEW_PASSWORD);
     edit(&world, "web-login", "password", &first).await;
@@ -309,7 +309,7 @@ async fn login_an_edited_secret_changes_the_password_and_a_failure_keeps_the_old
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn login_an_old_password_is_followed_by_another_one_and_no_secret_is_told() {
+async fn login_an_old_password_is_rotated_and_no_secret_leaks() {
     let mut world = Setup::default().filter("trace").begin("rotated").await;
     world.apply(&hourly("web")).await;
     let web = world.ready("web").await;
@@ -346,7 +346,7 @@ async fn login_an_old_password_is_followed_by_another_one_and_no_secret_is_told(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn login_by_key_sends_a_password_only_where_the_account_says_so() {
+async fn login_by_key_sends_a_password_only_if_the_account_requires_it() {
     let world = Setup::default().begin("login-key").await;
     // A separate Account for each value separates concurrent requests of the operator.
     for (account, value) in [("empty", "Empty"), ("random", "Random")] {
@@ -398,7 +398,7 @@ async fn login_by_key_sends_a_password_only_where_the_account_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn login_password_with_several_special_characters_is_sent_where_the_account_says_so() {
+async fn login_password_with_several_special_characters_is_sent_if_the_account_allows_it() {
     const SEVERAL: &str = "Two1!specials?";
     let readings = Readings {
         password_specials: PasswordSpecials::AtLeastOne,

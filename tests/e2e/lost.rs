@@ -56,7 +56,7 @@ async fn a_create_executed_after_its_instance_is_gone_is_released() {
         .wait_until(|w| w.servers().len() == 2, PATIENCE)
         .await
         .unwrap();
-    eventually("the server of nobody is released", async || {
+    eventually("the unowned server is released", async || {
         if world.live(&applied).is_empty() {
             Ok(())
         } else {
@@ -65,7 +65,7 @@ async fn a_create_executed_after_its_instance_is_gone_is_released() {
     })
     .await;
     for reason in ["LateServerNotReleased", "LateServerReleased"] {
-        eventually("Events tell of it", async || {
+        eventually("Events report it", async || {
             if world.events(reason).await.is_empty() {
                 Err(format!("none of {reason}"))
             } else {

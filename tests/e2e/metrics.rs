@@ -44,7 +44,7 @@ async fn service_account(world: &World, name: &str) -> String {
 /// The address of the separate port for metrics, from the log.
 async fn metrics_address(world: &mut World) -> String {
     let operator = world.operator();
-    eventually("the operator says where metrics are", async || {
+    eventually("the operator logs the address of its metrics", async || {
         let log = operator.log_text();
         let found = log.lines().find_map(|line| {
             let line: serde_json::Value = serde_json::from_str(line).ok()?;

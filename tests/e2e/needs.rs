@@ -13,7 +13,7 @@ use serde_json::json;
 use std::time::Duration;
 
 /// The types of the conditions, and the message of Ready.
-async fn told(world: &World, name: &str, reason: &str) -> (Vec<String>, String) {
+async fn until_reported(world: &World, name: &str, reason: &str) -> (Vec<String>, String) {
     let status = world.until_reason(name, reason).await.status.unwrap();
     let kinds = status
         .conditions
@@ -44,12 +44,12 @@ fn assert_names(message: &str, things: &[&str]) {
 async fn a_missing_account_then_a_missing_token_then_a_missing_password_are_named_and_mended() {
     let world = Setup::default().bare().begin("missing").await;
     let web = world.apply(&instance("web")).await;
-    let (kinds, message) = told(&world, "web", "AccountNotFound").await;
+    let (kinds, message) = until_reported(&world, "web", "AccountNotFound").await;
     assert_eq!(kinds, ["Reconciling"]);
     assert_names(&message, &["default", &world.namespace, "create it"]);
 
     world.account("default", world.sim.url()).await;
-    let (kinds, message) = told(&world, "web", "TokenNotFound").await;
+    let (kinds, message) = until_reported(&world, "web", "TokenNotFound").await;
     assert_eq!(kinds, ["Reconciling"]);
     assert_names(&message, &["cloud-token", "token", "create"]);
 
@@ -71,7 +71,7 @@ async fn a_missing_account_then_a_missing_token_then_a_missing_password_are_name
     .await;
 
     world.secret("cloud-token", "token", World::TOKEN).await;
-    let (kinds, message) = told(&world, "web", "LoginSecretNotFound").await;
+    let (kinds, message) = until_reported(&world, "web", "LoginSecretNotFound").await;
     assert_eq!(kinds, ["Reconciling"]);
     assert_names(&message, &["login", "password", "create"]);
     assert_eq!(create_calls(&world.sim), 0);
@@ -109,23 +109,30 @@ async fn a_refused_token_costs_few_calls_and_is_mended_by_the_secret() {
             })
         };
         let name = format!("web-{number}");
-        let told = world
-            .until(&name, "the refused token is told with its remedy", names)
+        let refused = world
+            .until(
+                &name,
+                "the refused token is reported with its remedy",
+                names,
+            )
             .await;
-        assert!(condition(&told, "Reconciling").is_some() && condition(&told, "Stalled").is_none());
+        assert!(
+            condition(&refused, "Reconciling").is_some()
+                && condition(&refused, "Stalled").is_none()
+        );
     }
     // Twenty seconds: long enough to reveal a loop of retries.
-    let told_at = world.sim.ledger().last_seq();
+    let reported_at = world.sim.ledger().last_seq();
     stays(
         "few calls while the token is refused",
         Duration::from_secs(20),
         async || {
             let ledger = world.sim.ledger();
-            let (all, after) = (ledger.since(calls).len(), ledger.since(told_at).len());
+            let (all, after) = (ledger.since(calls).len(), ledger.since(reported_at).len());
             if all <= 25 && after <= 8 {
                 Ok(())
             } else {
-                Err(format!("{all} calls, {after} after it was told"))
+                Err(format!("{all} calls, {after} after it was reported"))
             }
         },
     )
@@ -140,14 +147,14 @@ async fn a_refused_token_costs_few_calls_and_is_mended_by_the_secret() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_endpoint_that_is_not_there_holds_up_nobody_else_and_is_mended() {
+async fn an_unreachable_endpoint_delays_no_other_account_and_can_be_fixed() {
     let world = Setup::default().begin("endpoint").await;
     // A reserved port without a listener.
     world.account("nowhere", "http://127.0.0.1:9").await;
     let mut manifest = instance("lost");
     manifest["spec"]["accountRef"] = json!({"name": "nowhere"});
     world.apply(&manifest).await;
-    let (kinds, message) = told(&world, "lost", "ServiceUnreachable").await;
+    let (kinds, message) = until_reported(&world, "lost", "ServiceUnreachable").await;
     assert_eq!(kinds, ["Reconciling"]);
     assert_names(&message, &["nowhere", "endpoint"]);
     world.apply(&instance("web")).await;

@@ -53,10 +53,10 @@ async fn a_scrape_of_a_running_operator_is_whole_and_prometheus_takes_it() {
     let unseen: Vec<&str> = unseen.map(|metric| metric.name.as_str()).collect();
     assert!(
         unseen.iter().all(|name| UNSEEN.contains(name)),
-        "nobody sets {unseen:?}: {text}"
+        "no code sets {unseen:?}: {text}"
     );
-    let said = promtool::run(&["check", "metrics"], &promtool::older_form(&text));
-    assert_eq!(said, "", "{text}");
+    let output = promtool::run(&["check", "metrics"], &promtool::older_form(&text));
+    assert_eq!(output, "", "{text}");
     world.finish().await;
 }
 
@@ -88,7 +88,7 @@ fn commands() -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_runbooks_tell_to_type_is_answered() {
+async fn the_commands_of_the_runbooks_work() {
     let world = Setup::default().begin("runbooks").await;
     world.apply(&instance("web")).await;
     world.ready("web").await;

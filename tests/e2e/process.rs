@@ -51,7 +51,7 @@ async fn metrics_are_openmetrics_and_count_what_was_done() {
 /// No core dump of it is written, and other processes of the same user cannot read its memory.
 #[tokio::test]
 async fn what_it_holds_in_memory_stays_there() {
-    let as_nobody = |program: &str| {
+    let unprivileged = |program: &str| {
         let mut command = Command::new("/usr/bin/setpriv");
         command.args([
             "--reuid=65534",
@@ -73,10 +73,10 @@ async fn what_it_holds_in_memory_stays_there() {
     std::fs::write(&kubeconfig, text).unwrap();
     let readable = std::fs::Permissions::from_mode(0o644);
     std::fs::set_permissions(&kubeconfig, readable).unwrap();
-    let mut plugin = as_nobody(PLUGIN);
+    let mut plugin = unprivileged(PLUGIN);
     plugin.args(["instances", "--endpoint", "http://127.0.0.1:9"]);
     plugin.args(["--token-file", "-"]);
-    let mut operator = as_nobody(EXECUTABLE);
+    let mut operator = unprivileged(EXECUTABLE);
     operator.args(["run", "--listen=127.0.0.1:0", "--leader-elect=false"]);
     operator.env("KUBECONFIG", kubeconfig.path());
     for mut command in [plugin, operator] {
@@ -88,7 +88,7 @@ async fn what_it_holds_in_memory_stays_there() {
                 .lines()
                 .find_map(|line| line.strip_prefix("Max core file size"));
             let core: Vec<&str> = core.unwrap_or_default().split_whitespace().collect();
-            let read = as_nobody("/bin/cat")
+            let read = unprivileged("/bin/cat")
                 .arg(format!("{place}/environ"))
                 .output()
                 .unwrap();

@@ -126,7 +126,7 @@ impl Life {
         assert!(status.addresses.as_ref().unwrap().public.is_some());
         assert_eq!(status.id.as_deref(), Some(self.id.as_str()));
         eventually(
-            "the Account tells of one server, and of none unowned",
+            "the Account counts one server, and of none unowned",
             async || {
                 let account = insist("read it", async || {
                     self.world.accounts().get("default").await

@@ -8,9 +8,9 @@ use cloud_simulator::catalogue::{self, Image, ImageKind};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
+mod candidates;
 mod lists;
 mod rules;
-mod told;
 
 /// The lists in which selectors are resolved.
 const LISTS: [&str; 5] = [
@@ -159,7 +159,7 @@ async fn an_image_that_is_asked_for_by_distribution_name_and_type_is_the_one_tha
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_package_that_status_lacks_is_written_once() {
-    let mut world = Setup::default().begin("package-told").await;
+    let mut world = Setup::default().begin("package-name").await;
     let fits = with("web", |spec| {
         spec["package"] = json!({"cpu": 1, "memory": 2, "chargeMode": "PayByTraffic"});
     });
@@ -182,7 +182,7 @@ async fn a_package_that_status_lacks_is_written_once() {
     let before = mark(&world, "web").await;
     world.start().await;
     world
-        .until("web", "is told its package", |web| {
+        .until("web", "shows its package", |web| {
             package(web).as_deref() == Some(chosen)
         })
         .await;

@@ -63,7 +63,7 @@ async fn a_token_of_another_account_confirms_no_release() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_record_that_somebody_edited_stops_everything_until_it_is_taken_away() {
+async fn an_edited_record_stops_everything_until_it_is_removed() {
     let world = Setup::default().begin("forged").await;
     ready_fleet(&world, &["web"]).await;
     let server = world.only_server(&world.get("web").await).id;

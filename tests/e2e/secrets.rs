@@ -209,7 +209,7 @@ async fn refused(world: &mut World) {
     world.kubectl_apply(&secret).await.unwrap();
     world.apply(&odd).await;
     world
-        .until("odd", "is told", |i| {
+        .until("odd", "is reported", |i| {
             condition(i, "Ready")
                 .is_some_and(|c| c.reason.contains("Secret") || c.reason.contains("Login"))
         })
@@ -218,9 +218,9 @@ async fn refused(world: &mut World) {
         .containing("\"quoted-");
     world.sim.fault(rule);
     world.apply(&instance("quoted")).await;
-    let told = world.until_reason("quoted", "CreateRefused").await;
+    let refused = world.until_reason("quoted", "CreateRefused").await;
     assert!(
-        condition(&told, "Ready")
+        condition(&refused, "Ready")
             .unwrap()
             .message
             .contains("[redacted]"),
@@ -241,7 +241,7 @@ async fn refused(world: &mut World) {
     world.sim.faults().clear();
     world
         .sim
-        .set_token("default", "nobody-has-this-one")
+        .set_token("default", "token-of-no-account")
         .unwrap();
     let seq = world.sim.ledger().last_seq();
     world.secret("cloud-token", "token", REFUSED_TOKEN).await;
@@ -252,7 +252,7 @@ async fn refused(world: &mut World) {
             .any(|call| call.status == Some(401))
         {
             true => Ok(()),
-            false => Err("nobody called".to_owned()),
+            false => Err("no call arrived".to_owned()),
         }
     })
     .await;
@@ -302,7 +302,7 @@ pub(super) async fn pages(world: &mut World) -> Vec<(String, String)> {
     let audit = world.audit_text().await;
     assert!(
         audit.contains(&world.namespace),
-        "the audit log tells of this namespace"
+        "the audit log has lines of this namespace"
     );
     pages.push(("the audit log".to_owned(), audit));
     let process = world.operator().id();
@@ -364,13 +364,13 @@ async fn kept(world: &World) -> Vec<(String, String)> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_secret_is_told_anywhere() {
+async fn no_secret_leaks_anywhere() {
     play(Setup::default(), false).await;
 }
 
 /// With copies of tokens, as by default.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_secret_is_told_anywhere_while_copies_of_tokens_are_kept() {
+async fn no_secret_leaks_anywhere_while_copies_of_tokens_are_kept() {
     play(Setup::default().keeps_tokens(), true).await;
 }
 
@@ -403,14 +403,14 @@ async fn play(setup: Setup, is_kept: bool) {
     if is_kept {
         pages.extend(kept(&world).await);
     }
-    let mut told = Vec::new();
+    let mut leaks = Vec::new();
     for (place, text) in &pages {
         for secret in CANARIES {
             for form in writings(secret) {
                 if let Some(at) = text.find(&form) {
                     let from = text[..at].rfind('\n').map_or(0, |line| line + 1);
                     let line: String = text[from..].chars().take(400).collect();
-                    told.push(format!("{form} ({secret}) in {place}: {line}"));
+                    leaks.push(format!("{form} ({secret}) in {place}: {line}"));
                 }
             }
         }
@@ -421,10 +421,10 @@ async fn play(setup: Setup, is_kept: bool) {
         pages.iter().map(|(_, text)| text.len()).sum::<usize>()
     );
     assert!(
-        told.is_empty(),
+        leaks.is_empty(),
         "{} times: {:#?}",
-        told.len(),
-        &told[..told.len().min(5)]
+        leaks.len(),
+        &leaks[..leaks.len().min(5)]
     );
     world.finish().await;
 }

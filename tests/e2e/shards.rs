@@ -39,7 +39,7 @@ async fn in_each(world: &mut World, namespaces: &[String], act: impl AsyncFn(&Wo
 /// No log, Event or object of a namespace contains a secret, and no Event reports a problem that does not exist.
 async fn finish(mut world: World, namespaces: &[String]) {
     in_each(&mut world, namespaces, async |world| {
-        world.assert_no_secret_told().await;
+        world.assert_no_secret_leaked().await;
         world.assert_no_false_alarm().await;
     })
     .await;

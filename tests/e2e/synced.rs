@@ -4,8 +4,8 @@ use crate::support::{Setup, World, condition, delete, instance, is_ready, reason
 use cloud_server_operator::api::Instance;
 
 fn synced(instance: &Instance) -> Option<(&str, &str)> {
-    let told = condition(instance, "Synced")?;
-    Some((&told.status, &told.reason))
+    let synced = condition(instance, "Synced")?;
+    Some((&synced.status, &synced.reason))
 }
 
 async fn until_synced(world: &World, name: &str, wanted: (&str, &str)) -> Instance {
@@ -16,16 +16,16 @@ async fn until_synced(world: &World, name: &str, wanted: (&str, &str)) -> Instan
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_instance_whose_account_is_gone_or_refused_says_so_and_stays_ready() {
+async fn an_instance_whose_account_is_gone_or_refused_reports_it_and_stays_ready() {
     let world = Setup::default().begin("synced").await;
     world.apply(&instance("web")).await;
     let ready = world.ready("web").await;
-    assert_ne!(synced(&ready).map(|told| told.0), Some("False"));
+    assert_ne!(synced(&ready).map(|synced| synced.0), Some("False"));
 
     delete(&world.accounts(), "default").await;
-    let told = until_synced(&world, "web", ("False", "AccountNotFound")).await;
-    assert!(is_ready(&told), "it is as it was seen last: {told:?}");
-    let message = &condition(&told, "Synced").unwrap().message;
+    let web = until_synced(&world, "web", ("False", "AccountNotFound")).await;
+    assert!(is_ready(&web), "it is as it was seen last: {web:?}");
+    let message = &condition(&web, "Synced").unwrap().message;
     assert!(
         message.contains("Account default does not exist"),
         "{message}"
@@ -39,8 +39,8 @@ async fn an_instance_whose_account_is_gone_or_refused_says_so_and_stays_ready() 
     // The next caller learns of it.
     world.apply(&instance("other")).await;
     world.until_reason("other", "TokenRefused").await;
-    let told = until_synced(&world, "web", ("False", "TokenRefused")).await;
-    assert!(is_ready(&told), "{}", reason(&told));
+    let web = until_synced(&world, "web", ("False", "TokenRefused")).await;
+    assert!(is_ready(&web), "{}", reason(&web));
     world.secret("cloud-token", "token", "rotated-token").await;
     world.ready("other").await;
     until_synced(&world, "web", ("True", "Available")).await;

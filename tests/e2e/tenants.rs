@@ -107,7 +107,7 @@ async fn newcomer(world: &World, name: &str, token: Token) -> Waited {
         drop(ledger);
         if status.is_none()
             && let Ok(now) = instances.get(name).await
-            && is_told(&now)
+            && is_reported(&now)
         {
             status = Some(begun.elapsed());
         }
@@ -120,7 +120,7 @@ async fn newcomer(world: &World, name: &str, token: Token) -> Waited {
 }
 
 /// Whether status refers to the current spec.
-fn is_told(instance: &Instance) -> bool {
+fn is_reported(instance: &Instance) -> bool {
     let status = instance.status.as_ref();
     let observed = status.map(|status| status.observed_generation);
     observed.is_some() && observed == instance.metadata.generation
@@ -209,17 +209,20 @@ async fn beside(scale: usize) {
     let among = newcomers(&world, "among", Token::New).await;
     assert_as_soon(&alone, &among);
     // The waiting Instances also report that they wait, regardless of their service's behaviour.
-    all_are_told(&world, count + 2 * TRIES).await;
+    all_are_reported(&world, count + 2 * TRIES).await;
     world.finish().await;
 }
 
-async fn all_are_told(world: &World, count: usize) {
+async fn all_are_reported(world: &World, count: usize) {
     eventually("every Instance has a status", async || {
         let all = world.all().await;
-        let told = all.values().filter(|instance| is_told(instance)).count();
-        match told == count {
+        let reported = all
+            .values()
+            .filter(|instance| is_reported(instance))
+            .count();
+        match reported == count {
             true => Ok(()),
-            false => Err(format!("{told} of {count}")),
+            false => Err(format!("{reported} of {count}")),
         }
     })
     .await;
@@ -263,17 +266,17 @@ async fn a_new_account_does_not_wait_for_a_hundred_that_never_answer() {
     assert_as_soon(&alone_and_new, &next_door);
     world.next_door();
     eventually(
-        "each is told that its service does not answer",
+        "each reports that its service does not answer",
         async || {
             let accounts = world.accounts();
             let all = accounts.list(&Default::default()).await;
             let all = all.map_err(|error| error.to_string())?;
-            let is_told = |account: &&Account| {
+            let is_reported = |account: &&Account| {
                 let status = account.status.as_ref();
                 let mut conditions = status.iter().flat_map(|status| &status.conditions);
                 conditions.any(|c| c.type_ == "Ready" && c.reason == "ServiceUnreachable")
             };
-            match all.iter().filter(is_told).count() {
+            match all.iter().filter(is_reported).count() {
                 100 => Ok(()),
                 n => Err(format!("{n}")),
             }

@@ -116,7 +116,7 @@ async fn each_reconcile_is_a_trace_with_its_calls_and_its_decisions_name_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_collector_that_is_not_there_is_told_once_and_holds_up_nothing() {
+async fn a_missing_collector_is_reported_once_and_delays_nothing() {
     let mut world = Setup::default()
         // No process listens at this port of loopback.
         .environment("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
@@ -125,16 +125,16 @@ async fn a_collector_that_is_not_there_is_told_once_and_holds_up_nothing() {
         .await;
     world.apply(&instance("web-1")).await;
     world.ready("web-1").await;
-    let said = "trace exporter failing";
-    eventually("the log says so", async || {
+    let message = "trace exporter failing";
+    eventually("the log reports it", async || {
         let log = world.operator().log_text();
-        log.contains(said).then_some(()).ok_or(log)
+        log.contains(message).then_some(()).ok_or(log)
     })
     .await;
     world.delete("web-1").await;
     world.gone("web-1").await;
     let log = world.operator().log_text();
-    assert_eq!(log.matches(said).count(), 1, "{log}");
+    assert_eq!(log.matches(message).count(), 1, "{log}");
     world.finish().await;
 }
 
@@ -148,34 +148,34 @@ async fn the_log_filter_changes_while_the_operator_runs() {
         .await;
     let changed = |log: &str| log.matches("the log filter was changed").count();
     let is_changed = async |world: &mut World, times| {
-        eventually("the log says that the filter was changed", async || {
+        eventually("the log reports the changed filter", async || {
             let log = world.operator().log_text();
             (changed(&log) == times).then_some(()).ok_or(log)
         })
         .await;
     };
-    let says = |log: &str, name: &str| log.lines().any(|line| line.contains(name));
+    let has_line_with = |log: &str, name: &str| log.lines().any(|line| line.contains(name));
     std::fs::write(&file, "error\n").unwrap();
     is_changed(&mut world, 1).await;
     world.apply(&instance("web-1")).await;
     world.ready("web-1").await;
     let quiet = world.operator().log_text();
-    assert!(!says(&quiet, "web-1"), "{quiet}");
+    assert!(!has_line_with(&quiet, "web-1"), "{quiet}");
     // A missing file requests nothing: then RUST_LOG applies, which is info in tests.
     std::fs::remove_file(&file).unwrap();
     is_changed(&mut world, 2).await;
     world.apply(&instance("web-2")).await;
     world.ready("web-2").await;
-    eventually("what is done is told again", async || {
+    eventually("actions are logged again", async || {
         let log = world.operator().log_text();
-        says(&log, "web-2").then_some(()).ok_or(log)
+        has_line_with(&log, "web-2").then_some(()).ok_or(log)
     })
     .await;
     std::fs::write(&file, "=,=").unwrap();
-    eventually("what cannot be read is told", async || {
+    eventually("the unreadable filter is reported", async || {
         let log = world.operator().log_text();
-        let is_told = says(&log, "the log filter cannot be read");
-        is_told.then_some(()).ok_or(log)
+        let is_reported = has_line_with(&log, "the log filter cannot be read");
+        is_reported.then_some(()).ok_or(log)
     })
     .await;
     world.finish().await;

@@ -87,7 +87,7 @@ async fn verbs_another_image_reinstalls_once() {
             ready.status.as_ref().unwrap().detail["imageResourceUUID"],
             example.other_image
         );
-        world.told("Reinstalled", 1).await;
+        world.until_events("Reinstalled", 1).await;
         quiet(&world, "web").await;
         world.finish().await;
     }
@@ -155,7 +155,7 @@ async fn verbs_another_password_is_set_once() {
             applied(&changed).password_secret,
             applied(&ready).password_secret
         );
-        world.told("PasswordChanged", 1).await;
+        world.until_events("PasswordChanged", 1).await;
         quiet(&world, "web").await;
         world.finish().await;
     }

@@ -256,7 +256,7 @@ fn an_edit_is_in_progress_although_every_watch_is_late() {
 }
 
 #[test]
-fn a_refused_create_has_failed_until_somebody_mends_it() {
+fn a_refused_create_has_failed_until_a_user_fixes_it() {
     let mended = json!({"image": {"id": example().image}});
     let refused = one().spec(json!({"image": {"id": NO_IMAGE}}));
     scene(refused.at(300_000, Spec(1, mended)))
@@ -265,7 +265,7 @@ fn a_refused_create_has_failed_until_somebody_mends_it() {
 }
 
 #[test]
-fn a_reinstall_of_which_nobody_knows_has_failed_until_somebody_decides() {
+fn a_reinstall_of_unknown_outcome_has_failed_until_a_user_decides() {
     let lost = one().at(60_000, Reinstall(1));
     let lost = lost.on(Kind::Reinstall, 1, CrashAfter);
     scene(lost.at(300_000, Reinstall(1)))
@@ -297,7 +297,7 @@ fn an_operation_that_fails_again_and_again_has_failed_until_it_succeeds() {
 }
 
 #[test]
-fn a_reinstall_that_waits_for_a_word_has_failed_until_it_is_given() {
+fn a_reinstall_that_waits_for_consent_has_failed_until_it_is_given() {
     let asks = one().spec(reinstalls("OnRequest"));
     let asks = asks.at(60_000, EditImage(1));
     scene(asks.at(300_000, Acknowledge(1)))
@@ -312,7 +312,7 @@ fn a_reinstall_that_waits_for_a_word_has_failed_until_it_is_given() {
 }
 
 #[test]
-fn a_drift_that_only_somebody_may_resolve_has_failed_once_it_is_seen() {
+fn a_drift_that_only_a_user_may_resolve_has_failed_once_it_is_seen() {
     let drifted = one().at(60_000, ConsoleRebuild(1));
     let accepted = json!({"image": {"id": example().windows_image}});
     scene(drifted.at(1_500_000, Spec(1, accepted)))

@@ -73,7 +73,7 @@ schedules! {
         one().on(Create, 1, Before(Delete(1))).on(Receipt, 1, Before(ForceFinalizers(1))).released_at_any_time();
     q7_two_processes_see_a_new_object_at_the_same_time => "bought 1, left 1; web-1 Available":
         no_lease();
-    s6_another_password_is_told_while_it_is_set => "bought 1, left 1, passwords 1; web-1 Available":
+    s6_another_password_is_requested_while_one_is_set => "bought 1, left 1, passwords 1; web-1 Available":
         one().tasks(10).at(30_000, RotatePassword);
     s6_another_password_is_set_and_a_process_takes_over_whose_watch_is_late => "bought 1, left 1, passwords 1; web-1 Available | bought 1, left 1, passwords 2; web-1 Available":
         lease().stale(25).tasks(10).at(30_000, RotatePassword).at(32_000, Step::Terminate(0));
@@ -101,7 +101,7 @@ schedules! {
         one().on(Status, 2, After(WipeStatus(1))).on(Status, 3, After(WipeStatus(1))).at(9_000, WipeStatus(1));
     q2g_the_answer_to_the_intent_is_lost => "bought 1, left 1; web-1 Available":
         one().on(Intent, 1, LoseAnswer);
-    q2g_an_adoption_that_nobody_confirmed_is_found_beside_a_newer_one => "bought 2, left 2; web-1 Available, web-2 Available":
+    q2g_an_unconfirmed_adoption_is_found_next_to_a_newer_one => "bought 2, left 2; web-1 Available, web-2 Available":
         one().stale(10).at(500, Apply(2)).on(Create, 1, LoseAnswer).on(Create, 2, LoseAnswer)
             .on(Intent, 3, LoseAnswer).on(Read, 6, LoseRequest);
     q2g_an_intent_never_arrives_and_another_process_writes_the_same_number => "bought 1, left 1; web-1 Available":
@@ -356,6 +356,6 @@ schedules! {
         one().away(9_768, Dependency::Apiserver, 5).at(9_867, EditImage(1));
     t_stopped_at_the_console_and_the_intent_to_start_it_is_lost => "bought 1, left 1, stopped 1, started 1; web-1 Available":
         one().at(64_000, Step::ConsoleOff(1)).on(Intent, 2, LoseRequest);
-    told_to_end_again_and_again => "bought 1, left 0; web-1 gone":
+    terminated_again_and_again => "bought 1, left 0; web-1 gone":
         one().tasks(5).at(700, Terminate(0)).at(2_000, Terminate(0)).at(4_000, Terminate(0)).at(30_000, Delete(1)).at(30_100, Terminate(0));
 }

@@ -105,7 +105,7 @@ pub fn line(tallies: &[Tally]) -> String {
 }
 
 #[test]
-fn a_line_tells_all_that_came_of_a_run() {
+fn a_line_holds_the_whole_result_of_a_run() {
     let created = Effect::Created {
         server: "a".to_owned(),
         name: "name".to_owned(),

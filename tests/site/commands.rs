@@ -92,7 +92,7 @@ pub fn script(page: &str, blocks: &[Block]) -> String {
 }
 
 #[test]
-fn commands_and_files_of_a_page_are_found_and_what_is_not_run_says_so() {
+fn commands_and_files_of_a_page_are_found_and_skipped_commands_are_marked() {
     let page = "# Page\n\n```console\n$ one\nsays this\n$ two 'x'\n```\n\nIt is `a.yaml`:\n\n```yaml\na: 1\n```\n\n```console\n$ three\n```\n\n\
                 *Not run by the test: it costs.*\n\n```\ndrawn\n```\n";
     let found = blocks(page);

@@ -3,7 +3,7 @@ use std::net::TcpListener;
 use super::*;
 
 #[tokio::test]
-async fn a_port_that_somebody_took_in_between_is_replaced_by_another() {
+async fn a_port_that_another_process_took_is_replaced() {
     for taken in [|ports: &Ports| ports.etcd, |ports: &Ports| ports.apiserver] {
         let executables = Executables::find_or_build().unwrap();
         let ports = Ports::choose().unwrap();

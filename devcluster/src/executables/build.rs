@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn progress_says_what_go_is_doing() {
+    fn progress_shows_the_step_of_go() {
         assert_eq!(doing(""), "building (0 packages)");
         assert_eq!(
             doing("go: downloading a v1\ngo: downloading b v1\n"),
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_told_by_the_words_of_go_without_the_noise() {
+    fn a_failure_is_reported_with_the_error_of_go_without_the_noise() {
         let said = "go: downloading a v1\nruntime\n# a/b\n../a/b.go:1:2: undefined: x\n";
         assert_eq!(
             reason(said, "exit status: 1"),

@@ -119,7 +119,7 @@ fn the_controllers_are_built_only_for_who_needs_them() {
 }
 
 #[test]
-fn an_old_go_is_refused_in_one_line_that_says_what_to_install() {
+fn an_old_go_is_refused_in_one_line_that_names_the_version_to_install() {
     let home = home_with_stand_in();
 
     let refused = build(home.path(), "go1.25.4", "nothing");
@@ -132,7 +132,7 @@ fn an_old_go_is_refused_in_one_line_that_says_what_to_install() {
 }
 
 #[test]
-fn a_missing_go_is_told_in_one_line_that_says_what_to_install() {
+fn a_missing_go_is_reported_in_one_line_that_names_the_version_to_install() {
     let home = tempfile::tempdir().unwrap();
     let refused = Command::new(env!("CARGO_BIN_EXE_devcluster"))
         .arg("build")

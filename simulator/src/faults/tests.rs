@@ -68,7 +68,7 @@ fn several_rules_add_up() {
 }
 
 #[test]
-fn a_hold_is_for_one_call_where_nobody_says_otherwise() {
+fn a_hold_is_for_one_call_by_default() {
     let faults = Faults::new(1);
     let hold = Act::Hold {
         at: When::BeforeEffect,

@@ -32,7 +32,7 @@ fn task_info(world: &mut World, millis: u64, task: &str) -> serde_json::Value {
 }
 
 #[test]
-fn the_task_id_stands_where_the_reading_says() {
+fn the_task_id_is_in_the_field_that_the_reading_names() {
     for (reading, nested) in [
         (TaskId::AsSpecified, true),
         (TaskId::Nested, true),
@@ -53,7 +53,7 @@ fn the_task_id_stands_where_the_reading_says() {
 }
 
 #[test]
-fn a_failed_task_gives_its_reason_where_the_reading_says() {
+fn a_failed_task_gives_its_reason_in_the_field_that_the_reading_names() {
     let fields = [
         (FailReason::ErrorMessage, "errorMessage"),
         (FailReason::FailMessage, "failMessage"),
@@ -82,7 +82,7 @@ fn a_failed_task_gives_its_reason_where_the_reading_says() {
 }
 
 #[test]
-fn a_running_task_has_the_result_that_the_reading_says() {
+fn a_running_task_has_the_result_of_the_reading() {
     let table = [
         (
             ResultWhileProcessing::Absent,
@@ -112,7 +112,7 @@ fn a_running_task_has_the_result_that_the_reading_says() {
 }
 
 #[test]
-fn a_refusal_has_the_shape_that_the_reading_says_but_a_401_is_a_401() {
+fn a_refusal_has_the_shape_of_the_reading_but_a_401_is_a_401() {
     let table = [
         (FailureShape::HttpStatus, 404, None),
         (FailureShape::SuccessFalse, 200, Some(json!(false))),
@@ -152,7 +152,7 @@ fn the_token_is_looked_at_before_the_form() {
 }
 
 #[test]
-fn what_is_not_modelled_says_so_to_a_good_token() {
+fn an_unmodelled_path_is_reported_to_a_good_token() {
     let mut world = world(Readings::default());
     let stranger = RawRequest::get("/instance/vnc", &[], "nobody");
     let reply = exchange(&mut world, Timestamp::default(), &stranger);

@@ -365,7 +365,7 @@ async fn an_identifier_is_given_away_again() {
 }
 
 #[tokio::test]
-async fn a_task_goes_as_it_is_told() {
+async fn a_task_follows_its_script() {
     let (sim, caller) = running().await;
     let script = TaskScript::Fail {
         reason: "no capacity".to_owned(),

@@ -195,7 +195,7 @@ async fn without_copies_a_restart_in_the_middle_needs_a_human_as_before() {
     world.kill();
     let api = delete_namespace(&world).await;
     world.start().await;
-    eventually("the Instance says what it lacks", async || {
+    eventually("the Instance reports the missing permission", async || {
         let web = world.get("web").await;
         match reason(&web) {
             "AccountNotFound" | "TokenNotFound" => Ok(()),
@@ -242,7 +242,7 @@ async fn the_operator_may_delete_secrets_in_its_own_namespace_alone() {
     for verb in ["delete", "update", "deletecollection"] {
         for (namespace, may) in [(OWN, verb == "delete"), (world.namespace.as_str(), false)] {
             let asked = ["auth", "can-i", verb, "secrets", "-n", namespace, &user];
-            let says_yes = eventually("the apiserver answers", async || {
+            let is_allowed = eventually("the apiserver answers", async || {
                 let answer = kubectl(&asked, "").await;
                 match String::from_utf8_lossy(&answer.stdout).trim() {
                     "yes" => Ok(true),
@@ -251,7 +251,7 @@ async fn the_operator_may_delete_secrets_in_its_own_namespace_alone() {
                 }
             })
             .await;
-            assert_eq!(says_yes, may, "{verb} in {namespace}");
+            assert_eq!(is_allowed, may, "{verb} in {namespace}");
         }
     }
     world.finish().await;

@@ -22,10 +22,10 @@ fn ready(account: &Account) -> Option<&Condition> {
         .find(|condition| condition.type_ == "Ready")
 }
 
-async fn until_says(world: &World, reason: &str) -> Account {
-    until_account(world, &format!("the Account says {reason}"), |account| {
-        let told = ready(account)?;
-        (told.reason == reason).then(|| account.clone())
+async fn until_reason(world: &World, reason: &str) -> Account {
+    until_account(world, &format!("the Account reports {reason}"), |account| {
+        let ready = ready(account)?;
+        (ready.reason == reason).then(|| account.clone())
     })
     .await
 }
@@ -57,21 +57,21 @@ async fn account_writes(world: &World, since: Timestamp) -> Vec<String> {
 }
 
 /// The service becomes unavailable while a server must be stopped, and returns.
-async fn is_told(world: &World, away: impl AsyncFnOnce(), back: impl AsyncFnOnce()) {
+async fn reports_outage(world: &World, away: impl AsyncFnOnce(), back: impl AsyncFnOnce()) {
     let fleet = names("web", 3);
     world.apply_all(&fleet, instance).await;
     world.all_ready(&fleet).await;
-    until_says(world, "Available").await;
+    until_reason(world, "Available").await;
     away().await;
     world.apply(&stopped("web-0")).await;
     let first_call = Instant::now();
-    let told = until_says(world, "ServiceUnreachable").await;
+    let away = until_reason(world, "ServiceUnreachable").await;
     let took = first_call.elapsed();
-    println!("OUTAGE: told after {took:.1?}");
+    println!("OUTAGE: reported after {took:.1?}");
     assert!(took < BOUND, "{took:?}");
-    let since = told.status.as_ref().unwrap().unreachable_since.clone();
-    let since = since.expect("it says since when").0;
-    let message = &ready(&told).unwrap().message;
+    let since = away.status.as_ref().unwrap().unreachable_since.clone();
+    let since = since.expect("it reports since when").0;
+    let message = &ready(&away).unwrap().message;
     for word in [since.to_string().as_str(), "every 20 s", "spec.endpoint"] {
         assert!(message.contains(word), "{message}");
     }
@@ -81,7 +81,7 @@ async fn is_told(world: &World, away: impl AsyncFnOnce(), back: impl AsyncFnOnce
     let begun = Timestamp::now();
     stays("the same", Duration::from_secs(45), async || {
         match world.accounts().get("default").await {
-            Ok(now) if ready(&now) != ready(&told) => Err(format!("{:#?}", now.status)),
+            Ok(now) if ready(&now) != ready(&away) => Err(format!("{:#?}", now.status)),
             Ok(_) | Err(_) => Ok(()),
         }
     })
@@ -98,9 +98,9 @@ async fn is_told(world: &World, away: impl AsyncFnOnce(), back: impl AsyncFnOnce
 
     back().await;
     let returned = Instant::now();
-    let well = until_says(world, "Available").await;
+    let well = until_reason(world, "Available").await;
     let took = returned.elapsed();
-    println!("OUTAGE: back, told after {took:.1?}");
+    println!("OUTAGE: back, reported after {took:.1?}");
     assert!(took < BOUND, "{took:?}");
     assert_eq!(well.status.unwrap().unreachable_since, None);
     until_event(world, "ServiceRecovered").await;
@@ -118,24 +118,23 @@ async fn is_told(world: &World, away: impl AsyncFnOnce(), back: impl AsyncFnOnce
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_service_that_refuses_connections_is_told_within_half_a_minute_and_so_is_its_return() {
+async fn the_account_reports_refused_connections_and_their_end_within_half_a_minute() {
     let world = Setup::default().begin("outage-refused").await;
     let link = Link::to(world.sim.url()).await;
     let (address, far) = (link.address(), world.sim.url().to_owned());
     world.account("default", &format!("http://{address}")).await;
     let mut again = None;
     let back = async || again = Some(Link::at(address, &far).await);
-    is_told(&world, async || drop(link), back).await;
+    reports_outage(&world, async || drop(link), back).await;
     world.finish().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_service_that_takes_connections_and_is_silent_is_told_within_half_a_minute_and_so_is_its_return()
- {
+async fn the_account_reports_a_silent_service_and_its_return_within_half_a_minute() {
     let world = Setup::default().links().begin("outage-silent").await;
     let service = &world.links().service;
     let away = async || service.set(Weather::Silent);
-    is_told(&world, away, async || service.set(Weather::Fair)).await;
+    reports_outage(&world, away, async || service.set(Weather::Fair)).await;
     world.finish().await;
 }
 
@@ -144,7 +143,7 @@ async fn calls_that_fail_beside_others_that_do_not_make_no_outage() {
     let world = Setup::default().begin("outage-none").await;
     world.apply(&instance("web")).await;
     world.ready("web").await;
-    until_says(&world, "Available").await;
+    until_reason(&world, "Available").await;
     until_account(&world, "its zone is counted", |account| {
         (account.status.as_ref()?.servers == Some(1)).then_some(())
     })
@@ -190,10 +189,10 @@ async fn an_account_in_arrears_is_not_ready_until_it_buys_again_and_all_else_goe
     standing(AccountStatus::Arrears);
     world.apply(&instance("new")).await;
     world.until_reason("new", "AccountNotNormal").await;
-    let told = until_says(&world, "AccountNotNormal").await;
-    let told = ready(&told).unwrap();
-    assert_eq!(told.status, "False");
-    assert!(told.message.contains("AccountStatus.Abnormal"));
+    let account = until_reason(&world, "AccountNotNormal").await;
+    let ready = ready(&account).unwrap();
+    assert_eq!(ready.status, "False");
+    assert!(ready.message.contains("AccountStatus.Abnormal"));
     until_event(&world, "AccountNotNormal").await;
     world.apply(&stopped("old")).await;
     world
@@ -227,6 +226,6 @@ async fn an_account_in_arrears_is_not_ready_until_it_buys_again_and_all_else_goe
         .unwrap();
     let new = world.ready("new").await;
     assert!(condition(&new, "Stalled").is_none());
-    until_says(&world, "Available").await;
+    until_reason(&world, "Available").await;
     world.finish().await;
 }

@@ -8,8 +8,7 @@ use serde_json::json;
 use std::time::{Duration, Instant};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_refused_token_is_told_by_the_account_changes_no_server_and_all_go_on_once_it_is_mended()
-{
+async fn the_account_reports_a_refused_token_no_server_changes_and_all_continue_with_a_good_one() {
     let world = Setup::default().begin("outage").await;
     let (before, new) = (names("before", 2), names("new", 5));
     world.apply_all(&before, instance).await;
@@ -17,11 +16,13 @@ async fn a_refused_token_is_told_by_the_account_changes_no_server_and_all_go_on_
     world.sim.set_token("default", "rotated-canary-3d").unwrap();
     world.apply_all(&new, instance).await;
     let refused = |i: &Instance| reason(i) == "TokenRefused";
-    world.until_all(&new, "say so", refused).await;
-    until_account(&world, "the Account says so", |account| {
+    world
+        .until_all(&new, "report the refused token", refused)
+        .await;
+    until_account(&world, "the Account reports the refused token", |account| {
         let conditions = &account.status.as_ref()?.conditions;
-        let told = conditions.iter().find(|c| c.type_ == "Ready")?;
-        (told.reason == "TokenRefused" && told.message.contains("cloud-token")).then_some(())
+        let ready = conditions.iter().find(|c| c.type_ == "Ready")?;
+        (ready.reason == "TokenRefused" && ready.message.contains("cloud-token")).then_some(())
     })
     .await;
     let standing = world.all().await;
@@ -35,10 +36,10 @@ async fn a_refused_token_is_told_by_the_account_changes_no_server_and_all_go_on_
         differs.map_or(Ok(()), |name| Err(outline(&now[name])))
     })
     .await;
-    let mut told = world.all_writes_since(since).await;
-    told.retain(|e| e.resource == "accounts");
+    let mut writes = world.all_writes_since(since).await;
+    writes.retain(|e| e.resource == "accounts");
     // Counts from before the refusal (in flight, waiting) are written once, within 30 s.
-    assert!(told.len() <= 1, "{told:#?}");
+    assert!(writes.len() <= 1, "{writes:#?}");
     let mut took = mended(&world, "rotated-canary-3d", &new).await;
     world.all_ready(&new).await;
     // A stall can delay any single one. The best of three distinguishes the reaction to the Secret's event from the next
@@ -50,7 +51,9 @@ async fn a_refused_token_is_told_by_the_account_changes_no_server_and_all_go_on_
         world.sim.set_token("default", token).unwrap();
         let more = names(beginning, 5);
         world.apply_all(&more, instance).await;
-        world.until_all(&more, "say so", refused).await;
+        world
+            .until_all(&more, "report the refused token", refused)
+            .await;
         took = took.min(mended(&world, token, &more).await);
         world.all_ready(&more).await;
     }
@@ -89,8 +92,8 @@ async fn a_token_secret_of_another_name_is_used_without_a_false_error_whichever_
         delete(&world.secrets(), "cloud-token").await;
         world.account_is_ready("default").await;
         let asked = world.wire().asked();
-        let said = asked.iter().find(|one| one.body.contains("TokenNotFound"));
-        assert!(said.is_none(), "{late} are late: {said:#?}");
+        let reported = asked.iter().find(|one| one.body.contains("TokenNotFound"));
+        assert!(reported.is_none(), "{late} are late: {reported:#?}");
         let after = world.get("web").await;
         assert_eq!(condition(&before, "Ready"), condition(&after, "Ready"));
         world.finish().await;

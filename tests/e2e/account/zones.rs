@@ -22,16 +22,16 @@ fn one_fails(account: &Account) -> Option<AccountStatus> {
     let (known, other) = zones(status)?;
     let counts = (known.servers?, known.owned?, known.unowned?);
     let all = (status.servers?, status.unowned_servers?);
-    let is_told = known.failing_since.is_none() && other.failing_since.is_some();
-    (is_told && counts == (3, 1, 2) && all == (3, 2)).then(|| status.clone())
+    let is_reported = known.failing_since.is_none() && other.failing_since.is_some();
+    (is_reported && counts == (3, 1, 2) && all == (3, 2)).then(|| status.clone())
 }
 
 /// Longer than the pause between two reconciles of the Account.
-async fn stands(world: &World, told: &AccountStatus) {
+async fn assert_unchanged(world: &World, expected: &AccountStatus) {
     stays("the same", Duration::from_secs(35), async || {
         let account = world.accounts().get("default").await;
         match account.map(|account| account.status) {
-            Ok(status) if status.as_ref() != Some(told) => Err(format!("{status:#?}")),
+            Ok(status) if status.as_ref() != Some(expected) => Err(format!("{status:#?}")),
             Ok(_) | Err(_) => Ok(()),
         }
     })
@@ -39,7 +39,7 @@ async fn stands(world: &World, told: &AccountStatus) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_zone_that_does_not_exist_hides_nothing_of_the_others_and_is_told_since_when() {
+async fn status_reports_since_when_a_zone_fails_and_still_counts_the_other_zones() {
     let mut world = Setup::default().begin("zones").await;
     world.strangers(World::TOKEN, 2);
     world.apply(&instance("web")).await;
@@ -47,9 +47,9 @@ async fn one_zone_that_does_not_exist_hides_nothing_of_the_others_and_is_told_si
     // The service refuses to list an unknown zone.
     let mistyped = with("mistyped", |it| it["zone"] = json!("nope"));
     world.apply(&mistyped).await;
-    let told = until_account(&world, "the zones are told", one_fails).await;
-    assert_eq!(told.listed_zones.as_deref(), Some("1/2"));
-    let (_, nope) = zones(&told).unwrap();
+    let status = until_account(&world, "the zones are reported", one_fails).await;
+    assert_eq!(status.listed_zones.as_deref(), Some("1/2"));
+    let (_, nope) = zones(&status).unwrap();
     assert!(
         nope.message
             .as_ref()
@@ -59,9 +59,9 @@ async fn one_zone_that_does_not_exist_hides_nothing_of_the_others_and_is_told_si
     assert_eq!((nope.servers, nope.unowned), (None, None));
 
     // Neither endless retries nor a restart change anything in it.
-    stands(&world, &told).await;
+    assert_unchanged(&world, &status).await;
     world.restart().await;
-    stands(&world, &told).await;
+    assert_unchanged(&world, &status).await;
 
     world.finish().await;
 }

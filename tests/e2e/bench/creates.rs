@@ -2,7 +2,7 @@
 //! limit, and its costs.
 
 use super::memory::sizes;
-use super::tell;
+use super::print_figures;
 use crate::support::bought::{allow, buy, setup, spent, total};
 use crate::support::names;
 use jiff::Timestamp;
@@ -34,7 +34,7 @@ async fn creates_of_a_fleet() {
             buy(&mut world, &names("web", count)).await;
             let seconds = begun.elapsed().as_secs_f64();
             let (writes, calls) = spent(&world, Timestamp::UNIX_EPOCH, 0).await;
-            tell(&json!({
+            print_figures(&json!({
                 "scenario": "creates", "instances": count, "per_second": rate, "task_seconds": task, "seconds": seconds,
                 "ideal_seconds": (count * CALLS_EACH) as f64 / f64::from(rate), "writes": writes, "calls": total(&calls),
                 "calls_by_path": calls,

@@ -4,9 +4,9 @@
 //! other lengths see `done.rs`.
 
 use super::memory::sizes;
-use super::tell;
+use super::print_figures;
 use crate::support::bought::{at_rest, buy, setup, with_login};
-use crate::support::{Mark, Told, World, counts, done, eventually, mark, names, path_of};
+use crate::support::{Follower, Mark, World, counts, done, eventually, mark, names, path_of};
 use cloud_server_operator::api::Verb;
 use cloud_simulator::model::Effect;
 use jiff::{SignedDuration, Timestamp};
@@ -38,7 +38,7 @@ async fn edits_in_a_fleet() {
 
 async fn one_after_another(world: &mut World, count: usize) {
     let first = mark(world, EDITED).await;
-    let told = Told::of(world, EDITED).await;
+    let follower = Follower::of(world, EDITED).await;
     let (mut acted, mut shown) = (Vec::new(), Vec::new());
     for turn in 0..EDITS {
         let verb = [Verb::Stop, Verb::Start][turn % 2];
@@ -46,7 +46,7 @@ async fn one_after_another(world: &mut World, count: usize) {
         let asked = world.apply(&powered(EDITED, verb)).await;
         done(world, EDITED, &since, &[verb]).await;
         let generation = asked.metadata.generation.unwrap();
-        let ready = told.done(world, &since, generation).await;
+        let ready = follower.done(world, &since, generation).await;
         let call = called(world, &since, verb).unwrap();
         acted.push(call.duration_since(since.at));
         shown.push(ready.duration_since(ended(world, &since)));
@@ -59,7 +59,7 @@ async fn one_after_another(world: &mut World, count: usize) {
     }
     let all: usize = calls.values().sum();
     let each = all as f64 / EDITS as f64;
-    tell(&json!({
+    print_figures(&json!({
         "scenario": "edits", "instances": count,
         "edit_to_call_ms_p50": rank(&mut acted, 50), "edit_to_call_ms_max": rank(&mut acted, 100),
         "done_to_ready_ms_p50": rank(&mut shown, 50), "done_to_ready_ms_max": rank(&mut shown, 100),
@@ -84,7 +84,7 @@ async fn behind_a_backlog(world: &World, count: usize) {
         called(world, &since, Verb::Stop).ok_or_else(|| "not called yet".to_owned())
     })
     .await;
-    tell(&json!({
+    print_figures(&json!({
         "scenario": "backlog", "instances": count, "per_second": SLOWLY, "backlog": BACKLOG,
         "not_created_yet": (count + BACKLOG).saturating_sub(created),
         "edit_to_call_ms": millis(&called.duration_since(since.at)),

@@ -1,6 +1,6 @@
 //! The cost of each verb in one Instance's life: writes by the audit log, calls by the service's ledger.
 
-use super::tell;
+use super::print_figures;
 use crate::support::bought::{is_naive, setup};
 use crate::support::{
     Mark, World, counts, eventually, instance, mark, new_password, once, other_image, quiet_all,
@@ -46,7 +46,7 @@ async fn life_of_one_instance() {
         for call in world.calls_since(since.seq) {
             *calls.entry(call.path).or_default() += 1;
         }
-        tell(&json!({
+        print_figures(&json!({
             "scenario": "life", "verb": verb, "writes": writes, "calls": calls.values().sum::<usize>(), "calls_by_path": calls,
         }));
     }

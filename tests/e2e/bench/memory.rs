@@ -1,6 +1,6 @@
 //! The memory of an idle fleet: steady, after relists, after a restart.
 
-use super::tell;
+use super::print_figures;
 use crate::host::cgroup::Cgroup;
 use crate::host::memory::figure;
 use crate::support::bought::{allocated, at_rest, buy, is_naive, setup};
@@ -93,14 +93,14 @@ async fn weigh(world: &mut World, group: Option<&Cgroup>, count: usize, when: &s
     }
     let [resident, anonymous, most] =
         ["VmRSS:", "RssAnon:", "VmHWM:"].map(|name| figure(process, name));
-    let mut told = json!({
+    let mut figures = json!({
         "scenario": "memory", "instances": count, "when": when, "resident_bytes": resident,
         "anonymous_bytes": anonymous, "most_resident_bytes": most,
     });
     if !is_naive() {
-        told["allocated_bytes"] = json!(allocated(&metrics));
+        figures["allocated_bytes"] = json!(allocated(&metrics));
         // Including the page cache and kernel memory, and over all processes of the group so far.
-        told["most_counted_bytes"] = json!(group.map(Cgroup::most_memory));
+        figures["most_counted_bytes"] = json!(group.map(Cgroup::most_memory));
     }
-    tell(&told);
+    print_figures(&figures);
 }

@@ -1,7 +1,7 @@
 //! The calls of operations, by number of servers in the zone and number of concurrent operations.
 
 use super::edits::powered;
-use super::tell;
+use super::print_figures;
 use crate::support::bought::{all_ready, allow, at_rest, buy, setup, spent, total};
 use crate::support::{World, counts, eventually, names, quiet_all};
 use cloud_server_operator::api::Verb;
@@ -57,7 +57,7 @@ async fn at_once(world: &mut World, verb: Verb, (servers, own, open): (usize, us
     let seconds = begun.elapsed().as_secs_f64();
     quiet_all(world).await;
     let (_, calls) = spent(world, Timestamp::now(), seq).await;
-    tell(&json!({
+    print_figures(&json!({
         "scenario": "operations", "servers": servers, "open": open, "verb": verb, "seconds": seconds,
         "calls_each": total(&calls) as f64 / open as f64, "calls_by_path": calls,
     }));

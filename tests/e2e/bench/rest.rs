@@ -1,7 +1,7 @@
 //! The costs of an idle fleet: a quiet minute, a restart, and how soon an external change is reported.
 
 use super::memory::sizes;
-use super::tell;
+use super::print_figures;
 use crate::support::bought::{allow, at_rest, buy, is_naive, reconciled, setup, spent, total};
 use crate::support::{World, console, names};
 use cloud_simulator::catalogue;
@@ -40,7 +40,7 @@ async fn minute(world: &mut World, count: usize) {
     tokio::time::sleep(MINUTE).await;
     let processor = processor_seconds(process) - before;
     let (writes, calls) = spent(world, at, seq).await;
-    tell(&json!({
+    print_figures(&json!({
         "scenario": "quiet minute", "instances": count, "writes": writes, "calls": total(&calls), "calls_by_path": calls,
         "processor_seconds": processor,
     }));
@@ -56,15 +56,15 @@ async fn start(world: &mut World, count: usize) {
     let seconds = begun.elapsed().as_secs_f64();
     at_rest(world, count).await;
     let (writes, calls) = spent(world, at, seq).await;
-    let mut told = json!({
+    let mut figures = json!({
         "scenario": "start", "instances": count, "caches_ready_seconds": ready, "writes": writes,
         "calls": total(&calls), "processor_seconds": processor_seconds(world.operator().id()),
     });
     // The naive controller does not report how many Instances it reconciled.
     if !is_naive() {
-        told["all_reconciled_seconds"] = json!(seconds);
+        figures["all_reconciled_seconds"] = json!(seconds);
     }
-    tell(&told);
+    print_figures(&figures);
 }
 
 /// A server gets another image at the console than its spec names. Measures how soon its Instance shows that.
@@ -82,7 +82,7 @@ async fn drift(world: &World, count: usize) {
     world.until_reason(name, "ImageDiffers").await;
     let seconds = begun.elapsed().as_secs_f64();
     let (_, calls) = spent(world, Timestamp::now(), seq).await;
-    tell(&json!({
+    print_figures(&json!({
         "scenario": "drift", "instances": count, "told_after_seconds": seconds, "calls": total(&calls),
     }));
 }

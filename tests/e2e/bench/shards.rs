@@ -1,8 +1,8 @@
 //! The resources of each replica if a fleet is divided among one, two and four of them.
 
 use super::memory::sizes;
+use super::print_figures;
 use super::rest::processor_seconds;
-use super::tell;
 use crate::host::memory::figure;
 use crate::support::bought::{allocated, idle, ready, setup, with_login};
 use crate::support::shards::until_acting;
@@ -91,7 +91,7 @@ async fn begin(world: &mut World, replicas: u16, count: usize) -> Vec<Operator> 
 
 async fn weigh(operator: &Operator, replicas: u16, count: usize) {
     let (_, metrics) = operator.metrics().await;
-    tell(&json!({
+    print_figures(&json!({
         "scenario": "shards", "instances": count, "replicas": replicas, "own": ready(&metrics),
         "resident_bytes": figure(operator.id(), "VmRSS:"), "allocated_bytes": allocated(&metrics),
         "processor_seconds": processor_seconds(operator.id()),

@@ -2,7 +2,7 @@
 //! its own.
 
 use super::memory::sizes;
-use super::tell;
+use super::print_figures;
 use crate::host::memory::figure;
 use crate::support::bought::{allow, at_rest, buy, setup};
 use crate::support::{World, names, own};
@@ -32,7 +32,7 @@ async fn a_fleet_in_the_store() {
         events.delete_collection(&all.0, &all.1).await.unwrap();
         let rest = compacted(&world).await;
         let each = |bytes: u64| bytes.saturating_sub(before) / count as u64;
-        tell(&json!({
+        print_figures(&json!({
             "scenario": "store", "instances": count, "bytes_each_with_versions_and_events": each(bought), "bytes_each": each(rest),
             "bytes_of_the_object": object(&world).await,
             "apiserver_resident_bytes": served[0], "apiserver_resident_bytes_without": idle[0],

@@ -1,7 +1,7 @@
 //! How soon another process acts after the active one has ended, in a fleet.
 
 use super::memory::sizes;
-use super::tell;
+use super::print_figures;
 use crate::support::bought::{allow, at_rest, buy, reconciled, setup, spent, total};
 use crate::support::{World, names};
 use jiff::Timestamp;
@@ -17,14 +17,14 @@ enum End {
     /// It is killed: its Lease expires.
     Killed,
     /// It gets a signal: it releases its Lease.
-    Told,
+    Terminated,
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "buys thousands of servers: make bench"]
 async fn a_standby_takes_over_a_fleet() {
     for count in sizes() {
-        for end in [End::Killed, End::Told] {
+        for end in [End::Killed, End::Terminated] {
             let mut world = setup().tasks(1_000).long_leases().begin("takeover").await;
             allow(&world, RATE).await;
             buy(&mut world, &names("web", count)).await;
@@ -46,9 +46,9 @@ async fn take_over(world: &mut World, count: usize, end: End) {
             world.kill();
             "killed"
         }
-        End::Told => {
+        End::Terminated => {
             world.operator().terminate();
-            "told to end"
+            "terminated"
         }
     };
     world.until_holder(&standby).await;
@@ -59,7 +59,7 @@ async fn take_over(world: &mut World, count: usize, end: End) {
     at_rest(world, count).await;
     let (writes, calls) = spent(world, at, seq).await;
     let seconds_of = |duration: Duration| duration.as_secs_f64();
-    tell(&json!({
+    print_figures(&json!({
         "scenario": "take-over", "instances": count, "when": when, "lease_taken_seconds": seconds_of(taken),
         "all_reconciled_after_that_seconds": seconds_of(seconds.saturating_sub(taken)), "writes": writes, "calls": total(&calls),
     }));

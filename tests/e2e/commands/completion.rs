@@ -1,7 +1,7 @@
 //! `completion`, for shells and for kubectl: the candidates that a tab offers.
 
 use super::unreachable::Silence;
-use super::{PLUGIN, Told, run};
+use super::{CommandOutput, PLUGIN, run};
 use crate::support::{Setup, eventually, instance};
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ async fn by_bash(words: &[&str]) -> Vec<String> {
 }
 
 /// This program's answer to the script of a shell.
-async fn by(shell: &str, words: &[&str]) -> Told {
+async fn by(shell: &str, words: &[&str]) -> CommandOutput {
     let mut command = Command::new(PLUGIN);
     command
         .env("CSO_COMPLETE", shell)
@@ -30,9 +30,14 @@ async fn by(shell: &str, words: &[&str]) -> Told {
     run(&mut command, "").await
 }
 
-fn offered(told: &Told) -> Vec<String> {
-    assert_eq!((told.status, told.err.as_str()), (0, ""), "{}", told.out);
-    let lines = told.out.lines().filter(|line| !line.is_empty());
+fn offered(output: &CommandOutput) -> Vec<String> {
+    assert_eq!(
+        (output.status, output.err.as_str()),
+        (0, ""),
+        "{}",
+        output.out
+    );
+    let lines = output.out.lines().filter(|line| !line.is_empty());
     lines.map(ToOwned::to_owned).collect()
 }
 
@@ -77,30 +82,34 @@ async fn bash_is_offered_values_where_values_belong_and_flags_where_a_hyphen_is_
 async fn every_shell_has_a_script_that_asks_this_program() {
     for shell in ["bash", "zsh", "fish", "powershell", "elvish", "kubectl"] {
         let mut command = Command::new(PLUGIN);
-        let told = run(command.args(["completion", shell]), "").await;
-        assert_eq!(told.status, 0, "{}", told.err);
+        let output = run(command.args(["completion", shell]), "").await;
+        assert_eq!(output.status, 0, "{}", output.err);
         for word in ["CSO_COMPLETE", PLUGIN] {
-            assert!(told.out.contains(word), "{shell}: {}", told.out);
+            assert!(output.out.contains(word), "{shell}: {}", output.out);
         }
-        let told = by(shell, &["catalog", "regions", "--output", "w"]).await;
-        let first = told.out.split(['\t', ':', '\n']).next();
-        assert_eq!(first, Some("wide"), "{shell}: {}", told.err);
-        let told = by(shell, &["catalog", "regions", ""]).await;
-        assert!(!told.out.contains("--"), "{shell}: {}", told.out);
+        let output = by(shell, &["catalog", "regions", "--output", "w"]).await;
+        let first = output.out.split(['\t', ':', '\n']).next();
+        assert_eq!(first, Some("wide"), "{shell}: {}", output.err);
+        let output = by(shell, &["catalog", "regions", ""]).await;
+        assert!(!output.out.contains("--"), "{shell}: {}", output.out);
     }
     // With an empty variable, the program behaves normally.
     let mut command = Command::new(PLUGIN);
-    let told = run(command.arg("--version").env("CSO_COMPLETE", ""), "").await;
-    assert!(told.out.starts_with("kubectl-cloudserver"), "{}", told.out);
+    let output = run(command.arg("--version").env("CSO_COMPLETE", ""), "").await;
+    assert!(
+        output.out.starts_with("kubectl-cloudserver"),
+        "{}",
+        output.out
+    );
 }
 
 #[tokio::test]
 async fn kubectl_gets_candidates_and_what_to_do_with_them() {
     let mut command = Command::new(PLUGIN);
-    let told = run(command.args(["completion", "kubectl"]), "").await;
+    let output = run(command.args(["completion", "kubectl"]), "").await;
     let directory = tempfile::tempdir().unwrap();
     let script = directory.path().join("kubectl_complete-cloudserver");
-    std::fs::write(&script, &told.out).unwrap();
+    std::fs::write(&script, &output.out).unwrap();
     std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
     std::fs::create_dir(directory.path().join("all")).unwrap();
     let here = directory.path().display();
@@ -123,8 +132,8 @@ async fn kubectl_gets_candidates_and_what_to_do_with_them() {
         ),
     ] {
         let mut command = Command::new("sh");
-        let told = run(command.arg(&script).args(words), "").await;
-        assert_eq!(told.out, wanted, "{words:?}: {}", told.err);
+        let output = run(command.arg(&script).args(words), "").await;
+        assert_eq!(output.out, wanted, "{words:?}: {}", output.err);
     }
 }
 
@@ -160,15 +169,15 @@ async fn names_of_the_cluster_are_offered_where_it_answers() {
             let mut all = vec![first.as_str(), "--kubeconfig", &kubeconfig];
             all.extend(["-n", &world.namespace]);
             all.extend(rest.iter().map(String::as_str));
-            let told = eventually("the cluster is quick", async || {
+            let output = eventually("the cluster is quick", async || {
                 let began = Instant::now();
-                let told = by_bash(&all).await;
-                match told.is_empty() && began.elapsed() > Duration::from_secs(2) {
+                let output = by_bash(&all).await;
+                match output.is_empty() && began.elapsed() > Duration::from_secs(2) {
                     true => Err("nothing came in time".to_owned()),
-                    false => Ok(told),
+                    false => Ok(output),
                 }
             });
-            told.await
+            output.await
         }
     };
     assert_eq!(at(&["stop", ""]).await, ["db", "web", "wiki"]);
@@ -226,10 +235,10 @@ async fn where_no_cluster_answers_nothing_is_offered_soon_and_without_a_word() {
 #[tokio::test]
 async fn wrong_usage_is_no_answer_of_plan() {
     let mut command = Command::new(PLUGIN);
-    let told = run(command.args(["plan", "--nonsense"]), "").await;
-    assert_eq!(told.status, 1);
+    let output = run(command.args(["plan", "--nonsense"]), "").await;
+    assert_eq!(output.status, 1);
     let mut command = Command::new(PLUGIN);
-    let told = run(command.args(["plan", "--help"]), "").await;
-    assert_eq!(told.status, 0);
-    assert!(told.out.contains("Exit status:"), "{}", told.out);
+    let output = run(command.args(["plan", "--help"]), "").await;
+    assert_eq!(output.status, 0);
+    assert!(output.out.contains("Exit status:"), "{}", output.out);
 }

@@ -1,6 +1,6 @@
 //! The flags of kubectl for the connection to the cluster.
 
-use super::{PLUGIN, Told, eventually, run};
+use super::{CommandOutput, PLUGIN, eventually, run};
 use crate::support::{PATIENCE, Setup, World, instance, is_for_now};
 use std::net::TcpListener;
 use std::time::Duration;
@@ -8,18 +8,18 @@ use tempfile::TempDir;
 use tokio::process::Command;
 
 /// Runs `status` with these flags and this `KUBECONFIG` until it gets an answer.
-async fn status(world: &World, kubeconfig: &str, flags: &[&str]) -> Told {
+async fn status(world: &World, kubeconfig: &str, flags: &[&str]) -> CommandOutput {
     eventually("the command is answered", async || {
         let mut command = Command::new(PLUGIN);
         command.args(["status", "-n", &world.namespace]).args(flags);
         command
             .env("KUBECONFIG", kubeconfig)
             .env("HOME", "/nowhere");
-        let told = run(&mut command, "").await;
-        let is_for_now = is_for_now(&told.err) && !told.err.contains("certificate");
-        match told.status == 1 && is_for_now {
-            true => Err(told.err),
-            false => Ok(told),
+        let output = run(&mut command, "").await;
+        let is_for_now = is_for_now(&output.err) && !output.err.contains("certificate");
+        match output.status == 1 && is_for_now {
+            true => Err(output.err),
+            false => Ok(output),
         }
     })
     .await
@@ -71,9 +71,9 @@ async fn kubeconfig_lists_and_connection_flags_are_those_of_kubectl() {
             .concat(),
         ),
     ] {
-        let told = status(&world, kubeconfig, flags).await;
-        assert_eq!(told.status, 0, "{kubeconfig} {flags:?}: {}", told.err);
-        assert!(told.out.contains("web"), "{flags:?}: {}", told.out);
+        let output = status(&world, kubeconfig, flags).await;
+        assert_eq!(output.status, 0, "{kubeconfig} {flags:?}: {}", output.err);
+        assert!(output.out.contains("web"), "{flags:?}: {}", output.out);
     }
     // Without trust in the server, or as a user without permissions.
     for (kubeconfig, flags, words) in [
@@ -86,26 +86,26 @@ async fn kubeconfig_lists_and_connection_flags_are_those_of_kubectl() {
         ),
         (&file, &["--token=wrong"], "Unauthorized"),
     ] {
-        let told = status(&world, kubeconfig, flags).await;
-        assert_eq!(told.status, 1, "{flags:?}: {}", told.out);
-        assert!(told.err.contains(words), "{flags:?}: {}", told.err);
+        let output = status(&world, kubeconfig, flags).await;
+        assert_eq!(output.status, 1, "{flags:?}: {}", output.out);
+        assert!(output.err.contains(words), "{flags:?}: {}", output.err);
     }
     world.finish().await;
 }
 
 #[tokio::test]
-async fn a_request_waits_as_long_as_its_flag_says() {
+async fn a_request_ends_after_the_time_of_its_flag() {
     // It accepts connections and never answers.
     let mute = TcpListener::bind("127.0.0.1:0").unwrap();
     let server = format!("http://{}", mute.local_addr().unwrap());
     let mut command = Command::new(PLUGIN);
     command.args(["status", "-s", &server, "--request-timeout=300ms"]);
     command.env("KUBECONFIG", "").env("HOME", "/nowhere");
-    let told = tokio::time::timeout(PATIENCE, run(&mut command, ""));
-    let told = told.await.unwrap();
+    let output = tokio::time::timeout(PATIENCE, run(&mut command, ""));
+    let output = output.await.unwrap();
     let words = format!(
         "no answer from the apiserver within {} s",
         Duration::from_millis(300).as_secs_f32()
     );
-    assert!(told.err.contains(&words), "{}", told.err);
+    assert!(output.err.contains(&words), "{}", output.err);
 }

@@ -19,32 +19,36 @@ async fn what_is_printed_takes_the_server_over_and_changes_nothing() {
     let bought = create_calls(&world.sim);
     let firewall = ["--firewall", catalogue::example().firewall];
 
-    let told = asked(&world, &["import", &servers[0].id], "").await;
-    assert_eq!(told.status, 1, "{}", told.out);
+    let output = asked(&world, &["import", &servers[0].id], "").await;
+    assert_eq!(output.status, 1, "{}", output.out);
     for word in ["--firewall", "security group", "fw-"] {
-        assert!(told.err.contains(word), "{word}: {}", told.err);
+        assert!(output.err.contains(word), "{word}: {}", output.err);
     }
-    let told = asked(
+    let output = asked(
         &world,
         &[&["import", &servers[0].id][..], &firewall].concat(),
         "",
     )
     .await;
-    assert_eq!(told.status, 0, "{}", told.err);
-    assert!(told.out.starts_with("# Takes over server"), "{}", told.out);
+    assert_eq!(output.status, 0, "{}", output.err);
+    assert!(
+        output.out.starts_with("# Takes over server"),
+        "{}",
+        output.out
+    );
 
     // Before and after it is applied.
-    let plan = asked(&world, &["plan", "-f", "-"], &told.out).await;
+    let plan = asked(&world, &["plan", "-f", "-"], &output.out).await;
     assert_eq!(plan.status, 2, "{}{}", plan.out, plan.err);
     assert!(plan.out.contains("takes over a server"), "{}", plan.out);
-    world.run(&["apply", "-f", "-"], &told.out).await;
+    world.run(&["apply", "-f", "-"], &output.out).await;
     let taken = world.ready("stranger-0").await;
     assert_eq!(
         taken.status.unwrap().id.as_deref(),
         Some(servers[0].id.as_str())
     );
     let Mark { seq, .. } = mark(&world, "stranger-0").await;
-    let plan = asked(&world, &["plan", "-f", "-"], &told.out).await;
+    let plan = asked(&world, &["plan", "-f", "-"], &output.out).await;
     assert_eq!(plan.status, 0, "{}{}", plan.out, plan.err);
     assert_eq!(posts(&world, seq), Vec::<String>::new());
 
@@ -59,8 +63,8 @@ async fn what_is_printed_takes_the_server_over_and_changes_nothing() {
         "--ssh-key",
         catalogue::example().key,
     ];
-    let told = asked(&world, &[&flags[..], &firewall].concat(), "").await;
-    let manifest: Value = told.json();
+    let output = asked(&world, &[&flags[..], &firewall].concat(), "").await;
+    let manifest: Value = output.json();
     assert_eq!(manifest["spec"]["import"]["id"], servers[1].id);
     assert_eq!(
         manifest["spec"]["package"]["code"],
@@ -70,37 +74,37 @@ async fn what_is_printed_takes_the_server_over_and_changes_nothing() {
 
     // A server with an owner, and a name that several servers have.
     for id in [&own.id, &servers[0].id] {
-        let told = asked(&world, &[&["import", id][..], &firewall].concat(), "").await;
-        assert_eq!(told.status, 1, "{}", told.out);
+        let output = asked(&world, &[&["import", id][..], &firewall].concat(), "").await;
+        assert_eq!(output.status, 1, "{}", output.out);
         let named = format!("{}/", world.namespace);
         assert!(
-            told.err.contains(&named) && told.err.contains("Retain"),
+            output.err.contains(&named) && output.err.contains("Retain"),
             "{}",
-            told.err
+            output.err
         );
     }
     let server = servers[0].id.clone();
     let name = "stranger-1".to_owned();
     console(&world, Console::Rename { server, name });
-    let told = asked(&world, &["import", "stranger-1"], "").await;
-    assert_eq!(told.status, 1, "{}", told.out);
+    let output = asked(&world, &["import", "stranger-1"], "").await;
+    assert_eq!(output.status, 1, "{}", output.out);
     assert!(
-        servers.iter().all(|server| told.err.contains(&server.id)),
+        servers.iter().all(|server| output.err.contains(&server.id)),
         "{}",
-        told.err
+        output.err
     );
-    let told = asked(&world, &["import", "nobody"], "").await;
+    let output = asked(&world, &["import", "no-such"], "").await;
     assert!(
-        told.status == 1 && told.err.contains("--unowned"),
+        output.status == 1 && output.err.contains("--unowned"),
         "{}",
-        told.err
+        output.err
     );
     assert_eq!(create_calls(&world.sim), bought);
     world.finish().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn where_the_account_allows_no_import_the_line_that_does_is_told_and_plan_says_so() {
+async fn import_names_the_command_that_allows_imports_and_plan_reports_that_they_are_denied() {
     let setup = Setup::default().own_ids();
     let world = setup.begin("import-command-denied").await;
     let server = strangers(&world, 1).await.remove(0);
@@ -110,19 +114,19 @@ async fn where_the_account_allows_no_import_the_line_that_does_is_told_and_plan_
         "--firewall",
         catalogue::example().firewall,
     ];
-    let told = asked(&world, &flags, "").await;
-    assert_eq!(told.status, 0, "{}", told.err);
+    let output = asked(&world, &flags, "").await;
+    assert_eq!(output.status, 0, "{}", output.err);
     let patch = r#"--type=merge -p '{"spec":{"imports":"Allowed"}}'"#;
     let command = format!(
         "kubectl patch accounts.cloudserver.dev default -n {} {patch}",
         world.namespace
     );
-    for text in [&told.out, &told.err] {
+    for text in [&output.out, &output.err] {
         assert!(text.contains(&command), "{text}");
     }
-    let commented = told.out.lines().filter(|line| line.contains(&command));
+    let commented = output.out.lines().filter(|line| line.contains(&command));
     assert!(commented.clone().count() == 1 && commented.clone().all(|line| line.starts_with("# ")));
-    let plan = asked(&world, &["plan", "-f", "-"], &told.out).await;
+    let plan = asked(&world, &["plan", "-f", "-"], &output.out).await;
     assert!(!plan.out.contains("takes over a server"), "{}", plan.out);
     assert!(
         plan.out.contains("imports: Allowed"),
@@ -136,9 +140,9 @@ async fn where_the_account_allows_no_import_the_line_that_does_is_told_and_plan_
     let patch = r#"{"spec":{"imports":"Allowed"}}"#;
     let arguments = ["patch", "account", "default", "--type=merge", "-p", patch];
     world.run(&arguments, "").await;
-    let told = asked(&world, &flags, "").await;
-    assert!(!told.out.contains("kubectl patch") && !told.err.contains("kubectl patch"));
-    let plan = asked(&world, &["plan", "-f", "-"], &told.out).await;
+    let output = asked(&world, &flags, "").await;
+    assert!(!output.out.contains("kubectl patch") && !output.err.contains("kubectl patch"));
+    let plan = asked(&world, &["plan", "-f", "-"], &output.out).await;
     assert!(plan.out.contains("takes over a server"), "{}", plan.out);
     world.finish().await;
 }
@@ -184,10 +188,14 @@ async fn what_is_not_there_or_not_the_servers_prints_no_manifest() {
         if flag != "--firewall" {
             arguments.extend(right);
         }
-        let told = asked(&world, &arguments, "").await;
-        assert_eq!((told.status, told.out.as_str()), (1, ""), "{arguments:?}");
+        let output = asked(&world, &arguments, "").await;
+        assert_eq!(
+            (output.status, output.out.as_str()),
+            (1, ""),
+            "{arguments:?}"
+        );
         for word in [&[flag][..], words].concat() {
-            assert!(told.err.contains(word), "{word}: {}", told.err);
+            assert!(output.err.contains(word), "{word}: {}", output.err);
         }
     }
     // Correct values are accepted.
@@ -197,13 +205,13 @@ async fn what_is_not_there_or_not_the_servers_prints_no_manifest() {
         ["--zone", example.zone],
         right,
     ];
-    let told = asked(
+    let output = asked(
         &world,
         &[&["import", &server.id][..], &flags.concat()].concat(),
         "",
     )
     .await;
-    assert_eq!(told.status, 0, "{}", told.err);
-    assert_eq!(told.err, "");
+    assert_eq!(output.status, 0, "{}", output.err);
+    assert_eq!(output.err, "");
     world.finish().await;
 }

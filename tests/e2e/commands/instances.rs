@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 
 async fn rows(world: &World, flags: &[&str]) -> Vec<Value> {
-    let told = asked(world, &[&["instances", "-o", "json"], flags].concat(), "").await;
-    assert_eq!(told.status, 0, "{}", told.err);
-    told.json().as_array().unwrap().clone()
+    let output = asked(world, &[&["instances", "-o", "json"], flags].concat(), "").await;
+    assert_eq!(output.status, 0, "{}", output.err);
+    output.json().as_array().unwrap().clone()
 }
 
 /// Rows without the values that change between two reads.
@@ -30,7 +30,7 @@ fn row<'a>(rows: &'a [Value], id: &str) -> &'a Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_server_is_shown_with_the_instance_that_has_it_or_as_nobodys() {
+async fn each_server_is_listed_with_its_owner_or_as_unowned() {
     // With minimal rows, the rest comes from the details.
     let readings = Readings {
         list_rows: ListRows::Minimal,
@@ -95,23 +95,27 @@ async fn each_server_is_shown_with_the_instance_that_has_it_or_as_nobodys() {
         let some = rows(&world, &["--zone", zone]).await;
         assert_eq!(some.len(), count, "{zone}: {some:?}");
     }
-    let told = asked(&world, &["instances", "--region", "Atlantis"], "").await;
-    assert_eq!(told.status, 1);
+    let output = asked(&world, &["instances", "--region", "Atlantis"], "").await;
+    assert_eq!(output.status, 1);
     assert!(
-        told.err.contains("Atlantis") && told.err.contains("--region"),
+        output.err.contains("Atlantis") && output.err.contains("--region"),
         "{}",
-        told.err
+        output.err
     );
 
     // The YAML output has the same fields.
-    let told = asked(&world, &["instances", "-o", "yaml"], "").await;
-    assert_eq!(told.status, 0, "{}", told.err);
-    let yaml: Vec<Value> = serde_saphyr::from_str(&told.out).unwrap();
-    assert!(told.out.contains("\n  ownership: owned\n"), "{}", told.out);
+    let output = asked(&world, &["instances", "-o", "yaml"], "").await;
+    assert_eq!(output.status, 0, "{}", output.err);
+    let yaml: Vec<Value> = serde_saphyr::from_str(&output.out).unwrap();
+    assert!(
+        output.out.contains("\n  ownership: owned\n"),
+        "{}",
+        output.out
+    );
     assert_eq!(settled(yaml), settled(rows(&world, &[]).await));
 
-    let told = asked(&world, &["instances", "-o", "wide"], "").await;
-    let line = told
+    let output = asked(&world, &["instances", "-o", "wide"], "").await;
+    let line = output
         .out
         .lines()
         .find(|line| line.contains(&web.id))
@@ -128,7 +132,7 @@ async fn each_server_is_shown_with_the_instance_that_has_it_or_as_nobodys() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_a_cluster_nobody_knows_whose_a_server_is_and_that_is_said() {
+async fn without_a_cluster_the_owner_of_a_server_is_reported_as_unknown() {
     let world = Setup::default()
         .own_ids()
         .without_operator()
@@ -147,16 +151,16 @@ async fn without_a_cluster_nobody_knows_whose_a_server_is_and_that_is_said() {
         command.args(flags);
         async move { run(&mut command, World::TOKEN).await }
     };
-    let told = direct(&[]).await;
-    assert_eq!(told.status, 0, "{}", told.err);
+    let output = direct(&[]).await;
+    assert_eq!(output.status, 0, "{}", output.err);
     assert!(
-        told.out.contains(&servers[0].id) && told.out.contains('?'),
+        output.out.contains(&servers[0].id) && output.out.contains('?'),
         "{}",
-        told.out
+        output.out
     );
-    assert!(told.err.contains("--kubeconfig"), "{}", told.err);
-    let told = direct(&["--unowned"]).await;
-    assert_eq!(told.status, 1);
-    assert!(told.err.contains("--kubeconfig"), "{}", told.err);
+    assert!(output.err.contains("--kubeconfig"), "{}", output.err);
+    let output = direct(&["--unowned"]).await;
+    assert_eq!(output.status, 1);
+    assert!(output.err.contains("--kubeconfig"), "{}", output.err);
     world.finish().await;
 }

@@ -54,7 +54,7 @@ fn strays(world: &World) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_name_that_is_a_path_leads_nobody_elsewhere_and_is_told() {
+async fn a_name_that_is_a_path_reaches_no_other_object_and_is_reported() {
     // A definition affects the whole control plane.
     let world = Setup::default().cluster(own().await).begin("paths").await;
     loosen(&world).await;
@@ -80,33 +80,35 @@ async fn a_name_that_is_a_path_leads_nobody_elsewhere_and_is_told() {
         }
     }
     for (number, path) in PATHS.iter().enumerate() {
-        let told = world
+        let refused = world
             .until_reason(&format!("web-{number}"), "LoginSecretNotFound")
             .await;
-        let words = &crate::support::condition(&told, "Ready").unwrap().message;
+        let words = &crate::support::condition(&refused, "Ready")
+            .unwrap()
+            .message;
         let quoted = format!("{path:?} is no name that Kubernetes takes");
         assert!(
             words.contains(&quoted) && words.contains("spec.login"),
             "{words}"
         );
         let name = format!("acc-{number}");
-        eventually("the Account is told", async || {
+        eventually("the Account reports the name", async || {
             let account = world
                 .accounts()
                 .get(&name)
                 .await
                 .map_err(|e| e.to_string())?;
             let status = account.status.unwrap_or_default();
-            let told = status.conditions.iter().find(|c| c.type_ == "Ready");
-            match told.filter(|told| told.message.contains(&quoted)) {
-                Some(told) if told.message.contains("spec.tokenSecretRef.name") => Ok(()),
+            let ready = status.conditions.iter().find(|c| c.type_ == "Ready");
+            match ready.filter(|ready| ready.message.contains(&quoted)) {
+                Some(ready) if ready.message.contains("spec.tokenSecretRef.name") => Ok(()),
                 _ => Err(format!("{:?}", status.conditions)),
             }
         })
         .await;
-        let told = asked(&world, &["instances", "--account", &name], "").await;
-        assert_eq!(told.status, 1, "{}", told.out);
-        assert!(told.err.contains(&quoted), "{}", told.err);
+        let output = asked(&world, &["instances", "--account", &name], "").await;
+        assert_eq!(output.status, 1, "{}", output.out);
+        assert!(output.err.contains(&quoted), "{}", output.err);
     }
     // Flags, and files that no apiserver has validated.
     let manifest = |metadata: Value| {
@@ -133,9 +135,9 @@ async fn a_name_that_is_a_path_leads_nobody_elsewhere_and_is_told() {
             (&["plan", "-f", "-"], &named, "metadata.name"),
             (&["plan", "-f", "-"], &placed, "metadata.namespace"),
         ] {
-            let told = ask(arguments, input).await;
-            assert_ne!(told.status, 0, "{arguments:?}: {}", told.out);
-            let all = told.out + &told.err;
+            let output = ask(arguments, input).await;
+            assert_ne!(output.status, 0, "{arguments:?}: {}", output.out);
+            let all = output.out + &output.err;
             assert!(
                 all.contains(&quoted) && all.contains(place),
                 "{arguments:?}: {all}"

@@ -23,9 +23,9 @@ async fn who_looks_sees_what_is_ready_what_runs_and_what_waits_for_a_person() {
     world.apply(&waiting).await;
     world.until_reason("waiting", "LoginSecretNotFound").await;
 
-    let told = asked(&world, &["status"], "").await;
-    assert_eq!(told.status, 0, "{}", told.err);
-    let lines: Vec<&str> = told.out.lines().collect();
+    let output = asked(&world, &["status"], "").await;
+    assert_eq!(output.status, 0, "{}", output.err);
+    let lines: Vec<&str> = output.out.lines().collect();
     assert_eq!(lines[0], world.namespace);
     assert!(
         lines[1].starts_with("└─ Account default: Ready · "),
@@ -49,8 +49,8 @@ async fn who_looks_sees_what_is_ready_what_runs_and_what_waits_for_a_person() {
     }
     assert_eq!(lines.len(), 5, "{lines:#?}");
 
-    let told = asked(&world, &["describe", "web", "busy"], "").await;
-    assert_eq!(told.status, 0, "{}", told.err);
+    let output = asked(&world, &["describe", "web", "busy"], "").await;
+    assert_eq!(output.status, 0, "{}", output.err);
     let address = &ready.status.as_ref().unwrap().detail["publicIpAddress"];
     let address = address.as_str().unwrap();
     for words in [
@@ -62,18 +62,19 @@ async fn who_looks_sees_what_is_ready_what_runs_and_what_waits_for_a_person() {
         "The create (number 1, as the spec asks) is followed to its end; the service accepted it as task ",
     ] {
         assert!(
-            told.out.contains(words),
+            output.out.contains(words),
             "{words:?} is not in\n{}",
-            told.out
+            output.out
         );
     }
-    let told = asked(&world, &["describe", "nobody"], "").await;
-    assert_eq!(told.status, 1);
+    let output = asked(&world, &["describe", "no-such"], "").await;
+    assert_eq!(output.status, 1);
     assert!(
-        told.err
-            .contains("Instance nobody does not exist in namespace"),
+        output
+            .err
+            .contains("Instance no-such does not exist in namespace"),
         "{}",
-        told.err
+        output.err
     );
 }
 
@@ -87,13 +88,13 @@ async fn an_archive_for_who_helps_has_objects_and_events_and_no_secret_and_is_ne
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("bundle.tar.gz");
     let command = ["support", "--output", file.to_str().unwrap()];
-    let told = asked(&world, &command, "").await;
-    assert_eq!(told.status, 0, "{}", told.err);
+    let output = asked(&world, &command, "").await;
+    assert_eq!(output.status, 0, "{}", output.err);
     // No operator runs as a Pod here, which the command reports.
     assert!(
-        told.out.contains("left out: operator/pods.yaml: no Pod"),
+        output.out.contains("left out: operator/pods.yaml: no Pod"),
         "{}",
-        told.out
+        output.out
     );
     let files = unpacked(&file);
     for (name, words) in [
@@ -108,7 +109,7 @@ async fn an_archive_for_who_helps_has_objects_and_events_and_no_secret_and_is_ne
         let text = &files[name];
         assert!(text.contains(words), "{words:?} is not in {name}:\n{text}");
     }
-    nothing_is_told(&files);
+    assert_no_secret_in(&files);
     let mode = fs::metadata(&file).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     let again = asked(&world, &command, "").await;
@@ -149,10 +150,10 @@ fn unpacked(archive: &Path) -> BTreeMap<String, String> {
 }
 
 /// Asserts that no file contains a secret or its replacement.
-fn nothing_is_told(files: &BTreeMap<String, String>) {
+fn assert_no_secret_in(files: &BTreeMap<String, String>) {
     for (name, text) in files {
         for secret in [World::TOKEN, World::PASSWORD, "canary-of-"] {
-            assert!(!text.contains(secret), "{name} tells {secret}:\n{text}");
+            assert!(!text.contains(secret), "{name} contains {secret}:\n{text}");
         }
     }
 }
@@ -222,8 +223,8 @@ async fn an_archive_has_nothing_of_what_pods_and_annotations_may_hide() {
     let file = folder.path().join("bundle.tar.gz");
     let (to, own) = (file.to_str().unwrap(), world.namespace.as_str());
     let command = ["support", "--output", to, "--operator-namespace", own];
-    let told = asked(&world, &command, "").await;
-    assert_eq!(told.status, 0, "{}", told.err);
+    let output = asked(&world, &command, "").await;
+    assert_eq!(output.status, 0, "{}", output.err);
     let files = unpacked(&file);
     for (name, words) in [
         (
@@ -251,5 +252,5 @@ async fn an_archive_has_nothing_of_what_pods_and_annotations_may_hide() {
     // The Pod has no kubelet that could answer, but the request was sent to its own port.
     let missing = &files["missing.txt"];
     assert!(!missing.contains("no request of this program"), "{missing}");
-    nothing_is_told(&files);
+    assert_no_secret_in(&files);
 }

@@ -1,26 +1,26 @@
 //! `plan`: a correct prediction before a manifest is applied.
 
-use super::{PLUGIN, Told, asked, run};
+use super::{CommandOutput, PLUGIN, asked, run};
 use crate::support::{
     Mark, Setup, World, insist, instance, mark, other_image, posts, stopped, token, with,
 };
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-async fn planned(world: &World, manifest: &Value) -> Told {
+async fn planned(world: &World, manifest: &Value) -> CommandOutput {
     let flags = ["plan", "-f", "-", "-o", "json", "--field-manager", "user"];
     asked(world, &flags, &manifest.to_string()).await
 }
 
 /// The verdict for the only Instance of a manifest, and the exit status.
 async fn verdict(world: &World, manifest: &Value) -> (String, i32, Value) {
-    let told = planned(world, manifest).await;
-    let report = told.json();
-    assert_eq!(report["exitStatus"], told.status);
+    let output = planned(world, manifest).await;
+    let report = output.json();
+    assert_eq!(report["exitStatus"], output.status);
     let one = report["instances"][0].clone();
     (
         one["verdict"].as_str().unwrap().to_owned(),
-        told.status,
+        output.status,
         one,
     )
 }
@@ -50,7 +50,7 @@ async fn each_verdict_has_its_exit_status_and_nothing_is_done() {
     let moved = with("web", |spec| spec["zone"] = json!("elsewhere-1-b"));
     let mistyped = with("web", |spec| spec["powerstate"] = json!("Running"));
     let spec_only = with("web", |spec| spec["deletionPolicy"] = json!("Retain"));
-    let homeless = with("db", |spec| spec["accountRef"] = json!({"name": "nobody"}));
+    let without_account = with("db", |spec| spec["accountRef"] = json!({"name": "no-such"}));
     for (manifest, wanted, status, words) in [
         (instance("web"), "nothing", 0, "as in the file"),
         (spec_only, "inPlace", 2, "only the object changes"),
@@ -62,7 +62,7 @@ async fn each_verdict_has_its_exit_status_and_nothing_is_done() {
         (paused, "waits", 4, "paused"),
         (secretless, "waits", 4, "missing"),
         (named, "waits", 4, "No Such System"),
-        (homeless, "waits", 4, "nobody"),
+        (without_account, "waits", 4, "no-such"),
         (moved, "refused", 4, "spec.zone cannot be changed"),
         (mistyped, "refused", 4, "powerstate"),
     ] {
@@ -93,14 +93,14 @@ async fn each_verdict_has_its_exit_status_and_nothing_is_done() {
 /// The same for a client-side apply by kubectl.
 async fn by_kubectl(world: &World, manifest: &Value) -> (String, Value) {
     let flags = ["plan", "-f", "-", "-o", "json"];
-    let told = asked(world, &flags, &manifest.to_string()).await;
-    let one = told.json()["instances"][0].clone();
+    let output = asked(world, &flags, &manifest.to_string()).await;
+    let one = output.json()["instances"][0].clone();
     assert!(one["notes"].as_array().unwrap().is_empty(), "{one}");
     (one["verdict"].as_str().unwrap().to_owned(), one)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_told_is_what_happens() {
+async fn the_operator_does_what_plan_predicted() {
     let mut world = Setup::default().own_ids().begin("plan-true").await;
     // A client-side apply, as most users do it, in which fields disappear when they are removed from the file.
     let first = with("web", |spec| spec["restart"] = json!({"token": "a"}));
@@ -177,34 +177,34 @@ async fn files_of_all_shapes_are_read_and_what_is_no_instance_is_skipped() {
         write("one.yaml", many),
         write("two.json", instance("d").to_string()),
     );
-    let told = asked(&world, &["plan", "-f", &one, "-f", &two], "").await;
-    assert_eq!(told.status, 3, "{}{}", told.out, told.err);
+    let output = asked(&world, &["plan", "-f", &one, "-f", &two], "").await;
+    assert_eq!(output.status, 3, "{}{}", output.out, output.err);
     for name in ["a", "b", "c", "d"] {
         let line = format!("{}/{name}: new server", world.namespace);
-        assert!(told.out.contains(&line), "{line}: {}", told.out);
+        assert!(output.out.contains(&line), "{line}: {}", output.out);
     }
     assert!(
-        told.out.ends_with("4 Instances: 4 new servers\n"),
+        output.out.ends_with("4 Instances: 4 new servers\n"),
         "{}",
-        told.out
+        output.out
     );
     assert!(
-        told.err.contains("skipped: ConfigMap other"),
+        output.err.contains("skipped: ConfigMap other"),
         "{}",
-        told.err
+        output.err
     );
     // A file for kustomize is not a manifest that users apply.
     let kustomize =
         "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [one.yaml]\n";
     write("kustomization.yaml", kustomize.to_owned());
     let whole = directory.path().display().to_string();
-    let told = asked(&world, &["plan", "-f", &whole], "").await;
+    let output = asked(&world, &["plan", "-f", &whole], "").await;
     assert!(
-        told.out.ends_with("4 Instances: 4 new servers\n"),
+        output.out.ends_with("4 Instances: 4 new servers\n"),
         "{}",
-        told.out
+        output.out
     );
-    assert!(!told.err.contains("Kustomization"), "{}", told.err);
+    assert!(!output.err.contains("Kustomization"), "{}", output.err);
 
     // The Account's limit counts all Instances of a file together.
     let few = json!({"spec": {"maxInstances": 3}}).to_string();
@@ -214,21 +214,29 @@ async fn files_of_all_shapes_are_read_and_what_is_no_instance_is_skipped() {
             "",
         )
         .await;
-    let told = asked(&world, &["plan", "-f", &whole], "").await;
-    assert_eq!(told.status, 4, "{}{}", told.out, told.err);
-    assert!(told.out.contains("AccountLimitReached"), "{}", told.out);
+    let output = asked(&world, &["plan", "-f", &whole], "").await;
+    assert_eq!(output.status, 4, "{}{}", output.out, output.err);
+    assert!(output.out.contains("AccountLimitReached"), "{}", output.out);
 
     for (text, word) in [
         ("a: 1".to_owned(), "no manifest"),
         ("{".to_owned(), "neither YAML nor JSON"),
     ] {
-        let told = asked(&world, &["plan", "-f", "-"], &text).await;
-        assert!(told.status == 1 && told.err.contains(word), "{}", told.err);
+        let output = asked(&world, &["plan", "-f", "-"], &text).await;
+        assert!(
+            output.status == 1 && output.err.contains(word),
+            "{}",
+            output.err
+        );
     }
     let mut elsewhere = instance("a");
     elsewhere["metadata"]["namespace"] = json!("another");
-    let told = asked(&world, &["plan", "-f", "-"], &elsewhere.to_string()).await;
-    assert!(told.status == 1 && told.err.contains("-n"), "{}", told.err);
+    let output = asked(&world, &["plan", "-f", "-"], &elsewhere.to_string()).await;
+    assert!(
+        output.status == 1 && output.err.contains("-n"),
+        "{}",
+        output.err
+    );
     let mut command = Command::new(PLUGIN);
     command
         .args(["plan", "--kubeconfig"])
@@ -254,9 +262,9 @@ async fn a_file_of_more_than_a_thousand_documents_is_planned_whole() {
     let all: String = (0..COUNT)
         .map(|n| format!("---\n{}\n", instance(&format!("web-{n}"))))
         .collect();
-    let told = asked(&world, &["plan", "-f", "-", "-o", "json"], &all).await;
-    assert_eq!(told.status, 3, "{}", told.err);
-    let planned = told.json()["instances"].as_array().unwrap().clone();
+    let output = asked(&world, &["plan", "-f", "-", "-o", "json"], &all).await;
+    assert_eq!(output.status, 3, "{}", output.err);
+    let planned = output.json()["instances"].as_array().unwrap().clone();
     assert_eq!(planned.len(), COUNT);
     assert!(planned.iter().all(|one| one["verdict"] == "newServer"));
     world.finish().await;

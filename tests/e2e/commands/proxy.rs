@@ -1,6 +1,6 @@
 //! The connection to the apiserver through a proxy: from the environment, or from the kubeconfig.
 
-use super::{PLUGIN, Told, run};
+use super::{CommandOutput, PLUGIN, run};
 use crate::support::{Launch, Operator, Setup, World, eventually, instance, is_for_now};
 use data_encoding::BASE64;
 use std::path::{Path, PathBuf};
@@ -34,11 +34,11 @@ impl Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let asked = Arc::new(Mutex::new(Vec::new()));
-        let told = asked.clone();
+        let requests = asked.clone();
         let task = tokio::spawn(async move {
             while let Ok((near, _)) = listener.accept().await {
                 // A client may disconnect at any time.
-                tokio::spawn(serve(near, place.clone(), told.clone()));
+                tokio::spawn(serve(near, place.clone(), requests.clone()));
             }
         });
         Self {
@@ -124,7 +124,7 @@ fn administrator(world: &World) -> String {
 }
 
 /// Runs `status` with this kubeconfig in this environment.
-async fn status(world: &World, kubeconfig: &Path, environment: &[(&str, &str)]) -> Told {
+async fn status(world: &World, kubeconfig: &Path, environment: &[(&str, &str)]) -> CommandOutput {
     let mut command = Command::new(PLUGIN);
     command.args(["status", "-n", &world.namespace, "--kubeconfig"]);
     command.arg(kubeconfig);
@@ -138,11 +138,11 @@ async fn status(world: &World, kubeconfig: &Path, environment: &[(&str, &str)]) 
 /// Repeats it until the apiserver answers.
 async fn answered(world: &World, kubeconfig: &Path, environment: &[(&str, &str)]) {
     eventually("the command is answered", async || {
-        let told = status(world, kubeconfig, environment).await;
-        match told.status == 0 && told.out.contains("web") {
+        let output = status(world, kubeconfig, environment).await;
+        match output.status == 0 && output.out.contains("web") {
             true => Ok(()),
-            false if is_for_now(&told.err) => Err(told.err),
-            false => panic!("{environment:?}: {}{}", told.out, told.err),
+            false if is_for_now(&output.err) => Err(output.err),
+            false => panic!("{environment:?}: {}{}", output.out, output.err),
         }
     })
     .await;
@@ -192,9 +192,9 @@ async fn the_proxies_of_environment_and_kubeconfig_are_used_as_by_kubectl() {
         "*",
         "a,apiserver.invalid:6443",
     ] {
-        let told = status(&world, &file, &[named, ("NO_PROXY", excluded)]).await;
-        assert_eq!(told.status, 1, "no other way leads there: {}", told.out);
-        assert!(told.err.contains(APISERVER), "{}", told.err);
+        let output = status(&world, &file, &[named, ("NO_PROXY", excluded)]).await;
+        assert_eq!(output.status, 1, "no other way leads there: {}", output.out);
+        assert!(output.err.contains(APISERVER), "{}", output.err);
         assert_eq!(proxy.asked(), [""; 0], "{excluded}");
     }
 
@@ -249,12 +249,12 @@ async fn a_url_that_is_no_proxy_is_named_and_its_password_is_not_shown() {
     let mut command = Command::new(PLUGIN);
     command.args(["status", "--kubeconfig"]).arg(&file);
     command.env("HTTPS_PROXY", "ftp://me:secret@proxy.example");
-    let told = run(&mut command, "").await;
-    assert_eq!(told.status, 1);
+    let output = run(&mut command, "").await;
+    assert_eq!(output.status, 1);
     assert!(
-        told.err.contains("HTTPS_PROXY is no URL of a proxy"),
+        output.err.contains("HTTPS_PROXY is no URL of a proxy"),
         "{}",
-        told.err
+        output.err
     );
-    assert!(!told.err.contains("secret"), "{}", told.err);
+    assert!(!output.err.contains("secret"), "{}", output.err);
 }

@@ -1,6 +1,6 @@
 //! Commands of a user with few permissions: each reports the missing permission and the remedy.
 
-use super::{PLUGIN, Told, run};
+use super::{CommandOutput, PLUGIN, run};
 use crate::support::{Setup, World, eventually, instance};
 use serde_json::json;
 use std::path::PathBuf;
@@ -39,16 +39,16 @@ impl Limited {
         input: &str,
         status: i32,
         words: &[&str],
-    ) -> Told {
-        eventually(&format!("{arguments:?} says {words:?}"), async || {
+    ) -> CommandOutput {
+        eventually(&format!("{arguments:?} prints {words:?}"), async || {
             let mut command = Command::new(PLUGIN);
             command.args(arguments).args(["-n", &self.namespace]);
             command.arg("--kubeconfig").arg(&self.kubeconfig);
-            let told = run(&mut command, input).await;
-            let all = format!("{}{}", told.out, told.err);
-            match told.status == status && words.iter().all(|word| all.contains(word)) {
-                true => Ok(told),
-                false => Err(format!("{}: {all}", told.status)),
+            let output = run(&mut command, input).await;
+            let all = format!("{}{}", output.out, output.err);
+            match output.status == status && words.iter().all(|word| all.contains(word)) {
+                true => Ok(output),
+                false => Err(format!("{}: {all}", output.status)),
             }
         })
         .await
@@ -74,7 +74,7 @@ pub(super) async fn allow(world: &World, rules: &[(&str, &str, &[&str])]) {
 const OURS: &str = "cloudserver.dev";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_may_not_read_is_told_what_and_what_would_help() {
+async fn a_user_who_may_not_read_gets_the_missing_permission_and_the_remedy() {
     let world = Setup::default()
         .own_ids()
         .without_operator()
@@ -93,8 +93,8 @@ async fn who_may_not_read_is_told_what_and_what_would_help() {
             "cannot get resource \"accounts\"",
             "allowed to",
         ];
-        let told = user.until(command, "", 1, &words).await;
-        assert_eq!(told.out, "");
+        let output = user.until(command, "", 1, &words).await;
+        assert_eq!(output.out, "");
     }
     allow(&world, &[(OURS, "accounts", &["get"])]).await;
     for command in commands {
@@ -104,8 +104,8 @@ async fn who_may_not_read_is_told_what_and_what_would_help() {
             "cannot get resource \"secrets\"",
             "allowed to read",
         ];
-        let told = user.until(command, "", 1, &words).await;
-        assert_eq!(told.out, "");
+        let output = user.until(command, "", 1, &words).await;
+        assert_eq!(output.out, "");
     }
     let account = [(OURS, "accounts", &["get"][..]), ("", "secrets", &["get"])];
     allow(&world, &account).await;
@@ -116,17 +116,17 @@ async fn who_may_not_read_is_told_what_and_what_would_help() {
         "the owners of servers are unknown",
         "allowed to",
     ];
-    let told = user.until(&["instances"], "", 0, &unknown).await;
-    let line = told.out.lines().find(|line| line.contains(&server.id));
+    let output = user.until(&["instances"], "", 0, &unknown).await;
+    let line = output.out.lines().find(|line| line.contains(&server.id));
     assert!(
         line.is_some_and(|line| line.trim_end().ends_with('?')),
         "{}",
-        told.out
+        output.out
     );
-    let told = user
+    let output = user
         .until(&["instances", "--unowned"], "", 1, &unknown)
         .await;
-    assert_eq!(told.out, "");
+    assert_eq!(output.out, "");
     // With the permission for one namespace, the command shows the owners in it.
     let all = [&account[..], &[(OURS, "instances", &["list"])]].concat();
     allow(&world, &all).await;
@@ -137,7 +137,7 @@ async fn who_may_not_read_is_told_what_and_what_would_help() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_may_not_plan_is_told_what_and_what_would_help() {
+async fn a_user_who_may_not_plan_gets_the_missing_permission_and_the_remedy() {
     let world = Setup::default().own_ids().begin("rights-plan").await;
     world.apply(&instance("web")).await;
     world.ready("web").await;

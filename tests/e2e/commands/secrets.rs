@@ -11,15 +11,18 @@ async fn verdict(world: &World, manifests: &[Value]) -> (String, i32, String) {
         .iter()
         .map(|one| format!("---\n{one}\n"))
         .collect();
-    let told = asked(
+    let output = asked(
         world,
         &["plan", "-f", "-", "-o", "json", "--field-manager", "user"],
         &text,
     )
     .await;
-    let said = told.json();
-    let verdict = said["instances"][0]["verdict"].as_str().unwrap().to_owned();
-    (verdict, told.status, format!("{said}\n{}", told.err))
+    let report = output.json();
+    let verdict = report["instances"][0]["verdict"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    (verdict, output.status, format!("{report}\n{}", output.err))
 }
 
 fn secret(name: &str, password: &str) -> Value {
@@ -39,14 +42,14 @@ async fn a_secret_in_the_files_counts_as_it_would_once_applied() {
     let (good, bad) = ("Correct4horse!", "short");
 
     // Neither of the two is applied yet.
-    let (word, status, said) = verdict(&world, &[web.clone()]).await;
-    assert_eq!((word.as_str(), status), ("waits", 4), "{said}");
-    assert!(said.contains("LoginSecretNotFound"), "{said}");
-    let (word, status, said) = verdict(&world, &[web.clone(), secret("web-login", good)]).await;
-    assert_eq!((word.as_str(), status), ("newServer", 3), "{said}");
-    let (word, status, said) = verdict(&world, &[web.clone(), secret("web-login", bad)]).await;
-    assert_eq!((word.as_str(), status), ("waits", 4), "{said}");
-    assert!(said.contains("LoginPasswordInvalid"), "{said}");
+    let (word, status, text) = verdict(&world, &[web.clone()]).await;
+    assert_eq!((word.as_str(), status), ("waits", 4), "{text}");
+    assert!(text.contains("LoginSecretNotFound"), "{text}");
+    let (word, status, text) = verdict(&world, &[web.clone(), secret("web-login", good)]).await;
+    assert_eq!((word.as_str(), status), ("newServer", 3), "{text}");
+    let (word, status, text) = verdict(&world, &[web.clone(), secret("web-login", bad)]).await;
+    assert_eq!((word.as_str(), status), ("waits", 4), "{text}");
+    assert!(text.contains("LoginPasswordInvalid"), "{text}");
 
     // Both are applied, and one of them differs in the files.
     let apply = ["apply", "--server-side", "-f", "-"];
@@ -56,20 +59,20 @@ async fn a_secret_in_the_files_counts_as_it_would_once_applied() {
     world.apply(&web).await;
     world.ready("web").await;
     let before = mark(&world, "web").await;
-    let (word, status, said) = verdict(&world, &[web.clone(), secret("web-login", good)]).await;
-    assert_eq!((word.as_str(), status), ("nothing", 0), "{said}");
+    let (word, status, text) = verdict(&world, &[web.clone(), secret("web-login", good)]).await;
+    assert_eq!((word.as_str(), status), ("nothing", 0), "{text}");
     let other = "Another5horse!";
-    let (word, status, said) = verdict(&world, &[web.clone(), secret("web-login", other)]).await;
-    assert_eq!((word.as_str(), status), ("inPlace", 2), "{said}");
-    assert!(said.contains("password") && !said.contains(other), "{said}");
+    let (word, status, text) = verdict(&world, &[web.clone(), secret("web-login", other)]).await;
+    assert_eq!((word.as_str(), status), ("inPlace", 2), "{text}");
+    assert!(text.contains("password") && !text.contains(other), "{text}");
 
     // The command cannot decrypt a Secret that is encrypted for its pipeline. It uses the Secret in the cluster instead, with a
     // note about that.
     let mut sealed = secret("web-login", "ENC[AES256_GCM,data:..]");
     sealed["sops"] = json!({"version": "3.9.0"});
-    let (word, status, said) = verdict(&world, &[web.clone(), sealed]).await;
-    assert_eq!((word.as_str(), status), ("nothing", 0), "{said}");
-    assert!(said.contains("is encrypted"), "{said}");
+    let (word, status, text) = verdict(&world, &[web.clone(), sealed]).await;
+    assert_eq!((word.as_str(), status), ("nothing", 0), "{text}");
+    assert!(text.contains("is encrypted"), "{text}");
     assert_eq!(posts(&world, before.seq), Vec::<String>::new());
 
     // The predicted operation happens.
@@ -98,9 +101,9 @@ async fn an_account_whose_token_stands_in_the_files_can_be_planned_with() {
         "stringData": {"token": World::TOKEN},
     });
     let web = with("web", |spec| spec["accountRef"] = json!({"name": "new"}));
-    let (word, status, said) = verdict(&world, &[account, token, web]).await;
-    assert_eq!((word.as_str(), status), ("newServer", 3), "{said}");
-    assert!(!said.contains(World::TOKEN), "{said}");
+    let (word, status, text) = verdict(&world, &[account, token, web]).await;
+    assert_eq!((word.as_str(), status), ("newServer", 3), "{text}");
+    assert!(!text.contains(World::TOKEN), "{text}");
     // An Account in the cluster counts with the change of the file: its new endpoint does not answer.
     let moved = json!({
         "apiVersion": "cloudserver.dev/v1alpha1",
@@ -108,9 +111,9 @@ async fn an_account_whose_token_stands_in_the_files_can_be_planned_with() {
         "metadata": {"name": "default"},
         "spec": {"endpoint": "http://127.0.0.1:1"},
     });
-    let (.., said) = verdict(&world, &[moved, instance("web")]).await;
+    let (.., text) = verdict(&world, &[moved, instance("web")]).await;
     for words in ["default is taken as", "could not reach the service"] {
-        assert!(said.contains(words), "{words} is not in {said}");
+        assert!(text.contains(words), "{words} is not in {text}");
     }
     assert!(
         world.sim.live_servers().is_empty(),

@@ -1,6 +1,6 @@
 //! Commands on a terminal show colours and progress; elsewhere they do not.
 
-use super::{PLUGIN, Told};
+use super::{CommandOutput, PLUGIN};
 use crate::support::{Setup, World, eventually, instance, is_for_now};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use std::fs::{File, OpenOptions};
@@ -36,7 +36,7 @@ pub(super) fn read(mut from: impl Read + Send + 'static) -> std::thread::JoinHan
     })
 }
 
-fn seen(mut command: Command, terminals: Terminals) -> Told {
+fn seen(mut command: Command, terminals: Terminals) -> CommandOutput {
     let stream = |is_terminal: bool| match is_terminal {
         true => {
             let (user, command) = terminal();
@@ -53,7 +53,7 @@ fn seen(mut command: Command, terminals: Terminals) -> Told {
     let err = err.map_or_else(|| read(child.stderr.take().unwrap()), read);
     let status = child.wait().unwrap().code().unwrap();
     let (out, err) = (out.join().unwrap(), err.join().unwrap());
-    Told { status, out, err }
+    CommandOutput { status, out, err }
 }
 
 /// Runs a command on terminals until it gets an answer.
@@ -62,18 +62,18 @@ pub(super) async fn shown(
     terminals: Terminals,
     environment: &[(&str, &str)],
     arguments: &[&str],
-) -> Told {
+) -> CommandOutput {
     eventually("the command is answered", async || {
         let mut command = Command::new(PLUGIN);
         command.args(arguments).args(["-n", &world.namespace]);
         command.arg("--kubeconfig");
         command.arg(world.shared.cluster.kubeconfig_path());
         command.env_remove("NO_COLOR").envs(environment.to_vec());
-        let told = tokio::task::spawn_blocking(move || seen(command, terminals));
-        let told = told.await.unwrap();
-        match told.status == 1 && is_for_now(&told.err) {
-            true => Err(told.err),
-            false => Ok(told),
+        let output = tokio::task::spawn_blocking(move || seen(command, terminals));
+        let output = output.await.unwrap();
+        match output.status == 1 && is_for_now(&output.err) {
+            true => Err(output.err),
+            false => Ok(output),
         }
     })
     .await
@@ -101,29 +101,41 @@ async fn colours_and_progress_are_on_a_terminal_and_nowhere_else() {
     std::fs::write(&file, instance("web").to_string()).unwrap();
     let plan = ["plan", "-f", file.to_str().unwrap()];
 
-    let told = shown(&world, BOTH, &[], &plan).await;
-    assert_eq!(told.status, 3, "{}{}", told.out, told.err);
-    assert!(is_coloured(&told.out), "{:?}", told.out);
-    assert!(told.err.contains("asking the cluster"), "{:?}", told.err);
+    let output = shown(&world, BOTH, &[], &plan).await;
+    assert_eq!(output.status, 3, "{}{}", output.out, output.err);
+    assert!(is_coloured(&output.out), "{:?}", output.out);
+    assert!(
+        output.err.contains("asking the cluster"),
+        "{:?}",
+        output.err
+    );
 
     // The user disables colours. Progress is shown all the same.
-    let told = shown(&world, BOTH, &[("NO_COLOR", "1")], &plan).await;
-    assert!(!is_coloured(&told.out), "{:?}", told.out);
-    assert!(!is_coloured(&told.err), "{:?}", told.err);
-    assert!(told.out.contains("web: new server"), "{:?}", told.out);
-    assert!(told.err.contains("asking the cluster"), "{:?}", told.err);
+    let output = shown(&world, BOTH, &[("NO_COLOR", "1")], &plan).await;
+    assert!(!is_coloured(&output.out), "{:?}", output.out);
+    assert!(!is_coloured(&output.err), "{:?}", output.err);
+    assert!(output.out.contains("web: new server"), "{:?}", output.out);
+    assert!(
+        output.err.contains("asking the cluster"),
+        "{:?}",
+        output.err
+    );
 
     // Standard output goes into a file or a pipe, and the user watches standard error.
     let only_errors = Terminals { out: false, ..BOTH };
-    let told = shown(&world, only_errors, &[], &plan).await;
-    assert!(!told.out.contains('\u{1b}'), "{:?}", told.out);
-    assert!(told.err.contains("asking the cluster"), "{:?}", told.err);
+    let output = shown(&world, only_errors, &[], &plan).await;
+    assert!(!output.out.contains('\u{1b}'), "{:?}", output.out);
+    assert!(
+        output.err.contains("asking the cluster"),
+        "{:?}",
+        output.err
+    );
 
     // The user watches standard output, and standard error goes elsewhere.
     let only_output = Terminals { err: false, ..BOTH };
-    let told = shown(&world, only_output, &[], &plan).await;
-    assert!(is_coloured(&told.out), "{:?}", told.out);
-    assert_eq!(told.err, "");
+    let output = shown(&world, only_output, &[], &plan).await;
+    assert!(is_coloured(&output.out), "{:?}", output.out);
+    assert_eq!(output.err, "");
     world.finish().await;
 }
 
@@ -138,16 +150,16 @@ async fn progress_leaves_nothing_behind_and_spoils_no_note() {
         &["instances", "--region", "Atlantis"][..],
         &["catalog", "keys", "--name", "no such name"],
     ] {
-        let told = shown(&world, BOTH, &[], arguments).await;
-        assert!(told.err.contains("asking the"), "{:?}", told.err);
+        let output = shown(&world, BOTH, &[], arguments).await;
+        assert!(output.err.contains("asking the"), "{:?}", output.err);
         // The text that stays on the screen: each line after its last erasure.
-        let stays = told.err.replace("\u{1b}[?25h", "");
+        let stays = output.err.replace("\u{1b}[?25h", "");
         let last = stays.trim_end().rsplit("\u{1b}[2K").next().unwrap();
-        assert!(!last.contains("asking"), "{arguments:?}: {:?}", told.err);
+        assert!(!last.contains("asking"), "{arguments:?}: {:?}", output.err);
         assert!(
             last.contains("Atlantis") || last.contains("nothing that fits"),
             "{arguments:?}: {:?}",
-            told.err
+            output.err
         );
     }
     world.finish().await;
@@ -159,9 +171,9 @@ fn help_is_coloured_on_a_terminal_unless_the_user_asks_for_none() {
         let mut command = Command::new(PLUGIN);
         command.args(["plan", "--help"]).env_remove("NO_COLOR");
         command.envs(environment.to_vec());
-        let told = seen(command, terminals);
-        assert!(told.status == 0 && told.out.contains("Exit status"));
-        is_coloured(&told.out)
+        let output = seen(command, terminals);
+        assert!(output.status == 0 && output.out.contains("Exit status"));
+        is_coloured(&output.out)
     };
     let piped = Terminals {
         out: false,

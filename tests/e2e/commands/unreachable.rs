@@ -1,6 +1,6 @@
 //! Commands without an answer: each ends, names the address that did not answer, and lists what to check.
 
-use super::{PLUGIN, Told, asked, program, run};
+use super::{CommandOutput, PLUGIN, asked, program, run};
 use crate::support::{PATIENCE, Setup, World, eventually, instance, other_image, with};
 use serde_json::json;
 use std::net::TcpListener;
@@ -36,16 +36,16 @@ pub(super) fn kubeconfig(address: &str, user: &str) -> String {
 }
 
 /// Runs a command, which must end without help.
-async fn ended(command: &mut Command, input: &str) -> Told {
+async fn ended(command: &mut Command, input: &str) -> CommandOutput {
     command.kill_on_drop(true);
-    let told = tokio::time::timeout(PATIENCE, run(command, input)).await;
-    told.unwrap_or_else(|_| panic!("it hangs: {command:?}"))
+    let output = tokio::time::timeout(PATIENCE, run(command, input)).await;
+    output.unwrap_or_else(|_| panic!("it hangs: {command:?}"))
 }
 
-fn assert_names(told: &Told, place: &str, remedies: &[&str]) {
-    assert_eq!(told.status, 1, "{}", told.out);
+fn assert_names(output: &CommandOutput, place: &str, remedies: &[&str]) {
+    assert_eq!(output.status, 1, "{}", output.out);
     for word in [&[place][..], remedies].concat() {
-        assert!(told.err.contains(word), "{word}: {}", told.err);
+        assert!(output.err.contains(word), "{word}: {}", output.err);
     }
 }
 
@@ -72,23 +72,23 @@ async fn a_service_that_does_not_answer_is_named_with_what_to_check() {
             let mut command = Command::new(PLUGIN);
             command.args(arguments).env("CSO_TOKEN", World::TOKEN);
             command.args(["--endpoint", &endpoint]);
-            let told = ended(&mut command, "").await;
-            assert_names(&told, address, &["check the endpoint"]);
-            assert_eq!(told.out, "");
+            let output = ended(&mut command, "").await;
+            assert_names(&output, address, &["check the endpoint"]);
+            assert_eq!(output.out, "");
         }
         // The same through an Account. An unknown result has its own exit status.
         world.account("default", &endpoint).await;
         let named = with("web", |spec| spec["package"] = json!({"cpu": 1}));
         let remedy = format!("check the endpoint {endpoint}");
         let words = ["web: unknown", trouble, &remedy];
-        eventually("the plan says so", async || {
+        eventually("the plan reports it", async || {
             let mut command = Command::new(PLUGIN);
             command.args(["plan", "-f", "-", "-n", &world.namespace, "--kubeconfig"]);
             command.arg(world.shared.cluster.kubeconfig_path());
-            let told = ended(&mut command, &named.to_string()).await;
-            match told.status == 1 && words.iter().all(|word| told.out.contains(word)) {
+            let output = ended(&mut command, &named.to_string()).await;
+            match output.status == 1 && words.iter().all(|word| output.out.contains(word)) {
                 true => Ok(()),
-                false => Err(format!("{}: {}{}", told.status, told.out, told.err)),
+                false => Err(format!("{}: {}{}", output.status, output.out, output.err)),
             }
         })
         .await;
@@ -110,15 +110,15 @@ async fn a_server_whose_service_is_silent_is_judged_by_its_status_and_the_servic
         (instance("web"), 0, "web: nothing"),
         (other_image("web"), 3, "web: ERASES THE DISK"),
     ] {
-        let told = asked(&world, &["plan", "-f", "-"], &manifest.to_string()).await;
-        assert_eq!(told.status, status, "{}{}", told.out, told.err);
+        let output = asked(&world, &["plan", "-f", "-"], &manifest.to_string()).await;
+        assert_eq!(output.status, status, "{}{}", output.out, output.err);
         for word in [
             verdict,
             "could not reach the service",
             "as status shows it",
             &remedy,
         ] {
-            assert!(told.out.contains(word), "{word}: {}", told.out);
+            assert!(output.out.contains(word), "{word}: {}", output.out);
         }
     }
     // The same service, with a token that it refuses.
@@ -130,10 +130,10 @@ async fn a_server_whose_service_is_silent_is_judged_by_its_status_and_the_servic
     );
     // The service is up, but may be slow in a single case.
     eventually("the plan names the token", async || {
-        let told = asked(&world, &["plan", "-f", "-"], &instance("web").to_string()).await;
-        match told.status == 0 && told.out.contains(&remedy) {
+        let output = asked(&world, &["plan", "-f", "-"], &instance("web").to_string()).await;
+        match output.status == 0 && output.out.contains(&remedy) {
             true => Ok(()),
-            false => Err(format!("{}: {}{}", told.status, told.out, told.err)),
+            false => Err(format!("{}: {}{}", output.status, output.out, output.err)),
         }
     })
     .await;
@@ -160,22 +160,22 @@ async fn an_apiserver_that_does_not_answer_is_named_with_what_to_check() {
         ] {
             let mut command = Command::new(PLUGIN);
             command.args(arguments).arg("--kubeconfig").arg(&file);
-            let told = ended(command.env_remove("CSO_ENDPOINT"), input).await;
-            assert_names(&told, address, &["--kubeconfig", "--context"]);
-            assert_eq!(told.out, "");
+            let output = ended(command.env_remove("CSO_ENDPOINT"), input).await;
+            assert_names(&output, address, &["--kubeconfig", "--context"]);
+            assert_eq!(output.out, "");
             // Named once, although several things were requested.
             assert_eq!(
-                told.err.matches(address.as_str()).count(),
+                output.err.matches(address.as_str()).count(),
                 1,
                 "{}",
-                told.err
+                output.err
             );
         }
     }
 }
 
 #[tokio::test]
-async fn a_file_that_is_not_there_is_told_once() {
+async fn a_missing_file_is_reported_once() {
     let directory = tempfile::tempdir().unwrap();
     let at = |name: &str, user: &str, cluster: &str| {
         let file = directory.path().join(name);
@@ -232,10 +232,10 @@ async fn a_file_that_is_not_there_is_told_once() {
         command
             .env("KUBECONFIG", "/nowhere/kubeconfig")
             .env("HOME", "/nowhere");
-        let told = ended(command.args(&arguments).env_remove("CSO_ENDPOINT"), "").await;
-        assert_eq!(told.status, 1, "{arguments:?}: {}", told.out);
-        let said = told.err.matches("os error").count();
-        assert_eq!(said, 1, "{arguments:?}: {}", told.err);
+        let output = ended(command.args(&arguments).env_remove("CSO_ENDPOINT"), "").await;
+        assert_eq!(output.status, 1, "{arguments:?}: {}", output.out);
+        let times = output.err.matches("os error").count();
+        assert_eq!(times, 1, "{arguments:?}: {}", output.err);
     }
 }
 
@@ -243,9 +243,9 @@ async fn a_file_that_is_not_there_is_told_once() {
 async fn a_kubeconfig_that_is_not_there_is_named() {
     let mut command = Command::new(PLUGIN);
     command.args(["instances", "--kubeconfig", "/nowhere/kubeconfig"]);
-    let told = ended(&mut command, "").await;
+    let output = ended(&mut command, "").await;
     assert_names(
-        &told,
+        &output,
         "/nowhere/kubeconfig",
         &["--kubeconfig", "KUBECONFIG"],
     );
@@ -254,10 +254,10 @@ async fn a_kubeconfig_that_is_not_there_is_named() {
     std::fs::write(&kubeconfig, "apiVersion: v1\nkind: Config\n").unwrap();
     let mut command = Command::new(PLUGIN);
     command.args(["plan", "-f", "/nowhere/web.yaml", "--kubeconfig"]);
-    let told = ended(command.arg(&kubeconfig), "").await;
-    assert_names(&told, "/nowhere/web.yaml", &["-f"]);
+    let output = ended(command.arg(&kubeconfig), "").await;
+    assert_names(&output, "/nowhere/web.yaml", &["-f"]);
     let mut command = Command::new(PLUGIN);
     command.args(["instances", "--context", "prod", "--kubeconfig"]);
-    let told = ended(command.arg(&kubeconfig), "").await;
-    assert_names(&told, "prod", &["--context"]);
+    let output = ended(command.arg(&kubeconfig), "").await;
+    assert_names(&output, "prod", &["--context"]);
 }

@@ -3,7 +3,7 @@
 
 use super::rights::{Limited, allow};
 use super::terminal::{BOTH, read, shown, terminal};
-use super::{PLUGIN, Told, asked};
+use super::{CommandOutput, PLUGIN, asked};
 use crate::support::{
     Mark, Setup, World, end_task, endless, eventually, insist, instance, mark, other_image, posts,
     reason, stopped, token, with,
@@ -17,14 +17,14 @@ use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 
-async fn told(world: &World, arguments: &[&str], status: i32, words: &[&str]) -> Told {
-    let told = asked(world, arguments, "").await;
-    let all = format!("{}{}", told.out, told.err);
-    assert_eq!(told.status, status, "{arguments:?}: {all}");
+async fn prints(world: &World, arguments: &[&str], status: i32, words: &[&str]) -> CommandOutput {
+    let output = asked(world, arguments, "").await;
+    let all = format!("{}{}", output.out, output.err);
+    assert_eq!(output.status, status, "{arguments:?}: {all}");
     for word in words {
         assert!(all.contains(word), "{arguments:?}: {word:?}: {all}");
     }
-    told
+    output
 }
 
 /// The managers of a field of the spec, as the apiserver records them.
@@ -55,7 +55,7 @@ async fn each_verb_is_done_once_and_its_wait_ends_when_it_is() {
     for name in names {
         world.apply(&labelled(name)).await;
     }
-    told(
+    prints(
         &world,
         &["wait", "--all"],
         0,
@@ -64,7 +64,7 @@ async fn each_verb_is_done_once_and_its_wait_ends_when_it_is() {
     .await;
     let Mark { seq, .. } = mark(&world, "web").await;
 
-    told(
+    prints(
         &world,
         &["stop", "db", "web", "--wait"],
         0,
@@ -78,21 +78,21 @@ async fn each_verb_is_done_once_and_its_wait_ends_when_it_is() {
     assert_eq!(web.spec.power_state, PowerState::Stopped);
     assert_eq!(managers(&web, "powerState"), ["cloudserver-cli"]);
     // Already in the requested state: nothing is written, and no call is made.
-    told(&world, &["stop", "web", "--wait"], 0, &["Stopped already"]).await;
+    prints(&world, &["stop", "web", "--wait"], 0, &["Stopped already"]).await;
     assert_eq!(
         world.get("web").await.metadata.generation,
         web.metadata.generation
     );
 
     let before = mark(&world, "web").await;
-    told(
+    prints(
         &world,
         &["restart", "web"],
         1,
         &["spec.powerState is Stopped", "`start`"],
     )
     .await;
-    told(
+    prints(
         &world,
         &["start", "-l", "app=web", "--wait"],
         0,
@@ -102,7 +102,7 @@ async fn each_verb_is_done_once_and_its_wait_ends_when_it_is() {
     assert_eq!(posts(&world, before.seq), ["start"]);
     for _ in 0..2 {
         let before = mark(&world, "web").await;
-        told(
+        prints(
             &world,
             &["restart", "web", "--wait"],
             0,
@@ -113,18 +113,18 @@ async fn each_verb_is_done_once_and_its_wait_ends_when_it_is() {
     }
 
     let before = mark(&world, "web").await;
-    told(
+    prints(
         &world,
         &["pause", "web", "--for", "2h", "--wait"],
         0,
         &["/web: Paused"],
     )
     .await;
-    told(&world, &["pause", "web", "--wait"], 0, &["/web: Paused"]).await;
+    prints(&world, &["pause", "web", "--wait"], 0, &["/web: Paused"]).await;
     let pause = world.get("web").await.spec.pause.unwrap();
     assert_eq!(pause.until, None, "nothing is left of the time");
     // The operation cannot complete, and the wait reports it.
-    told(
+    prints(
         &world,
         &["stop", "web", "--wait"],
         2,
@@ -132,7 +132,7 @@ async fn each_verb_is_done_once_and_its_wait_ends_when_it_is() {
     )
     .await;
     assert_eq!(posts(&world, before.seq), Vec::<String>::new());
-    told(
+    prints(
         &world,
         &["resume", "web", "--wait"],
         0,
@@ -141,7 +141,7 @@ async fn each_verb_is_done_once_and_its_wait_ends_when_it_is() {
     .await;
     assert_eq!(posts(&world, before.seq), ["stop"]);
 
-    told(
+    prints(
         &world,
         &["reconcile", "web", "--wait"],
         0,
@@ -163,7 +163,7 @@ async fn no_ready_from_before_the_edit_is_believed() {
     world.kill();
     // The Ready condition is for the former generation.
     let stop = ["stop", "web", "--wait", "--timeout", "1s"];
-    told(
+    prints(
         &world,
         &stop,
         3,
@@ -180,7 +180,7 @@ async fn no_ready_from_before_the_edit_is_believed() {
     endless(&world, Verb::Stop);
     world.start().await;
     world.until_reason("web", "Stopping").await;
-    told(
+    prints(
         &world,
         &["wait", "web", "--timeout", "1s"],
         3,
@@ -188,22 +188,22 @@ async fn no_ready_from_before_the_edit_is_believed() {
     )
     .await;
     end_task(&world, &web).await;
-    told(&world, &["wait", "web"], 0, &["/web: Available"]).await;
+    prints(&world, &["wait", "web"], 0, &["/web: Available"]).await;
     world.finish().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_failure_ends_the_wait_with_what_was_said() {
+async fn a_failure_ends_the_wait_and_prints_its_message() {
     let world = Setup::default().own_ids().begin("verbs-failure").await;
     world.apply(&instance("web")).await;
     world.apply(&instance("db")).await;
-    told(&world, &["wait", "web", "db"], 0, &["/web: Available"]).await;
+    prints(&world, &["wait", "web", "db"], 0, &["/web: Available"]).await;
     let words = "the hypervisor was not in the mood";
     let act = Act::Task(TaskScript::Fail {
         reason: words.to_owned(),
     });
     world.sim.fault(Rule::on("/instance/stop", act).times(1));
-    told(
+    prints(
         &world,
         &["stop", "web", "--wait"],
         2,
@@ -211,7 +211,7 @@ async fn a_failure_ends_the_wait_with_what_was_said() {
     )
     .await;
     // The operator retries all the same.
-    told(&world, &["wait", "db"], 0, &[]).await;
+    prints(&world, &["wait", "db"], 0, &[]).await;
     world.ready("web").await;
 
     // A change that waits for human action.
@@ -220,7 +220,7 @@ async fn a_failure_ends_the_wait_with_what_was_said() {
         spec["reinstallPolicy"] = json!("OnRequest");
     });
     world.apply(&held).await;
-    told(
+    prints(
         &world,
         &["wait", "--all"],
         2,
@@ -228,14 +228,14 @@ async fn a_failure_ends_the_wait_with_what_was_said() {
     )
     .await;
     // An Instance that does not exist, and one that is deleted meanwhile.
-    told(
+    prints(
         &world,
-        &["wait", "web", "nobody"],
+        &["wait", "web", "no-such"],
         1,
-        &["nobody", "does not exist"],
+        &["no-such", "does not exist"],
     )
     .await;
-    told(
+    prints(
         &world,
         &["start", "-l", "app=none"],
         1,
@@ -246,7 +246,7 @@ async fn a_failure_ends_the_wait_with_what_was_said() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_disk_is_erased_only_once_somebody_said_yes() {
+async fn a_disk_is_erased_only_after_the_user_confirms() {
     let world = Setup::default().own_ids().begin("verbs-reinstall").await;
     world.apply(&instance("web")).await;
     let web = world.ready("web").await;
@@ -254,11 +254,11 @@ async fn a_disk_is_erased_only_once_somebody_said_yes() {
     let before = mark(&world, "web").await;
 
     let names = ["ERASES 1 disk", server.as_str(), "--yes"];
-    told(&world, &["reinstall", "web"], 1, &names).await;
+    prints(&world, &["reinstall", "web"], 1, &names).await;
     for (answer, status) in [("no\n", 1), ("\n", 1), ("y\n", 1), ("yes\n", 0)] {
         let command = command(&world, &["reinstall", "web"]);
-        let told = tokio::task::spawn_blocking(move || answered(command, answer));
-        let (code, text) = told.await.unwrap();
+        let output = tokio::task::spawn_blocking(move || answered(command, answer));
+        let (code, text) = output.await.unwrap();
         assert_eq!(code, status, "{answer:?}: {text}");
         for word in [
             "ERASES 1 disk",
@@ -272,9 +272,9 @@ async fn a_disk_is_erased_only_once_somebody_said_yes() {
             assert_eq!(posts(&world, before.seq), Vec::<String>::new());
         }
     }
-    told(&world, &["wait", "web"], 0, &["/web: Available"]).await;
+    prints(&world, &["wait", "web"], 0, &["/web: Available"]).await;
     assert_eq!(posts(&world, before.seq), ["reinstallSystem"]);
-    told(
+    prints(
         &world,
         &["reinstall", "web", "--yes", "--wait"],
         0,
@@ -285,7 +285,7 @@ async fn a_disk_is_erased_only_once_somebody_said_yes() {
     // Also with OnRequest: the token confirms the image.
     let careful = with("web", |spec| spec["reinstallPolicy"] = json!("OnRequest"));
     world.apply(&careful).await;
-    told(
+    prints(
         &world,
         &["reinstall", "web", "-y", "--wait"],
         0,
@@ -295,7 +295,7 @@ async fn a_disk_is_erased_only_once_somebody_said_yes() {
     assert_eq!(posts(&world, before.seq), ["reinstallSystem"; 3]);
     let never = with("web", |spec| spec["reinstallPolicy"] = json!("Never"));
     world.apply(&never).await;
-    told(
+    prints(
         &world,
         &["reinstall", "web", "-y"],
         1,
@@ -328,7 +328,7 @@ fn answered(mut command: Command, answer: &str) -> (i32, String) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_ends_the_wait_leaves_the_edit_in_place_and_is_told_so() {
+async fn an_interrupted_wait_keeps_the_edit_and_reports_it() {
     let world = Setup::default().own_ids().begin("verbs-interrupted").await;
     world.apply(&instance("web")).await;
     let web = world.ready("web").await;
@@ -347,7 +347,7 @@ async fn who_ends_the_wait_leaves_the_edit_in_place_and_is_told_so() {
         assert!(text.contains(word), "{word}: {text}");
     }
     end_task(&world, &web).await;
-    told(&world, &["wait", "web"], 0, &["/web: Available"]).await;
+    prints(&world, &["wait", "web"], 0, &["/web: Available"]).await;
     assert_eq!(world.only_server(&web).status, "STOPPED");
     world.finish().await;
 }
@@ -379,31 +379,31 @@ fn interrupted(mut command: Command, word: &str) -> (i32, String) {
 async fn on_a_terminal_it_shows_what_it_waits_for() {
     let world = Setup::default().own_ids().begin("verbs-terminal").await;
     world.apply(&stopped("web")).await;
-    let told = shown(&world, BOTH, &[], &["wait", "web"]).await;
-    assert_eq!(told.status, 0, "{}{}", told.out, told.err);
-    assert!(told.err.contains("waiting for web: "), "{:?}", told.err);
-    assert!(told.out.contains("/web: Available"), "{:?}", told.out);
+    let output = shown(&world, BOTH, &[], &["wait", "web"]).await;
+    assert_eq!(output.status, 0, "{}{}", output.out, output.err);
+    assert!(output.err.contains("waiting for web: "), "{:?}", output.err);
+    assert!(output.out.contains("/web: Available"), "{:?}", output.out);
     world.finish().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_manifest_would_set_back_is_refused_or_said() {
+async fn an_edit_that_a_manifest_would_revert_is_refused_or_warned_about() {
     let world = Setup::default().own_ids().begin("verbs-gitops").await;
     // Applied server-side, as Flux and Argo CD do it, and client-side by kubectl.
     world.apply(&token("web", "kernel")).await;
     world
         .run(&["apply", "-f", "-"], &token("db", "kernel").to_string())
         .await;
-    told(&world, &["wait", "--all"], 0, &[]).await;
+    prints(&world, &["wait", "--all"], 0, &[]).await;
     let before = mark(&world, "web").await;
-    told(
+    prints(
         &world,
         &["restart", "web"],
         1,
         &["field manager user", "another restart"],
     )
     .await;
-    told(
+    prints(
         &world,
         &["restart", "db"],
         1,
@@ -413,13 +413,13 @@ async fn what_a_manifest_would_set_back_is_refused_or_said() {
     assert_eq!(world.get("web").await.spec.restart.unwrap().token, "kernel");
     // A field that is not in the manifest stays when the manifest is applied again.
     world.apply(&instance("web")).await;
-    told(&world, &["restart", "web", "--wait"], 0, &[]).await;
+    prints(&world, &["restart", "web", "--wait"], 0, &[]).await;
     let token = world.get("web").await.spec.restart;
     world.apply(&instance("web")).await;
     assert!(token.is_some() && world.get("web").await.spec.restart == token);
     assert_eq!(posts(&world, before.seq), ["restart"]);
     world.apply(&stopped("web")).await;
-    told(
+    prints(
         &world,
         &["start", "web", "--wait"],
         0,
@@ -430,7 +430,7 @@ async fn what_a_manifest_would_set_back_is_refused_or_said() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_may_not_edit_or_watch_is_told_what_and_what_would_help() {
+async fn a_user_who_may_not_edit_or_watch_gets_the_missing_permission_and_the_remedy() {
     const OURS: &str = "cloudserver.dev";
     let world = Setup::default().own_ids().begin("verbs-rights").await;
     world.apply(&instance("web")).await;
@@ -466,7 +466,7 @@ async fn who_may_not_edit_or_watch_is_told_what_and_what_would_help() {
         world.instances().patch("web", &params, &patch).await
     });
     assert_eq!(written.await.unwrap().name_any(), "web");
-    told(
+    prints(
         &world,
         &["start", "web"],
         1,

@@ -1,6 +1,6 @@
 //! `plan`: policies, other managers, and malformed files.
 
-use super::{Told, asked};
+use super::{CommandOutput, asked};
 use crate::support::{Setup, World, create_calls, instance, instance_by_key, with};
 use cloud_simulator::catalogue;
 use serde_json::{Value, json};
@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 /// The verdict, the exit status, and the whole output for the only Instance.
 async fn verdict(world: &World, manifest: &Value, manager: &str) -> (String, i32, Value) {
     let flags = ["plan", "-f", "-", "-o", "json", "--field-manager", manager];
-    let told = asked(world, &flags, &manifest.to_string()).await;
-    let one = told.json()["instances"][0].clone();
+    let output = asked(world, &flags, &manifest.to_string()).await;
+    let one = output.json()["instances"][0].clone();
     let verdict = one["verdict"].as_str().unwrap().to_owned();
-    (verdict, told.status, one)
+    (verdict, output.status, one)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_field_that_somebody_else_manages_is_named_with_who_and_what_force_would_make() {
+async fn a_field_of_another_manager_is_reported_with_the_manager_and_the_effect_of_force() {
     let world = Setup::default().own_ids().begin("plan-managers").await;
     let owned = with("web", |spec| spec["powerState"] = json!("Running"));
     world.apply(&owned).await;
@@ -39,7 +39,7 @@ async fn a_field_that_somebody_else_manages_is_named_with_who_and_what_force_wou
         assert_eq!(one["notes"], json!([]), "{one}");
     }
     // A field that its manager gives up is removed; a field that another manager also sets stays.
-    let told = json!({"spec": {"restart": {"token": "by-hand"}}}).to_string();
+    let edit = json!({"spec": {"restart": {"token": "by-hand"}}}).to_string();
     let patch = [
         "patch",
         "instance",
@@ -47,7 +47,7 @@ async fn a_field_that_somebody_else_manages_is_named_with_who_and_what_force_wou
         "--type=merge",
         "--field-manager=hand",
         "-p",
-        &told,
+        &edit,
     ];
     world.run(&patch, "").await;
     world
@@ -65,16 +65,16 @@ async fn a_field_that_somebody_else_manages_is_named_with_who_and_what_force_wou
     world.finish().await;
 }
 
-fn assert_told(told: &Told, status: i32, words: &[&str]) {
-    let all = format!("{}{}", told.out, told.err);
-    assert_eq!(told.status, status, "{all}");
+fn assert_output(output: &CommandOutput, status: i32, words: &[&str]) {
+    let all = format!("{}{}", output.out, output.err);
+    assert_eq!(output.status, status, "{all}");
     for word in words {
         assert!(all.contains(word), "{word}: {all}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_wrong_in_a_file_is_told_with_line_or_field() {
+async fn an_error_in_a_file_is_reported_with_its_line_or_field() {
     let world = Setup::default()
         .own_ids()
         .without_operator()
@@ -85,29 +85,29 @@ async fn what_is_wrong_in_a_file_is_told_with_line_or_field() {
     let plan = async |text: &str| asked(&world, &["plan", "-f", "-"], text).await;
 
     // Not YAML: the error names the position.
-    let told = plan(&format!(
+    let output = plan(&format!(
         "{good}---\nkind: Instance\nmetadata: {{name: web\nspec: 1\n"
     ))
     .await;
-    assert_told(&told, 1, &["standard input", "line 8"]);
+    assert_output(&output, 1, &["standard input", "line 8"]);
     // YAML, but not a manifest.
-    let told = plan(&format!("{web}\n---\n{good}---\nmetadata:\n  name: web\n")).await;
-    assert_told(&told, 1, &["standard input, line 8", "apiVersion"]);
-    let told = plan(&format!("{web}\n---\njust words\n")).await;
-    assert_told(&told, 1, &["standard input, line 3", "apiVersion"]);
+    let output = plan(&format!("{web}\n---\n{good}---\nmetadata:\n  name: web\n")).await;
+    assert_output(&output, 1, &["standard input, line 8", "apiVersion"]);
+    let output = plan(&format!("{web}\n---\njust words\n")).await;
+    assert_output(&output, 1, &["standard input, line 3", "apiVersion"]);
     // A duplicate key: it is ambiguous which one counts.
-    let told = plan(&format!("{good}---\nkind: a\nkind: b\n")).await;
+    let output = plan(&format!("{good}---\nkind: a\nkind: b\n")).await;
     let words = [
         "key \"kind\" occurs twice",
         "standard input, line 7",
         "remove one of them",
     ];
-    assert_told(&told, 1, &words);
-    assert!(!told.err.contains("DuplicateKeyPolicy"), "{}", told.err);
+    assert_output(&output, 1, &words);
+    assert!(!output.err.contains("DuplicateKeyPolicy"), "{}", output.err);
 
     // A manifest that the cluster refuses is reported together with the others.
     let wrong = with("db", |spec| spec["package"] = json!({"cpu": "two"}));
-    let told = plan(&format!("{web}\n---\n{wrong}\n")).await;
+    let output = plan(&format!("{web}\n---\n{wrong}\n")).await;
     let line = format!("{}/web: new server", world.namespace);
     let words = [
         line.as_str(),
@@ -115,31 +115,31 @@ async fn what_is_wrong_in_a_file_is_told_with_line_or_field() {
         "spec.package.cpu",
         "standard input, line 3",
     ];
-    assert_told(&told, 4, &words);
+    assert_output(&output, 4, &words);
     let mut nameless = instance("x");
     nameless["metadata"] = json!({"labels": {}});
-    let told = plan(&format!("{web}\n---\n{nameless}\n")).await;
-    assert_told(
-        &told,
+    let output = plan(&format!("{web}\n---\n{nameless}\n")).await;
+    assert_output(
+        &output,
         4,
         &[line.as_str(), "metadata.name", "standard input, line 3"],
     );
     let mut old = instance("old");
     old["apiVersion"] = json!("cloudserver.dev/v1");
-    let told = plan(&old.to_string()).await;
-    assert_told(&told, 4, &["old: refused", "cloudserver.dev/v1alpha1"]);
+    let output = plan(&old.to_string()).await;
+    assert_output(&output, 4, &["old: refused", "cloudserver.dev/v1alpha1"]);
     // A manifest that occurs twice: it is ambiguous which one counts.
     let later = with("web", |spec| spec["zone"] = json!("ru-moscow-1-b"));
-    let told = plan(&format!("{web}\n---\n{later}\n")).await;
-    assert_told(&told, 1, &["Instance web", "line 1", "line 3", "twice"]);
+    let output = plan(&format!("{web}\n---\n{later}\n")).await;
+    assert_output(&output, 1, &["Instance web", "line 1", "line 3", "twice"]);
     // An empty input succeeds with a message, so that a pipeline does not overlook it.
-    let told = plan("").await;
-    assert_told(&told, 0, &["no Instance"]);
+    let output = plan("").await;
+    assert_output(&output, 0, &["no Instance"]);
     world.finish().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_the_service_does_not_list_is_told_as_refused_with_what_comes_near() {
+async fn a_value_that_the_service_does_not_list_is_reported_as_refused_with_similar_values() {
     let world = Setup::default().begin("plan-unlisted").await;
     world.apply(&instance("web")).await;
     world.ready("web").await;
@@ -193,14 +193,14 @@ async fn what_the_service_does_not_list_is_told_as_refused_with_what_comes_near(
     ] {
         let mut manifest = instance(name);
         *manifest["spec"].pointer_mut(field).unwrap() = json!(wrong);
-        let told = asked(
+        let output = asked(
             &world,
             &["plan", "-f", "-", "-o", "json"],
             &manifest.to_string(),
         )
         .await;
-        assert_eq!(told.status, 4, "{field}: {}{}", told.out, told.err);
-        let answer = &told.json()["instances"][0];
+        assert_eq!(output.status, 4, "{field}: {}{}", output.out, output.err);
+        let answer = &output.json()["instances"][0];
         assert_eq!(answer["verdict"], "refused", "{answer}");
         let effects = answer["effects"].as_array().unwrap();
         assert_eq!(effects.len(), 1, "nothing is bought or erased: {answer}");
@@ -213,9 +213,9 @@ async fn what_the_service_does_not_list_is_told_as_refused_with_what_comes_near(
     }
     let mut by_key = instance_by_key("f");
     by_key["spec"]["login"]["sshKey"]["id"] = json!(mistyped(example.key));
-    let told = asked(&world, &["plan", "-f", "-"], &by_key.to_string()).await;
-    assert_told(
-        &told,
+    let output = asked(&world, &["plan", "-f", "-"], &by_key.to_string()).await;
+    assert_output(
+        &output,
         4,
         &[
             "refused",
@@ -225,7 +225,7 @@ async fn what_the_service_does_not_list_is_told_as_refused_with_what_comes_near(
             "standard input, line 1",
         ],
     );
-    assert!(!told.out.contains("new server"), "{}", told.out);
+    assert!(!output.out.contains("new server"), "{}", output.out);
     assert_eq!(create_calls(&world.sim), bought);
     world.finish().await;
 }

@@ -61,22 +61,22 @@ async fn a_command_with_greater_rights_sends_no_secret_that_does_not_consent() {
             &["import", "ecs-1"],
         ] {
             let arguments = [command, &["--account", name]].concat();
-            let (status, told) = asked(&world, &arguments, "").await;
-            assert_eq!(status, 1, "{arguments:?}: {told}");
-            assert!(told.contains(words), "{arguments:?}: {told}");
+            let (status, output) = asked(&world, &arguments, "").await;
+            assert_eq!(status, 1, "{arguments:?}: {output}");
+            assert!(output.contains(words), "{arguments:?}: {output}");
         }
         let manifest = of_account(name).to_string();
-        let (status, told) = asked(&world, &["plan", "-f", "-"], &manifest).await;
-        assert_ne!(status, 0, "{told}");
-        assert!(told.contains(words), "{told}");
+        let (status, output) = asked(&world, &["plan", "-f", "-"], &manifest).await;
+        assert_ne!(status, 0, "{output}");
+        assert!(output.contains(words), "{output}");
     }
     // A manifest that is not applied yet consents for its own content, but not for that of the cluster's Secret.
     let consent = json!({"cloudserver.dev/use": "token"});
     let labelled = secret("app", "Opaque", &consent, &json!({}), &json!({}));
     let files =
         json!({"apiVersion": "v1", "kind": "List", "items": [labelled, of_account("evil")]});
-    let (_, told) = asked(&world, &["plan", "-f", "-"], &files.to_string()).await;
-    assert!(told.contains(&label), "{told}");
+    let (_, output) = asked(&world, &["plan", "-f", "-"], &files.to_string()).await;
+    assert!(output.contains(&label), "{output}");
     assert_eq!(hostile.calls(), 0, "{}", hostile.bytes());
 
     // The hostile service would have recorded it: a Secret that does consent is sent there.

@@ -1,12 +1,14 @@
 //! The endpoints for a token: those that its Secret names, and those that the operator's flag allows.
 
 use super::service::Hostile;
-use super::{WINDOW, account, apply_as, attacker, command_in, run_what_is_told, secret, told};
+use super::{
+    WINDOW, account, apply_as, attacker, command_in, run_command_in, secret, until_reported,
+};
 use crate::support::{Setup, World, eventually, instance, stays};
 use serde_json::json;
 
-async fn nobody_calls(hostile: &Hostile) {
-    stays("nobody calls", WINDOW, async || match hostile.calls() {
+async fn assert_no_calls(hostile: &Hostile) {
+    stays("no call arrives", WINDOW, async || match hostile.calls() {
         0 => Ok(()),
         _ => Err(hostile.bytes()),
     })
@@ -36,7 +38,7 @@ async fn a_bound_secret_goes_to_its_endpoint_and_nowhere_else() {
     // The existing Account is changed to another endpoint, and new Accounts that resemble the right one are created.
     let evil = account("default", hostile.url(), "bound-token", "token");
     apply_as(&world, &user, &evil).await;
-    let message = told(&world, "default", "Reconciling", "SecretEndpointMismatch").await;
+    let message = until_reported(&world, "default", "Reconciling", "SecretEndpointMismatch").await;
     assert!(message.contains(&endpoint), "{message}");
     for (number, url) in [
         format!("{}{}", hostile.url(), endpoint.trim_start_matches("http:/")),
@@ -67,18 +69,18 @@ async fn a_bound_secret_goes_to_its_endpoint_and_nowhere_else() {
         })
         .await;
     }
-    nobody_calls(&hostile).await;
+    assert_no_calls(&hostile).await;
 
     // A server that was bought before is released at its own service.
     world.delete("web").await;
     world.gone("web").await;
     assert_eq!(world.sim.live_servers(), []);
-    nobody_calls(&hostile).await;
+    assert_no_calls(&hostile).await;
 
     // The owner of the Secret can allow that endpoint.
     let words = command_in(&message);
     assert_eq!(words[..3], ["annotate", "secret", "bound-token"]);
-    run_what_is_told(&world, &message).await;
+    run_command_in(&world, &message).await;
     hostile.until_seen(World::TOKEN).await;
     world.finish().await;
 }
@@ -118,14 +120,14 @@ async fn a_bound_secret_goes_through_no_proxy_that_its_annotation_does_not_name(
     for account in [&plain, &read_on] {
         apply_as(&world, &user, account).await;
         let name = account["metadata"]["name"].as_str().unwrap();
-        let message = told(&world, name, "Reconciling", "SecretEndpointMismatch").await;
+        let message = until_reported(&world, name, "Reconciling", "SecretEndpointMismatch").await;
         assert!(
             message.contains("spec.proxy.url is another endpoint"),
             "{message}"
         );
         messages.push(message);
     }
-    nobody_calls(&proxy).await;
+    assert_no_calls(&proxy).await;
 
     // A server that was bought before is released through its original route.
     world.delete("web").await;
@@ -136,7 +138,7 @@ async fn a_bound_secret_goes_through_no_proxy_that_its_annotation_does_not_name(
     // The owner of the Secret can allow that route.
     let words = command_in(&messages[0]);
     assert_eq!(words[..3], ["annotate", "secret", "bound-token"]);
-    run_what_is_told(&world, &messages[0]).await;
+    run_command_in(&world, &messages[0]).await;
     proxy.until_seen(World::TOKEN).await;
     let tunnel = format!("CONNECT {} ", by_tls.trim_start_matches("https://"));
     proxy.until_seen(&tunnel).await;
@@ -151,12 +153,12 @@ async fn an_endpoint_that_the_operator_does_not_allow_is_refused_with_the_flag_t
     let elsewhere = "https://cloud.example/api,*.cloud.example,http://127.0.0.1:1";
     let setup = Setup::default().environment(ALLOWED, elsewhere);
     let mut world = setup.begin("allowed").await;
-    let message = told(&world, "default", "Stalled", "EndpointNotAllowed").await;
+    let message = until_reported(&world, "default", "Stalled", "EndpointNotAllowed").await;
     let flag = format!("--allowed-endpoint={}", world.sim.url());
     assert!(message.ends_with(&flag), "{message}");
     world.apply(&instance("web")).await;
     world.until_reason("web", "EndpointNotAllowed").await;
-    stays("nobody calls", WINDOW, async || {
+    stays("no call arrives", WINDOW, async || {
         match world.calls_since(0).len() {
             0 => Ok(()),
             _ => Err(world.ledger_text()),
@@ -188,13 +190,13 @@ async fn a_proxy_that_the_operator_does_not_allow_is_refused_with_the_flag_that_
         let mut account = account(name, &endpoint, "cloud-token", "token");
         account["spec"]["proxy"] = json!({"url": by});
         world.kubectl_apply(&account).await.unwrap();
-        let message = told(&world, name, "Stalled", reason).await;
+        let message = until_reported(&world, name, "Stalled", reason).await;
         let line = format!(
             "fix spec.proxy.url, or have the administrator of the operator add --allowed-endpoint={by}"
         );
         assert!(message.trim_end_matches('/').ends_with(&line), "{message}");
     }
-    nobody_calls(&proxy).await;
+    assert_no_calls(&proxy).await;
     assert!(world.calls_since(0).is_empty(), "{}", world.ledger_text());
     world.environment(ALLOWED, &format!("{endpoint},{}", proxy.url()));
     world.restart().await;
@@ -219,7 +221,7 @@ async fn the_copy_of_a_token_goes_to_an_allowed_endpoint_only() {
     world.environment(ALLOWED, "https://cloud.example/api");
     world.start().await;
     world.until_reason("web", "AccountNotFound").await;
-    stays("nobody calls", WINDOW, async || {
+    stays("no call arrives", WINDOW, async || {
         match world.calls_since(seq).len() {
             0 => Ok(()),
             _ => Err(world.ledger_text()),
@@ -249,11 +251,11 @@ fn a_list_of_endpoints_that_cannot_be_read_is_no_leave_for_all() {
             .env(ALLOWED, list)
             .output()
             .unwrap();
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(1), "{list:?}: {told}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{list:?}: {stderr}");
         assert!(
-            told.contains("--allowed-endpoint") && told.contains(words),
-            "{told}"
+            stderr.contains("--allowed-endpoint") && stderr.contains(words),
+            "{stderr}"
         );
     }
 }

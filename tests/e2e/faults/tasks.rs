@@ -82,11 +82,11 @@ async fn each_script_on(verb: Verb) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whatever_the_task_of_a_create_says_there_is_one_server() {
+async fn a_create_buys_one_server_under_every_result_of_its_task() {
     each_script_on(Verb::Create).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whatever_the_task_of_a_reinstall_says_it_is_done_once() {
+async fn a_reinstall_is_done_once_under_every_result_of_its_task() {
     each_script_on(Verb::Reinstall).await;
 }

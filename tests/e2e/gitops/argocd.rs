@@ -210,24 +210,24 @@ impl Argo {
     }
 
     /// Waits until the Application has this health for a commit, and requests a refresh now.
-    async fn says(&self, commit: &str, health: &str) -> Value {
+    async fn until_health(&self, commit: &str, health: &str) -> Value {
         let now = json!({"metadata": {"annotations": {"argocd.argoproj.io/refresh": "normal"}}});
         self.applications.patch(&self.name, &now).await;
         let what = format!("{commit} is Synced and {health}");
-        let said = self.applications.until(&self.name, &what, |object| {
+        let object = self.applications.until(&self.name, &what, |object| {
             let status = &object["status"];
             status["sync"]["status"] == "Synced"
                 && status["sync"]["revision"] == commit
                 && status["health"]["status"] == health
                 && status["operationState"]["phase"] == "Succeeded"
         });
-        said.await
+        object.await
     }
 
     /// Commits the current files, and waits until they are applied and healthy.
     async fn applies(&self) {
         let commit = self.repository.commit();
-        self.says(&commit, "Healthy").await;
+        self.until_health(&commit, "Healthy").await;
     }
 }
 
@@ -242,7 +242,7 @@ async fn listens(port: u16) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "builds Argo CD: make gitops"]
-async fn argocd_syncs_in_waves_says_what_is_wrong_heals_and_prunes() {
+async fn argocd_syncs_in_waves_reports_failures_heals_and_prunes() {
     let world = Setup::default().bare().keeps_tokens().begin("argocd").await;
     let argo = Argo::start(&world).await;
     // The token is provided externally, and late: until then, the wave of the Account has not ended, and no object of the next
@@ -254,12 +254,12 @@ async fn argocd_syncs_in_waves_says_what_is_wrong_heals_and_prunes() {
     argo.applications
         .until(&argo.name, waits, |object| {
             let message = object["status"]["operationState"]["message"].as_str();
-            message.is_some_and(|said| said.starts_with(waits))
+            message.is_some_and(|text| text.starts_with(waits))
         })
         .await;
     assert!(world.all().await.is_empty());
     world.secret("cloud-token", "token", World::TOKEN).await;
-    argo.says(&first, "Healthy").await;
+    argo.until_health(&first, "Healthy").await;
     for name in ["web-1", "db-1"] {
         assert!(is_ready(&world.get(name).await));
     }
@@ -269,7 +269,7 @@ async fn argocd_syncs_in_waves_says_what_is_wrong_heals_and_prunes() {
     argo.repository
         .spec("web-1", |spec| spec["image"]["id"] = ubuntu());
     let commit = argo.repository.commit();
-    argo.says(&commit, "Degraded").await;
+    argo.until_health(&commit, "Degraded").await;
     assert!(condition(&world.get("web-1").await, "Stalled").is_some());
     assert_eq!(counts(&world, Verb::Reinstall, None), (0, 0));
     argo.repository.acknowledges("web-1");
@@ -284,7 +284,7 @@ async fn argocd_syncs_in_waves_says_what_is_wrong_heals_and_prunes() {
     // Argo CD reverts an external edit, by an edit of its own.
     let before = world.get("web-1").await.metadata.generation.unwrap();
     takes_image_by_hand(&world, &json!(example().other_image)).await;
-    let back = world.until("web-1", "is as the repository says", |now| {
+    let back = world.until("web-1", "matches the repository", |now| {
         now.metadata.generation > Some(before + 1) && is_ready(now)
     });
     let back = serde_json::to_value(&back.await.spec).unwrap();
@@ -348,7 +348,7 @@ async fn argocd_replaces_whole_objects_and_every_server_stays_and_goes() {
     let argo = Argo::start(&world).await;
     argo.begin(&world, &["Replace=true"]).await;
     let first = argo.repository.head();
-    argo.says(&first, "Healthy").await;
+    argo.until_health(&first, "Healthy").await;
     let server = world.only_server(&world.get("web-1").await).id;
     // Each sync replaces all objects, including the parts that the operator wrote outside of status.
     argo.repository

@@ -180,7 +180,7 @@ impl Flux {
                 && ready(object)["status"] == status
                 && ready(object)["message"]
                     .as_str()
-                    .is_some_and(|said| said.contains(revision) || status == "False")
+                    .is_some_and(|message| message.contains(revision) || status == "False")
         });
         let ready = ready(&ended.await);
         let text = |field: &str| ready[field].as_str().unwrap_or_default().to_owned();
@@ -203,7 +203,7 @@ impl Flux {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "builds a part of Flux: make gitops"]
-async fn flux_waits_for_servers_and_fails_at_once_where_somebody_is_needed() {
+async fn flux_waits_for_servers_and_fails_at_once_where_human_action_is_needed() {
     // A create takes long enough to observe that Flux waits.
     let world = Setup::default()
         .bare()
@@ -217,9 +217,9 @@ async fn flux_waits_for_servers_and_fails_at_once_where_somebody_is_needed() {
     let waits = flux.kustomizations.until("team-a", "waits", |object| {
         let conditions = object["status"]["conditions"].as_array();
         let mut conditions = conditions.into_iter().flatten();
-        let told = conditions.find(|one| one["type"] == "Reconciling");
-        let told = told.and_then(|one| one["message"].as_str());
-        told.is_some_and(|said| said.starts_with("Running health checks for revision"))
+        let reconciling = conditions.find(|one| one["type"] == "Reconciling");
+        let message = reconciling.and_then(|one| one["message"].as_str());
+        message.is_some_and(|text| text.starts_with("Running health checks for revision"))
     });
     waits.await;
     flux.ends(&first(), "True").await;
@@ -285,7 +285,7 @@ async fn flux_takes_back_what_others_edit_and_prunes_what_left_the_repository() 
     takes_image_by_hand(&world, &ubuntu()).await;
     world.until_reason("web-1", "ReinstallNeedsApproval").await;
     flux.again().await;
-    let back = world.until("web-1", "is as the repository says", |now| {
+    let back = world.until("web-1", "matches the repository", |now| {
         is_ready(now) && now.spec.image == ours
     });
     back.await;

@@ -28,7 +28,7 @@ impl Reader {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_log_that_nobody_reads_stops_no_work() {
+async fn a_log_without_a_reader_stops_no_work() {
     side_by_side(2, [Reader::Stands, Reader::Gone], |reader| async move {
         let script = reader.around();
         let line = ["bash", "-c", &script];
@@ -47,7 +47,7 @@ async fn a_log_that_nobody_reads_stops_no_work() {
                 .await;
         }
         let lines = world.logs().lines().count();
-        assert_eq!(lines, 1, "somebody reads: the test tests nothing");
+        assert_eq!(lines, 1, "another process reads: the test tests nothing");
         quiet_all(&world).await;
         world.finish().await;
     })

@@ -25,7 +25,7 @@ pub fn figure(process: u32, name: &str) -> u64 {
     kibibytes * 1024
 }
 
-fn told(world: &mut World, group: &Cgroup, when: &str) {
+fn print_memory(world: &mut World, group: &Cgroup, when: &str) {
     let process = world.operator().id();
     let [most, now, own] =
         ["VmHWM:", "VmRSS:", "RssAnon:"].map(|name| figure(process, name) / MEBIBYTE);
@@ -46,7 +46,7 @@ async fn hundreds_of_instances_fit_into_the_memory_that_is_given() {
     let line: Vec<&str> = around.iter().map(String::as_str).collect();
     let mut world = Setup::default().around(&line).begin("memory").await;
     world.strangers(World::TOKEN, 700);
-    told(&mut world, &group, "at the start");
+    print_memory(&mut world, &group, "at the start");
     let fleet = names("web", 300);
     let begun = Instant::now();
     for part in fleet.chunks(75) {
@@ -54,7 +54,7 @@ async fn hundreds_of_instances_fit_into_the_memory_that_is_given() {
         world.all_ready(part).await;
     }
     println!("MEMORY: {} bought in {:?}", fleet.len(), begun.elapsed());
-    told(&mut world, &group, "with the fleet");
+    print_memory(&mut world, &group, "with the fleet");
     for part in fleet[..150].chunks(75) {
         world.apply_all(part, other_image).await;
         world
@@ -63,7 +63,7 @@ async fn hundreds_of_instances_fit_into_the_memory_that_is_given() {
             })
             .await;
     }
-    told(&mut world, &group, "after a reinstall of half of it");
+    print_memory(&mut world, &group, "after a reinstall of half of it");
     for round in 1..=3 {
         assert!(world.operator().is_running(), "killed: {}", world.logs());
         world.restart().await;
@@ -71,7 +71,7 @@ async fn hundreds_of_instances_fit_into_the_memory_that_is_given() {
         // A listing of a thousand servers and one of all Instances at the same time.
         world.apply(&instance(&format!("new-{round}"))).await;
         world.ready(&format!("new-{round}")).await;
-        told(&mut world, &group, "after a start with the fleet");
+        print_memory(&mut world, &group, "after a start with the fleet");
     }
     assert!(world.operator().is_running());
     let own = figure(world.operator().id(), "RssAnon:");

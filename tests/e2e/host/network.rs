@@ -155,7 +155,7 @@ async fn cut_off(weather: Weather) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn while_the_service_is_cut_off_status_tells_and_the_cluster_has_its_peace() {
+async fn while_the_service_is_cut_off_status_reports_it_with_few_writes() {
     let world = Setup::default().tasks(4_000).links().begin("alone").await;
     let old = names("old", 6);
     world.apply_all(&old, instance).await;
@@ -173,7 +173,7 @@ async fn while_the_service_is_cut_off_status_tells_and_the_cluster_has_its_peace
     let new = names("new", 4);
     world.apply_all(&new, instance).await;
     world
-        .until_all(&new, "are told", |i| {
+        .until_all(&new, "report it", |i| {
             matches!(reason(i), "ServiceUnreachable" | "CreateUnconfirmed")
         })
         .await;
@@ -182,7 +182,7 @@ async fn while_the_service_is_cut_off_status_tells_and_the_cluster_has_its_peace
     let tried = |name: &&String| reason(&all[*name]) == "ServiceUnreachable";
     let tried = new.iter().filter(tried).count();
     let since = Timestamp::now();
-    stays("it is told", PARTITION, async || {
+    stays("status reports it", PARTITION, async || {
         let all = world.all().await;
         match new.iter().find(|name| is_ready(&all[*name])) {
             None => Ok(()),
@@ -191,7 +191,7 @@ async fn while_the_service_is_cut_off_status_tells_and_the_cluster_has_its_peace
     })
     .await;
     let writes = once(world.all_writes_since(since).await);
-    let told: Vec<_> = writes
+    let lines: Vec<_> = writes
         .iter()
         .map(|w| format!("{} {}/{}", w.verb, w.name, w.subresource))
         .collect();
@@ -202,7 +202,7 @@ async fn while_the_service_is_cut_off_status_tells_and_the_cluster_has_its_peace
     let unwell = 3 + new.len();
     assert!(
         writes <= 2 * (unwell + tried) + new.len() + 4,
-        "{writes} writes: {told:#?}"
+        "{writes} writes: {lines:#?}"
     );
     assert_eq!(world.sim.servers().len(), old.len());
     world.links().service.set(Weather::Fair);

@@ -125,7 +125,7 @@ async fn a_machine_that_stood_still_goes_on_where_it_was() {
         parts.iter().for_each(|part| signal("-STOP", *part));
         let seq = world.sim.ledger().last_seq();
         stays(
-            "nobody calls, but for what was on its way",
+            "no call arrives, except those that were in flight",
             Duration::from_secs(30),
             async || match world.calls_since(seq).len() {
                 0..=8 => Ok(()),

@@ -26,15 +26,15 @@ const SPARE_TOKEN: &str = "spare-token-of-another-account";
 /// Plays one row from beginning to end. Costs and messages are asserted last, so that one defect does not hide another.
 pub async fn play(row: &Row) {
     let mut stage = Stage::begin(row).await;
-    let told = stage.until_told(row).await;
-    let first = lines(&told.status.unwrap().conditions);
+    let web = stage.until_reported(row).await;
+    let first = lines(&web.status.unwrap().conditions);
 
     let before = Count::of(&mut stage.world).await;
     sleep(WINDOW).await;
     let spent = Bill::since(&before, &mut stage.world).await;
-    let told = stage.world.get("web").await;
-    let message = said(&stage.world, &told).await;
-    let last = lines(&told.status.unwrap().conditions);
+    let web = stage.world.get("web").await;
+    let message = conditions_of(&stage.world, &web).await;
+    let last = lines(&web.status.unwrap().conditions);
 
     stage.beside(row).await;
     let still = reason(&stage.world.get("web").await).to_owned();
@@ -43,9 +43,9 @@ pub async fn play(row: &Row) {
     println!("ROW {}: {spent:?}, mended in {recovery:.1?}", row.name);
     let mut wrong = spent.too_much();
     if first != last {
-        wrong.push(format!("it was told twice, first: {first}"));
+        wrong.push(format!("it was reported twice, first: {first}"));
     }
-    if still != row.told.1 {
+    if still != row.report.1 {
         wrong.push(format!(
             "while another one became ready it changed to {still}"
         ));
@@ -62,7 +62,7 @@ pub async fn play(row: &Row) {
 }
 
 /// The conditions of the Instance, and those of its Account unless it is ready.
-async fn said(world: &World, instance: &Instance) -> String {
+async fn conditions_of(world: &World, instance: &Instance) -> String {
     let status = instance.status.as_ref().unwrap();
     let mut text = lines(&status.conditions);
     let account = insist("read it", async || world.accounts().get_opt(SAME).await)
@@ -211,8 +211,8 @@ impl Stage {
     }
 
     /// Waits until the row's reason is reported.
-    async fn until_told(&self, row: &Row) -> Instance {
-        let (kind, word) = row.told;
+    async fn until_reported(&self, row: &Row) -> Instance {
+        let (kind, word) = row.report;
         let what = format!("{}: {kind} {word}", row.name);
         let holds = |instance: &Instance| {
             reason(instance) == word
@@ -254,12 +254,12 @@ impl Stage {
         let made = |effect: &&&Effect| matches!(effect, Effect::Created { .. });
         let made = ledger.effects().iter().filter(made).count();
         assert_eq!(made, 2, "{}", world.ledger_text());
-        self.assert_nothing_told(row).await;
+        self.assert_no_secret_leaked(row).await;
         took
     }
 
     /// Asserts that the content of a Secret, including a wrong one, appears nowhere else.
-    async fn assert_nothing_told(&self, row: &Row) {
+    async fn assert_no_secret_leaked(&self, row: &Row) {
         let world = &self.world;
         let all = ListParams::default();
         let instances = insist("read it", async || world.instances().list(&all).await)
@@ -280,7 +280,7 @@ impl Stage {
             for line in value.lines().filter(|line| line.len() > 4) {
                 assert!(
                     pages.iter().all(|page| !page.contains(line)),
-                    "{}: what a Secret holds is told",
+                    "{}: the content of a Secret leaked",
                     row.name
                 );
             }

@@ -19,7 +19,7 @@ pub struct Row {
     /// The steps that break it.
     pub broken: Vec<Step>,
     /// The expected report: the condition in addition to Ready, and the reason.
-    pub told: (&'static str, &'static str),
+    pub report: (&'static str, &'static str),
     /// The steps that fix it.
     pub mended: Vec<Step>,
     /// The Account of the healthy Instance.
@@ -69,14 +69,14 @@ pub fn row(
     name: &'static str,
     begins: Begins,
     broken: impl Into<Vec<Step>>,
-    told: (&'static str, &'static str),
+    report: (&'static str, &'static str),
     mended: impl Into<Vec<Step>>,
 ) -> Row {
     Row {
         name,
         begins,
         broken: broken.into(),
-        told,
+        report,
         mended: mended.into(),
         beside: SAME,
         servers: usize::from(begins == Begins::Server),

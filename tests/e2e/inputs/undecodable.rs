@@ -37,7 +37,7 @@ fn ready_of(status: &Value) -> (&str, &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_instance_that_cannot_be_read_is_told_left_alone_and_holds_up_nobody() {
+async fn an_undecodable_instance_is_reported_stays_unchanged_and_delays_no_other() {
     // A definition affects the whole control plane.
     let mut world = Setup::default().cluster(own().await).begin("newer").await;
     world.apply(&instance("web")).await;
@@ -57,18 +57,20 @@ async fn an_instance_that_cannot_be_read_is_told_left_alone_and_holds_up_nobody(
         })
         .await;
     }
-    let message = eventually("both are told", async || {
+    let message = eventually("both are reported", async || {
         let (web, new) = (
             status_of(&world, "web").await,
             status_of(&world, "new").await,
         );
         match (ready_of(&web), ready_of(&new)) {
-            (("Undecodable", told), ("Undecodable", same)) if told == same => Ok(told.to_owned()),
+            (("Undecodable", first), ("Undecodable", same)) if first == same => {
+                Ok(first.to_owned())
+            }
             (web, new) => Err(format!("{web:?} {new:?}")),
         }
     })
     .await;
-    world.told("Undecodable", 2).await;
+    world.until_events("Undecodable", 2).await;
 
     let before = Count::of(&mut world).await;
     let posts = world.sim.ledger().mutating().len();

@@ -57,8 +57,8 @@ async fn two_operators_for_a_namespace_each_stand_side_by_side() {
         let asked = [
             "auth", "can-i", "get", "secrets", "-n", namespace, "--as", &user,
         ];
-        let (_, told) = a.kubectl(&asked, "").await;
-        assert!(told.trim().ends_with(may), "{namespace}: {told}");
+        let (_, answer) = a.kubectl(&asked, "").await;
+        assert!(answer.trim().ends_with(may), "{namespace}: {answer}");
     }
     // Neither does the other's work.
     a.kill();
@@ -88,8 +88,11 @@ async fn any_user_that_the_cluster_chooses_can_run_it() {
         println!("LEFT OUT: {NOT_ROOT} is set, so nothing is tested here");
         return;
     }
-    let mut world = Setup::default().without_operator().begin("nobody").await;
-    world.run_as_nobody_known();
+    let mut world = Setup::default()
+        .without_operator()
+        .begin("no-account")
+        .await;
+    world.run_as_an_unknown_user();
     world.start().await;
     let id = world.operator().id();
     let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();

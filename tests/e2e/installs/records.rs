@@ -59,7 +59,7 @@ fn record(instance: &Instance) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nobody_forges_a_record_where_the_policy_is_on_and_replace_works_all_the_same() {
+async fn the_policy_refuses_forged_records_and_allows_replace() {
     let setup = Setup::default().cluster(own().await);
     let world = setup.begin("records").await;
     world

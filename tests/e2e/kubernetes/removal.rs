@@ -102,13 +102,13 @@ async fn a_namesake_that_came_between_two_looks_gets_a_server_of_its_own() {
     }
     assert_eq!(create_calls(&world.sim), 5, "{}", world.ledger_text());
     // Servers whose Instances lost their finalizer by force still exist, and that is reported.
-    world.told("ServerOrphaned", 1).await;
+    world.until_events("ServerOrphaned", 1).await;
     assert_eq!(world.sim.live_servers().len(), 4);
     world.finish().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn servers_of_instances_that_were_taken_away_by_force_are_told_and_left() {
+async fn servers_of_instances_removed_by_force_are_reported_and_kept() {
     let mut world = Setup::default().tasks(4_000).begin("k12-forced").await;
     let names = ["ready", "busy", "new"];
     for name in ["ready", "busy"] {
@@ -140,7 +140,7 @@ async fn servers_of_instances_that_were_taken_away_by_force_are_told_and_left() 
         force(&world, name).await;
         world.gone(name).await;
     }
-    world.told("ServerOrphaned", 3).await;
+    world.until_events("ServerOrphaned", 3).await;
     let (_, metrics) = world.operator().metrics().await;
     let line = "servers_orphaned_total 3";
     assert!(metrics.contains(line), "{line:?} is not in {metrics}");

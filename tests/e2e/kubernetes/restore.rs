@@ -128,8 +128,8 @@ async fn found_again(world: &World, servers: &BTreeMap<String, String>, was_runn
         let reasons = [("deleted", "ServerMissing"), ("rebuilt", "Drifted")];
         for (name, reason) in reasons {
             let found = world.get(name).await;
-            let told = crate::support::reason(&found);
-            if told != reason && condition(&found, reason).is_none() {
+            let shown = crate::support::reason(&found);
+            if shown != reason && condition(&found, reason).is_none() {
                 return Err(format!("{name}: {}", outline(&found)));
             }
         }
@@ -166,14 +166,14 @@ async fn found_again(world: &World, servers: &BTreeMap<String, String>, was_runn
         world.ledger_text()
     );
     if was_running {
-        world.told("ServerOrphaned", 2).await;
+        world.until_events("ServerOrphaned", 2).await;
     }
 }
 
 async fn finish(world: World) {
     // Here a server is rightly reported as missing.
     world.assert_never_two();
-    world.assert_no_secret_told().await;
+    world.assert_no_secret_leaked().await;
     assert!(!world.logs().contains("panicked"), "{}", world.logs());
 }
 

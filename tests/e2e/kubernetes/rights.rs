@@ -159,7 +159,7 @@ fn is_write_of_the_record(asked: &Asked) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn records_that_are_not_taken_are_told_and_not_pressed() {
+async fn refused_records_are_reported_and_retried_slowly() {
     let world = Setup::default().wire().begin("k11-refused").await;
     for (code, name) in [(413, "large"), (422, "invalid")] {
         let refused = world.wire().on(is_write_of_the_record, Act::Answer(code));
@@ -185,11 +185,11 @@ struct Policy {
 }
 
 impl Policy {
-    async fn begin(world: &World, untold: &str) -> Self {
+    async fn begin(world: &World, without_status: &str) -> Self {
         let name = format!("deny-{}", world.namespace);
         let user = format!("request.userInfo.username == '{}'", Shared::USER);
         let taken = format!(
-            "has(request.subResource) && request.subResource == 'status' && object.metadata.name != '{untold}'"
+            "has(request.subResource) && request.subResource == 'status' && object.metadata.name != '{without_status}'"
         );
         let policy = json!({
             "apiVersion": "admissionregistration.k8s.io/v1",
@@ -227,7 +227,7 @@ impl Policy {
         let label = json!({"metadata": {"labels": {"probe": "yes"}}});
         eventually("the policy is in force", async || {
             match api
-                .patch_metadata(untold, &params, &Patch::Merge(&label))
+                .patch_metadata(without_status, &params, &Patch::Merge(&label))
                 .await
             {
                 Err(kube::Error::Api(status)) if status.message.contains("denied") => Ok(()),
@@ -249,7 +249,7 @@ impl Policy {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_policy_that_denies_our_writes_is_told_and_not_pressed() {
+async fn a_policy_that_denies_the_operators_writes_is_reported_and_retried_slowly() {
     let world = Setup::default().begin("k16-policy").await;
     for name in ["rebuilt", "going"] {
         world.apply(&instance(name)).await;
@@ -262,14 +262,14 @@ async fn a_policy_that_denies_our_writes_is_told_and_not_pressed() {
     wish(&world, "new", "rebuilt", "going").await;
     // The status of the other one cannot be written.
     for name in ["new", "going"] {
-        let told = world.until_reason(name, "WriteRefused").await;
-        let words = &condition(&told, "Ready").unwrap().message;
+        let refused = world.until_reason(name, "WriteRefused").await;
+        let words = &condition(&refused, "Ready").unwrap().message;
         assert!(words.contains("not on this cluster"), "{words}");
         assert_eq!(
-            condition(&told, "Stalled").unwrap().status,
+            condition(&refused, "Stalled").unwrap().status,
             "True",
             "{}",
-            reason(&told)
+            reason(&refused)
         );
     }
     // A minute, for which the limits are defined. Only the release, which needs no write, is called.

@@ -117,11 +117,11 @@ async fn an_old_listing_after_a_newer_one_does_and_overwrites_nothing() {
     assert_eq!(counts(&world, Verb::Reinstall, None), (1, 1));
     // Longer than it takes to report servers that are left behind.
     stays(
-        "nobody is told of an old sight",
+        "no Event reports the old state",
         Duration::from_secs(8),
         async || match world.events("ServerOrphaned").await.len() {
             0 => Ok(()),
-            told => Err(format!("{told}")),
+            events => Err(format!("{events}")),
         },
     )
     .await;

@@ -152,8 +152,9 @@ async fn a_storm_of_other_writes_delays_little_and_loses_no_task() {
     }
     let all_writes = once(world.writes().await);
     let lines = |writes: &[Entry]| -> Vec<String> {
-        let told = writes.iter();
-        told.map(|e| format!("{} {} {}", e.name, e.subresource, e.code))
+        let lines = writes.iter();
+        lines
+            .map(|e| format!("{} {} {}", e.name, e.subresource, e.code))
             .collect()
     };
     println!(
@@ -181,7 +182,7 @@ fn every_other(asked: &Asked, count: &AtomicUsize) -> bool {
     asked.is(Kind::Write, "instances") && count.fetch_add(1, Ordering::SeqCst).is_multiple_of(2)
 }
 
-async fn answered_by_somebody_else(act: Act) {
+async fn answered_by_the_wire(act: Act) {
     let world = Setup::default().wire().begin("k10-answers").await;
     let names = ["web-1", "web-2"];
     let count = AtomicUsize::new(0);
@@ -220,7 +221,7 @@ async fn answered_by_somebody_else(act: Act) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn writes_that_are_answered_by_somebody_else_are_done_once() {
+async fn writes_that_the_wire_answers_are_done_once() {
     let acts = [
         Act::AnswerAfter(504),
         Act::Answer(504),
@@ -228,7 +229,7 @@ async fn writes_that_are_answered_by_somebody_else_are_done_once() {
         Act::AnswerAfter(500),
         Act::Silence,
     ];
-    side_by_side(acts.len(), acts, answered_by_somebody_else).await;
+    side_by_side(acts.len(), acts, answered_by_the_wire).await;
 }
 
 /// How long the apiserver is overloaded.
@@ -245,7 +246,7 @@ async fn an_apiserver_that_is_busy_or_slow_is_not_pressed() {
     }
     eventually("ready", async || all(&world, &names, is_ready).await).await;
     let is_asked = |asked: &Asked| asked.resource != "leases";
-    eventually("what else they have to say has been said", async || {
+    eventually("no write is pending", async || {
         let asked = world.wire().asked();
         let last = asked.iter().rfind(|asked| is_asked(asked));
         match last.filter(|last| last.at.elapsed() < Duration::from_secs(3)) {

@@ -29,13 +29,13 @@ impl Stranger {
             write(&leases, &name, Self::NAME).await
         });
         taken.await.unwrap();
-        let (leave, mut told) = oneshot::channel();
+        let (leave, mut stopped) = oneshot::channel();
         let task = tokio::spawn(async move {
             let mut ticks = tokio::time::interval(TICK);
             loop {
                 tokio::select! {
                     biased;
-                    _ = &mut told => break,
+                    _ = &mut stopped => break,
                     _ = ticks.tick() => {}
                 }
                 // After a failure, the next attempt follows.

@@ -22,7 +22,7 @@ fn connected(mut manifest: Value) -> Value {
 }
 
 /// Waits until the Secret has this value.
-async fn tells(world: &World, key: &str, value: &str) -> BTreeMap<String, String> {
+async fn until_secret_has(world: &World, key: &str, value: &str) -> BTreeMap<String, String> {
     eventually(
         &format!("{key} in the connection Secret"),
         async || match insist("read it", async || world.secrets().get_opt(NAME).await)
@@ -31,10 +31,10 @@ async fn tells(world: &World, key: &str, value: &str) -> BTreeMap<String, String
         {
             None => Err("there is none".to_owned()),
             Some(secret) => {
-                let told = super::texts(&secret);
-                match told.get(key).map(String::as_str) == Some(value) {
-                    true => Ok(told),
-                    false => Err(format!("{:?}", told.keys())),
+                let texts = super::texts(&secret);
+                match texts.get(key).map(String::as_str) == Some(value) {
+                    true => Ok(texts),
+                    false => Err(format!("{:?}", texts.keys())),
                 }
             }
         },
@@ -48,13 +48,16 @@ fn address(instance: &Instance) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn login_connection_secret_tells_what_is_in_force_and_follows_the_password() {
+async fn login_connection_secret_holds_the_login_in_effect_and_follows_the_password() {
     let mut world = Setup::default().begin("connection").await;
     world.apply(&connected(hourly("web"))).await;
     let web = world.ready("web").await;
     let first = server_password(&world, &web);
-    let told = tells(&world, "password", &first).await;
-    let words: Vec<(&str, &str)> = told.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+    let texts = until_secret_has(&world, "password", &first).await;
+    let words: Vec<(&str, &str)> = texts
+        .iter()
+        .map(|(k, v)| (k.as_str(), v.as_str()))
+        .collect();
     let host = address(&web);
     assert_eq!(
         words,
@@ -71,7 +74,7 @@ async fn login_connection_secret_tells_what_is_in_force_and_follows_the_password
     assert_eq!(secret.owner_references()[0].uid, web.uid().unwrap());
     assert_eq!(secret.owner_references()[0].controller, Some(true));
     eventually(
-        "the audit log tells of both writes",
+        "the audit log shows both writes",
         async || match secret_writes(&world).await.len() {
             2 => Ok(()),
             n => Err(format!("{n}")),
@@ -98,29 +101,29 @@ async fn login_connection_secret_tells_what_is_in_force_and_follows_the_password
     let web = in_force(&world, "web", "web-login").await;
     let second = server_password(&world, &web);
     assert_ne!(second, first);
-    tells(&world, "password", &second).await;
+    until_secret_has(&world, "password", &second).await;
     // The operator restores it after a change or a deletion.
     edit(&world, NAME, "host", "elsewhere").await;
-    tells(&world, "host", &host).await;
+    until_secret_has(&world, "host", &host).await;
     delete(&world.secrets(), NAME).await;
-    tells(&world, "password", &second).await;
+    until_secret_has(&world, "password", &second).await;
     quiet_all(&world).await;
     world.finish().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn login_connection_secret_tells_given_passwords_keys_and_windows_apart() {
+async fn login_connection_secret_distinguishes_given_passwords_keys_and_windows() {
     let world = Setup::default().begin("connection-kinds").await;
     world.apply(&connected(instance("web"))).await;
     world.ready("web").await;
-    let told = tells(&world, "password", World::PASSWORD).await;
-    assert!(!told.contains_key("sshKeyId"));
+    let texts = until_secret_has(&world, "password", World::PASSWORD).await;
+    assert!(!texts.contains_key("sshKeyId"));
     let key = catalogue::example().key;
     let mut by_key = connected(instance("web"));
     by_key["spec"]["login"] = json!({"sshKey": {"id": key}});
     world.apply(&by_key).await;
-    let told = tells(&world, "sshKeyId", key).await;
-    assert!(!told.contains_key("password"), "{:?}", told.keys());
+    let texts = until_secret_has(&world, "sshKeyId", key).await;
+    assert!(!texts.contains_key("password"), "{:?}", texts.keys());
     let mut windows = generated("win");
     windows["spec"]["image"]["id"] = json!(catalogue::example().windows_image);
     windows["spec"]["connectionSecret"] = json!({"name": "win-connection"});
@@ -132,9 +135,9 @@ async fn login_connection_secret_tells_given_passwords_keys_and_windows_apart() 
         let found = found.map_err(|error| error.to_string())?;
         found.ok_or("there is no Secret".to_owned())
     });
-    let told = super::texts(&found.await);
+    let texts = super::texts(&found.await);
     assert_eq!(
-        (told["port"].as_str(), told["username"].as_str()),
+        (texts["port"].as_str(), texts["username"].as_str()),
         ("3389", "Administrator")
     );
     quiet_all(&world).await;
@@ -142,7 +145,7 @@ async fn login_connection_secret_tells_given_passwords_keys_and_windows_apart() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn login_connection_secret_of_somebody_else_is_told_and_left_alone() {
+async fn login_connection_secret_of_another_owner_is_reported_and_unchanged() {
     let mut world = Setup::default().begin("connection-foreign").await;
     let theirs: Secret = serde_json::from_value(json!({
         "apiVersion": "v1", "kind": "Secret", "metadata": {"name": NAME}, "stringData": {"host": "theirs"},
@@ -150,20 +153,20 @@ async fn login_connection_secret_of_somebody_else_is_told_and_left_alone() {
     .unwrap();
     let theirs = create(&world.secrets(), &theirs).await;
     world.apply(&connected(generated("web"))).await;
-    let says = |web: &Instance| {
+    let names_secret = |web: &Instance| {
         let ready = condition(web, "Ready");
-        let told = ready.is_some_and(|ready| {
+        let is_named = ready.is_some_and(|ready| {
             ready.message.contains(NAME) && ready.message.contains("spec.connectionSecret.name")
         });
-        is_ready(web) && told
+        is_ready(web) && is_named
     };
     world
-        .until("web", "Ready, and names the Secret", says)
+        .until("web", "Ready, and names the Secret", names_secret)
         .await;
     quiet_all(&world).await;
     world.restart().await;
     quiet_all(&world).await;
-    assert!(says(&world.get("web").await));
+    assert!(names_secret(&world.get("web").await));
     let now = insist("read it", async || world.secrets().get(NAME).await)
         .await
         .unwrap();
@@ -171,9 +174,9 @@ async fn login_connection_secret_of_somebody_else_is_told_and_left_alone() {
     delete(&world.secrets(), NAME).await;
     let web = world
         .until("web", "Ready, without a word", |web| {
-            is_ready(web) && !says(web)
+            is_ready(web) && !names_secret(web)
         })
         .await;
-    tells(&world, "password", &server_password(&world, &web)).await;
+    until_secret_has(&world, "password", &server_password(&world, &web)).await;
     world.finish().await;
 }

@@ -23,8 +23,8 @@ async fn login_the_examples_work_as_they_stand() {
         found.map(drop).ok_or("there is no Secret".to_owned())
     })
     .await;
-    let told = read(&world, "web-3-connection").await;
-    assert_eq!(told["password"], held["password"]);
+    let texts = read(&world, "web-3-connection").await;
+    assert_eq!(texts["password"], held["password"]);
     // A minimal manifest means the same.
     assert_eq!(generated("web-3")["spec"]["login"], json!({"generate": {}}));
     world.finish().await;

@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 
 /// Waits until the Instance waits for its Secret; returns it with the message of the condition Ready.
 async fn refusal(world: &World, name: &str) -> (Instance, String) {
-    let told = world.until_reason(name, "SecretNotWritable").await;
-    let message = condition(&told, "Ready").unwrap().message.clone();
-    (told, message)
+    let refused = world.until_reason(name, "SecretNotWritable").await;
+    let message = condition(&refused, "Ready").unwrap().message.clone();
+    (refused, message)
 }
 
 /// An Instance whose server needs no Secret of the operator, except the connection Secret.
@@ -64,7 +64,7 @@ async fn login_a_quota_that_is_used_up_is_named_and_waited_for() {
     let world = Setup::default().begin("quota").await;
     quota(&world, 2, 2).await;
     world.apply(&generated("web")).await;
-    let (told, message) = refusal(&world, "web").await;
+    let (refused, message) = refusal(&world, "web").await;
     for words in [
         "web-login",
         "raise the ResourceQuota",
@@ -73,7 +73,9 @@ async fn login_a_quota_that_is_used_up_is_named_and_waited_for() {
         assert!(message.contains(words), "{words:?}: {message}");
     }
     assert!(!message.contains("deploy/secret-writer"), "{message}");
-    assert!(condition(&told, "Reconciling").is_some() && condition(&told, "Stalled").is_none());
+    assert!(
+        condition(&refused, "Reconciling").is_some() && condition(&refused, "Stalled").is_none()
+    );
     assert_eq!(create_calls(&world.sim), 0);
     // A server stays Ready without its connection Secret.
     world.apply(&beside()).await;
@@ -133,10 +135,10 @@ async fn in_force(world: &World, shows: &str) {
         "yaml",
     ];
     eventually("the policy is in force", async || {
-        let (_, told) = world.kubectl(&make, "").await;
-        match told.contains(shows) {
+        let (_, output) = world.kubectl(&make, "").await;
+        match output.contains(shows) {
             true => Ok(()),
-            false => Err(told),
+            false => Err(output),
         }
     })
     .await;
@@ -161,12 +163,12 @@ async fn login_a_policy_that_denies_the_secret_is_named_and_met_by_a_template() 
     policy(&world, kind, &name, json!({"validations": [validation]})).await;
     in_force(&world, "every Secret names its team").await;
     world.apply(&generated("web")).await;
-    let (told, message) = refusal(&world, "web").await;
+    let (refused, message) = refusal(&world, "web").await;
     for words in [name.as_str(), "every Secret names its team", "template"] {
         assert!(message.contains(words), "{words:?}: {message}");
     }
     assert!(!message.contains("deploy/secret-writer"), "{message}");
-    assert!(condition(&told, "Stalled").is_some());
+    assert!(condition(&refused, "Stalled").is_some());
     assert_eq!(create_calls(&world.sim), 0);
     let mut named = generated("web");
     let template = json!({"labels": {"team": "a"}, "annotations": {"note.example/of": "b"}});

@@ -127,8 +127,8 @@ async fn login_a_restored_secret_without_its_owner_is_adopted_and_its_password_s
     }
     assert_eq!(read(&world, "web-connection").await["password"], password);
     assert_eq!(create_calls(&world.sim), 1);
-    world.told("SecretAdopted", 1).await;
-    world.told("PasswordGenerated", 1).await;
+    world.until_events("SecretAdopted", 1).await;
+    world.until_events("PasswordGenerated", 1).await;
     quiet_all(&world).await;
     world.delete("web").await;
     world.gone("web").await;
@@ -171,8 +171,8 @@ async fn login_a_secret_that_shows_no_instance_is_handed_over_by_the_command_in_
     .unwrap();
     create(&world.secrets(), &secret).await;
     world.apply(&generated("web")).await;
-    let told = world.until_reason("web", "SecretNameConflict").await;
-    let message = condition(&told, "Ready").unwrap().message.clone();
+    let refused = world.until_reason("web", "SecretNameConflict").await;
+    let message = condition(&refused, "Ready").unwrap().message.clone();
     assert!(!message.contains("delete"), "{message}");
     let command = message.split("kubectl ").nth(1).unwrap();
     let arguments: Vec<&str> = command.split_whitespace().collect();

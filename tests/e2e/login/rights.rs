@@ -9,7 +9,7 @@ use serde_json::json;
 const WRITER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/secret-writer");
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn login_without_the_right_to_write_secrets_the_condition_says_what_to_apply() {
+async fn login_without_the_permission_to_write_secrets_the_condition_names_the_manifest() {
     let setup = Setup::default().cluster(own().await).without_operator();
     let mut world = setup.begin("no-writer").await;
     let binding = "clusterrolebinding/cloud-server-operator-secret-writer";
@@ -17,21 +17,25 @@ async fn login_without_the_right_to_write_secrets_the_condition_says_what_to_app
     world.until_forbidden("create", "secrets").await;
     world.start().await;
     world.apply(&generated("web")).await;
-    let told = world.until_reason("web", "SecretNotWritable").await;
-    let message = &condition(&told, "Ready").unwrap().message;
+    let refused = world.until_reason("web", "SecretNotWritable").await;
+    let message = &condition(&refused, "Ready").unwrap().message;
     assert!(message.contains("deploy/secret-writer"), "{message}");
-    assert!(condition(&told, "Stalled").is_some());
+    assert!(condition(&refused, "Stalled").is_some());
     assert_eq!(create_calls(&world.sim), 0);
     // A missing connection Secret does not keep a server from being Ready.
     let mut beside = instance("beside");
     beside["spec"]["connectionSecret"] = json!({"name": "beside-connection"});
     world.apply(&beside).await;
     world
-        .until("beside", "Ready, and says what to apply", |beside| {
-            is_ready(beside)
-                && condition(beside, "Ready")
-                    .is_some_and(|ready| ready.message.contains("deploy/secret-writer"))
-        })
+        .until(
+            "beside",
+            "Ready, and names the manifest to apply",
+            |beside| {
+                is_ready(beside)
+                    && condition(beside, "Ready")
+                        .is_some_and(|ready| ready.message.contains("deploy/secret-writer"))
+            },
+        )
         .await;
     world
         .run(&["apply", "--server-side", "-k", WRITER], "")
@@ -75,15 +79,19 @@ async fn login_the_operators_token_writes_no_secret_but_those_of_instances() {
         "uid": "0d1c9d4e-0000-4000-8000-000000000001", "controller": true,
     }]);
     // The apiserver applies policies after a delay.
-    eventually("nobody's Secret is refused", async || {
-        match make("nobodys", "Opaque", json!([])).await {
-            Err(why) if why.contains("no others") => Ok(()),
-            Err(why) => Err(why),
-            Ok(()) => {
-                let params = kube::api::DeleteParams::default();
-                let _ = world.secrets().delete("nobodys", &params).await;
-                Err("accepted".to_owned())
-            }
+    eventually("a Secret without an owner is refused", async || match make(
+        "ownerless",
+        "Opaque",
+        json!([]),
+    )
+    .await
+    {
+        Err(why) if why.contains("no others") => Ok(()),
+        Err(why) => Err(why),
+        Ok(()) => {
+            let params = kube::api::DeleteParams::default();
+            let _ = world.secrets().delete("ownerless", &params).await;
+            Err("accepted".to_owned())
         }
     })
     .await;

@@ -1,6 +1,6 @@
 //! A definite refusal is remembered across a restart: no Instance waits for a server that was never bought.
 
-use super::told;
+use super::until_reported;
 use crate::support::{
     Setup, World, create_calls, eventually, instance, path_of, reason, three, with,
 };
@@ -16,16 +16,16 @@ use std::time::Instant;
 use tokio::task::JoinHandle;
 
 /// Watches an Instance, and fails if it ever has this reason.
-fn never_told(world: &World, name: &str, never: &'static str) -> JoinHandle<()> {
+fn assert_never_reported(world: &World, name: &str, never: &'static str) -> JoinHandle<()> {
     let (api, name) = (world.instances(), name.to_owned());
     tokio::spawn(async move {
         let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
         let stream = watcher(api, config).default_backoff();
-        let mut told = pin!(stream.applied_objects());
-        while let Some(object) = told.next().await {
+        let mut versions = pin!(stream.applied_objects());
+        while let Some(object) = versions.next().await {
             let Ok(object) = object else { continue };
             let is_it = object.name_any() == name && reason(&object) == never;
-            assert!(!is_it, "{name} says {never}");
+            assert!(!is_it, "{name} reports {never}");
         }
     })
 }
@@ -47,9 +47,9 @@ pub async fn is_remembered(world: &mut World) {
     ];
     for manifest in &refused {
         let name = manifest["metadata"]["name"].as_str().unwrap();
-        watchers.push(never_told(world, name, "CreateUnconfirmed"));
+        watchers.push(assert_never_reported(world, name, "CreateUnconfirmed"));
         world.apply(manifest).await;
-        let (kinds, _) = told(world, name, "CreateRefused").await;
+        let (kinds, _) = until_reported(world, name, "CreateRefused").await;
         assert_eq!(kinds, ["Stalled"]);
     }
     world.kill();
@@ -98,7 +98,7 @@ pub async fn is_remembered(world: &mut World) {
         let ended = watcher.await;
         assert!(
             ended.is_err_and(|error| error.is_cancelled()),
-            "it was told"
+            "it was reported"
         );
     }
 }

@@ -1,8 +1,8 @@
 //! A create with an unknown outcome: status has the service's message, the next step, and its time.
 
-use super::{assert_names, told};
+use super::{assert_names, until_reported};
 use crate::support::{
-    Setup, Told, World, condition, create_calls, eventually, instance, marker_of, path_of, with,
+    Follower, Setup, World, condition, create_calls, eventually, instance, marker_of, path_of, with,
 };
 use cloud_server_operator::api::{Instance, Verb};
 use cloud_simulator::faults::{Act, Rule, When};
@@ -32,21 +32,21 @@ async fn maintained(world: &World, times: u64) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_create_without_a_clear_answer_tells_the_services_words_and_what_follows() {
+async fn an_unclear_create_is_reported_with_the_answer_of_the_service_and_the_next_step() {
     let world = Setup::default().begin("maintenance").await;
     maintained(&world, 1).await;
     let web = world.apply(&instance("web")).await;
-    let (kinds, message) = told(&world, "web", "CreateUnconfirmed").await;
+    let (kinds, message) = until_reported(&world, "web", "CreateUnconfirmed").await;
     assert_eq!(kinds, ["Reconciling"]);
     let name = format!("web-{}", marker_of(&web));
-    let says = [
+    let parts = [
         "answered with 503",
         "maintenance",
         "the outcome of the create is unknown",
         &name,
         "UTC",
     ];
-    assert_names(&message, &says);
+    assert_names(&message, &parts);
     world.ready("web").await;
     assert_eq!((create_calls(&world.sim), world.live(&web).len()), (2, 1));
     world.finish().await;
@@ -81,8 +81,8 @@ async fn the_time_that_is_named_is_still_to_come_while_nothing_was_bought() {
     let mut world = Setup::default().begin("named-time").await;
     maintained(&world, 2).await;
     let web = world.apply(&instance("web")).await;
-    let followed = Told::of(&world, "web").await;
-    told(&world, "web", "CreateUnconfirmed").await;
+    let followed = Follower::of(&world, "web").await;
+    until_reported(&world, "web", "CreateUnconfirmed").await;
     world.kill();
     world.start().await;
     eventually("it is asked for once more", async || {
@@ -112,17 +112,17 @@ async fn the_time_that_is_named_is_still_to_come_while_nothing_was_bought() {
             continue;
         };
         println!("{at} to {end}: nothing is bought before {named}");
-        assert!(named > at, "told at {at}: {named} is over");
+        assert!(named > at, "reported at {at}: {named} is over");
         let stood = end.duration_since(named);
         assert!(stood < LOOKS, "{named} was over for {stood:#}, until {end}");
         names.push((at, named));
     }
     for call in [second, third] {
         let mut before = names.iter().filter(|(at, _)| *at < call);
-        let (_, named) = before.next_back().expect("a time was told");
+        let (_, named) = before.next_back().expect("a time was reported");
         // The reported time is in whole seconds, and never too early.
         let soonest = *named - SignedDuration::from_secs(1);
-        assert!(soonest <= call, "asked for at {call}, told {named}");
+        assert!(soonest <= call, "called at {call}, reported {named}");
     }
     // The settling time of the second attempt equals that of the first.
     let last = names.last().unwrap().1;
@@ -133,7 +133,7 @@ async fn the_time_that_is_named_is_still_to_come_while_nothing_was_bought() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_unclear_create_in_a_zone_that_does_not_exist_needs_nobody() {
+async fn an_unclear_create_in_a_zone_that_does_not_exist_needs_no_human() {
     let mut world = Setup::default().begin("unclear-nowhere").await;
     let error = Act::Error {
         status: 503,
@@ -147,7 +147,7 @@ async fn an_unclear_create_in_a_zone_that_does_not_exist_needs_nobody() {
     let nowhere = |name: &str| with(name, |spec| spec["zone"] = json!("ru-nowhere-1-a"));
     for name in ["mended", "deleted"] {
         world.apply(&nowhere(name)).await;
-        told(&world, name, "CreateUnconfirmed").await;
+        until_reported(&world, name, "CreateUnconfirmed").await;
     }
     // The next process does not know of the calls, either.
     world.kill();

@@ -113,7 +113,7 @@ fn queries() -> Vec<(String, String)> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_prometheus_that_scrapes_an_operator_answers_rules_and_dashboard_and_calls_nobody() {
+async fn a_prometheus_that_scrapes_an_operator_answers_rules_and_dashboard_without_an_alert() {
     let mut world = Setup::default().begin("scraped").await;
     for name in ["web-1", "web-2"] {
         world.apply(&instance(name)).await;

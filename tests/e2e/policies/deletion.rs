@@ -95,9 +95,9 @@ async fn a_protected_instance_is_not_deleted_and_one_that_is_keeps_its_server() 
         json!({"pause": null, "deletionProtection": true}),
     )
     .await;
-    let told = world.until_reason("precious", "DeletionProtected").await;
-    assert_eq!(condition(&told, "Stalled").unwrap().status, "True");
-    let message = &condition(&told, "Ready").unwrap().message;
+    let refused = world.until_reason("precious", "DeletionProtected").await;
+    assert_eq!(condition(&refused, "Stalled").unwrap().status, "True");
+    let message = &condition(&refused, "Ready").unwrap().message;
     assert!(
         message.contains("set spec.deletionProtection to false"),
         "{message}"

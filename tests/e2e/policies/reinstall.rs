@@ -6,11 +6,11 @@ use cloud_server_operator::api::Verb;
 use serde_json::json;
 
 async fn waits(world: &World, name: &str, reason: &str, words: &[&str]) {
-    let told = world.until_reason(name, reason).await;
+    let refused = world.until_reason(name, reason).await;
     for (kind, status) in [("Ready", "False"), ("Stalled", "True")] {
-        assert_eq!(condition(&told, kind).unwrap().status, status);
+        assert_eq!(condition(&refused, kind).unwrap().status, status);
     }
-    let message = &condition(&told, "Ready").unwrap().message;
+    let message = &condition(&refused, "Ready").unwrap().message;
     for word in words {
         assert!(message.contains(word), "{word:?} is not in: {message}");
     }
@@ -41,9 +41,9 @@ async fn on_request_a_disk_is_erased_once_its_image_is_acknowledged() {
     edit(&world, "careful", other).await;
     let words = ["acknowledges image img-debian12aaaa", OTHER_IMAGE];
     world
-        .until("careful", "tells the other image", |instance| {
-            let told = condition(instance, "Ready").unwrap();
-            words.iter().all(|word| told.message.contains(word))
+        .until("careful", "names the other image", |instance| {
+            let ready = condition(instance, "Ready").unwrap();
+            words.iter().all(|word| ready.message.contains(word))
         })
         .await;
     assert_eq!(posts(&world, before.seq), Vec::<String>::new());

@@ -40,16 +40,16 @@ fn every_rule_of_the_definitions_has_an_accepted_and_a_refused_case() {
     let (rules, cases) = (rules(), cases());
     assert!(rules.len() >= 19, "{rules:#?}");
     for case in &cases {
-        let says = case.says;
+        let text = case.message;
         assert!(
             !case.accepted.is_empty() && !case.refused.is_empty(),
-            "{says}"
+            "{text}"
         );
-        let is_there = rules.iter().any(|message| message.starts_with(says));
-        assert_eq!(case.is_rule, is_there, "{says}: no such rule");
+        let is_there = rules.iter().any(|message| message.starts_with(text));
+        assert_eq!(case.is_rule, is_there, "{text}: no such rule");
     }
     for message in &rules {
-        let has_case = |case: &Case| case.is_rule && message.starts_with(case.says);
+        let has_case = |case: &Case| case.is_rule && message.starts_with(case.message);
         assert!(cases.iter().any(has_case), "no case for: {message}");
     }
 }
@@ -106,8 +106,10 @@ async fn what_cannot_be_right_is_refused_with_its_message_and_what_can_is_accept
                 (Some(names.0), Some(names.1))
             }
         };
-        let message = rules.iter().find(|message| message.starts_with(case.says));
-        let words = message.map_or(case.says, String::as_str);
+        let message = rules
+            .iter()
+            .find(|message| message.starts_with(case.message));
+        let words = message.map_or(case.message, String::as_str);
         for manifest in &case.accepted {
             let done = attempt(&world, early.as_deref(), manifest).await;
             assert_eq!(done, Ok(()), "{words}: {manifest:#}");

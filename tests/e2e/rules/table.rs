@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 /// One rule of the definitions, or one bound of a field.
 pub struct Case {
     /// The beginning of the rule's message; for a bound, a part of the apiserver's message.
-    pub says: &'static str,
+    pub message: &'static str,
     /// Whether it is a rule with a message of our own.
     pub is_rule: bool,
     /// The existing object, if the rule compares with it: a change that is refused once a server exists is accepted before.
@@ -19,13 +19,13 @@ pub struct Case {
 
 impl Case {
     pub fn new(
-        says: &'static str,
+        message: &'static str,
         is_rule: bool,
         accepted: Vec<Value>,
         refused: Vec<Value>,
     ) -> Self {
         Self {
-            says,
+            message,
             is_rule,
             stands: None,
             accepted,
@@ -35,35 +35,35 @@ impl Case {
 
     /// A rule about one field of an Instance's spec.
     pub fn rule<const A: usize, const R: usize>(
-        says: &'static str,
+        message: &'static str,
         field: &str,
         accepted: [Value; A],
         refused: [Value; R],
     ) -> Self {
         let of = |value: Value| spec(field, &value);
         let (accepted, refused) = (accepted.map(of), refused.map(of));
-        Self::new(says, true, accepted.into(), refused.into())
+        Self::new(message, true, accepted.into(), refused.into())
     }
 
     /// A bound of one field of an Instance's spec.
     pub fn bound<const A: usize, const R: usize>(
-        says: &'static str,
+        message: &'static str,
         field: &str,
         accepted: [Value; A],
         refused: [Value; R],
     ) -> Self {
         Self {
             is_rule: false,
-            ..Self::rule(says, field, accepted, refused)
+            ..Self::rule(message, field, accepted, refused)
         }
     }
 
     /// A rule about a field that is immutable once a server exists.
-    fn fixed<const N: usize>(says: &'static str, stands: Value, changes: [Value; N]) -> Self {
+    fn fixed<const N: usize>(message: &'static str, stands: Value, changes: [Value; N]) -> Self {
         let changes = Vec::from(changes);
         Self {
             stands: Some(stands),
-            ..Self::new(says, true, changes.clone(), changes)
+            ..Self::new(message, true, changes.clone(), changes)
         }
     }
 }
@@ -101,8 +101,8 @@ fn accounts() -> Vec<Case> {
     let of = |field: &str, values: &[Value]| -> Vec<Value> {
         values.iter().map(|value| account(field, value)).collect()
     };
-    let bound = |says, field: &str, accepted: &[Value], refused: &[Value]| {
-        Case::new(says, false, of(field, accepted), of(field, refused))
+    let bound = |message, field: &str, accepted: &[Value], refused: &[Value]| {
+        Case::new(message, false, of(field, accepted), of(field, refused))
     };
     let endpoint = of(
         "endpoint",

@@ -4,9 +4,9 @@ use super::table::{Case, account};
 use serde_json::{Value, json};
 
 pub fn cases() -> Vec<Case> {
-    let case = |says, field: &str, accepted: &[Value], refused: &[Value]| {
+    let case = |message, field: &str, accepted: &[Value], refused: &[Value]| {
         let of = |values: &[Value]| values.iter().map(|value| account(field, value)).collect();
-        Case::new(says, true, of(accepted), of(refused))
+        Case::new(message, true, of(accepted), of(refused))
     };
     let (config_map, secret) = (
         json!({"name": "ca", "key": "ca.crt"}),

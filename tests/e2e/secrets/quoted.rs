@@ -66,10 +66,10 @@ async fn refuse(world: &World) -> String {
     eventually("the policy is in force", async || {
         let create = ["create", "--dry-run=server", "-n", OWN, "-f", "-"];
         let create = crate::support::kubectl(&create, &probe.to_string()).await;
-        let told = String::from_utf8_lossy(&create.stderr).into_owned();
-        match told.contains(&BASE64.encode(World::TOKEN.as_bytes())) {
+        let stderr = String::from_utf8_lossy(&create.stderr).into_owned();
+        match stderr.contains(&BASE64.encode(World::TOKEN.as_bytes())) {
             true => Ok(()),
-            false => Err(told),
+            false => Err(stderr),
         }
     })
     .await;
@@ -87,7 +87,7 @@ async fn what_the_apiserver_quotes_of_a_secret_is_not_logged() {
     let log = world.logs();
     assert!(
         log.contains("the token has no copy") && log.contains("not this: [hidden]"),
-        "the refusal was met and is told: {log}"
+        "the refusal was met and is reported: {log}"
     );
     for secret in CANARIES {
         for form in writings(secret) {

@@ -94,7 +94,7 @@ fn nothing_is_done_twice(world: &World, each: usize) {
 
 /// Three calls in ten fail, each time in another way.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_service_that_fails_now_and_then_wears_nobody_out() {
+async fn a_service_that_fails_now_and_then_gets_all_work_done() {
     let world = Setup::default().begin("brown-out").await;
     let (fleet, new) = (names("web", 12), names("new", 6));
     world.apply_all(&fleet, instance).await;
@@ -139,7 +139,7 @@ async fn a_service_that_fails_now_and_then_wears_nobody_out() {
 /// An outage of an hour would be no different: pauses stop growing after twenty seconds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "the service is away for a minute and a half"]
-async fn after_an_outage_with_a_fleet_at_work_nobody_storms_the_service() {
+async fn after_an_outage_a_fleet_at_work_does_not_storm_the_service() {
     let world = Setup::default().tasks(2_000).begin("outage-long").await;
     world.limit("default", LIMIT, LIMIT, 8).await;
     let (fleet, new) = (names("web", 40), names("new", 20));

@@ -160,7 +160,7 @@ impl Front {
         eventually(&format!("{flaw:?} is met"), async || {
             match self.has_met(flaw, false) {
                 true => Ok(()),
-                false => Err("nobody came".to_owned()),
+                false => Err("no connection arrived".to_owned()),
             }
         })
         .await;
@@ -193,15 +193,15 @@ async fn listen(
 }
 
 /// Waits until the Account reports these words.
-async fn told(world: &World, words: &str) {
-    eventually(&format!("the Account tells: {words}"), async || {
+async fn until_reported(world: &World, words: &str) {
+    eventually(&format!("the Account reports: {words}"), async || {
         let account = insist("read it", async || world.accounts().get("default").await);
         let status = account.await.unwrap().status.unwrap_or_default();
-        let tells = status
+        let message = status
             .conditions
             .iter()
             .any(|c| c.reason == "ServiceUnreachable" && c.message.contains(words));
-        match tells {
+        match message {
             true => Ok(()),
             false => Err(format!("{:?}", status.conditions)),
         }
@@ -210,7 +210,7 @@ async fn told(world: &World, words: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_certificate_that_is_no_good_gets_no_token_and_is_told() {
+async fn a_bad_certificate_gets_no_token_and_is_reported() {
     let authority = Authority::new();
     let folder = tempfile::tempdir().unwrap();
     let trusted = folder.path().join("authorities.pem");
@@ -231,8 +231,8 @@ async fn a_certificate_that_is_no_good_gets_no_token_and_is_told() {
         let strange = Front::begin(&world, authority.certify(flaw)).await;
         world.account("default", &strange.endpoint).await;
         strange.until_refused(flaw).await;
-        told(&world, words).await;
-        assert!(!strange.has_met(flaw, true), "somebody took it");
+        until_reported(&world, words).await;
+        assert!(!strange.has_met(flaw, true), "a client accepted it");
     }
     // It expires while it is in use; only the certificate is fixed.
     world.account("default", &front.endpoint).await;
@@ -252,10 +252,10 @@ async fn a_certificate_that_is_no_good_gets_no_token_and_is_told() {
     front.exchange(authority.certify(Flaw::Expired));
     world.apply(&instance("new")).await;
     front.until_refused(Flaw::Expired).await;
-    told(&world, "its certificate has expired and is to be renewed").await;
+    until_reported(&world, "its certificate has expired and is to be renewed").await;
     let new = world.until_reason("new", "ServiceUnreachable").await;
     assert!(new.status.unwrap().id.is_none());
-    assert!(!front.has_met(Flaw::Expired, true), "somebody took it");
+    assert!(!front.has_met(Flaw::Expired, true), "a client accepted it");
     assert_eq!(posts(&world, 0).len(), before, "{}", world.ledger_text());
     front.exchange(authority.certify(Flaw::None));
     world.ready("new").await;

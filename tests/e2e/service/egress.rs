@@ -79,8 +79,8 @@ pub(super) fn find<'a>(account: &'a Account, kind: &str) -> Option<&'a Condition
 }
 
 /// Waits until Ready of an Account has this reason for the current spec.
-pub(super) async fn until_told(world: &World, name: &str, reason: &str) -> (Account, String) {
-    eventually(&format!("Account {name} tells {reason}"), async || {
+pub(super) async fn until_reported(world: &World, name: &str, reason: &str) -> (Account, String) {
+    eventually(&format!("Account {name} reports {reason}"), async || {
         let found = insist("read it", async || world.accounts().get(name).await);
         let account = found.await.unwrap();
         let ready = find(&account, "Ready").cloned();
@@ -157,7 +157,7 @@ async fn an_endpoint_or_proxy_on_this_machine_or_its_link_gets_no_connection() {
         ),
     ] {
         apply_account(&world, name, &endpoint, more.clone()).await;
-        let (account, message) = until_told(&world, name, "AddressRefused").await;
+        let (account, message) = until_reported(&world, name, "AddressRefused").await;
         let url = more["proxy"]["url"].as_str().unwrap_or(&endpoint);
         let flag = format!("--allowed-endpoint={url}");
         for word in [address, flag.as_str()] {
@@ -170,7 +170,7 @@ async fn an_endpoint_or_proxy_on_this_machine_or_its_link_gets_no_connection() {
     world.apply(&instance("web")).await;
     let web = world.until_reason("web", "AddressRefused").await;
     assert!(web.status.unwrap().id.is_none());
-    assert_eq!(silent.connections(), 0, "somebody connected");
+    assert_eq!(silent.connections(), 0, "a client connected");
     assert!(world.calls_since(0).is_empty(), "{}", world.ledger_text());
     world.finish().await;
 }
@@ -193,14 +193,14 @@ async fn proxies_of_the_environment_are_not_used_and_plain_http_is_a_warning() {
         0,
         "a proxy of the environment was used"
     );
-    let (account, _) = until_told(&world, "default", "Available").await;
+    let (account, _) = until_reported(&world, "default", "Available").await;
     assert!(
         find(&account, "InsecureEndpoint").is_none(),
         "loopback is no way to read on"
     );
 
     world.account("clear", "http://cloud.invalid").await;
-    let (account, _) = until_told(&world, "clear", "ServiceUnreachable").await;
+    let (account, _) = until_reported(&world, "clear", "ServiceUnreachable").await;
     let warning = find(&account, "InsecureEndpoint").unwrap();
     assert_eq!(
         (warning.status.as_str(), warning.reason.as_str()),

@@ -28,7 +28,7 @@ fn recycle(world: &World, instance: &Instance, account: &str) -> String {
             server: server.clone(),
         },
     );
-    let (account, name) = (account.to_owned(), format!("somebody-{}", &server[4..]));
+    let (account, name) = (account.to_owned(), format!("another-{}", &server[4..]));
     console(
         world,
         Console::Recycle {
@@ -119,7 +119,7 @@ async fn a_server_that_has_the_identifier_of_ours_is_left_alone() {
     for name in ["web-0", "web-1"] {
         let held = world.until_reason(name, "RecordInvalid").await;
         let message = &condition(&held, "Ready").unwrap().message;
-        assert!(message.contains("somebody-"), "{message}");
+        assert!(message.contains("another-"), "{message}");
     }
     world.delete("web-2").await;
     world.until_reason("web-2", "RecordInvalid").await;
@@ -131,7 +131,7 @@ async fn a_server_that_has_the_identifier_of_ours_is_left_alone() {
         world.run(&["annotate", "instance", name, &edit], "").await;
         world.gone(name).await;
     }
-    world.told("ServerNotReleased", 3).await;
+    world.until_events("ServerNotReleased", 3).await;
     assert_eq!(touched(), Vec::<String>::new());
     let live: Vec<_> = world
         .sim

@@ -29,7 +29,7 @@ const STALL: Duration = Duration::from_millis(300);
 
 /// Named after the header.
 #[derive(Clone, Copy, Debug)]
-enum Told {
+enum Refusal {
     WithRetryAfter,
     WithoutRetryAfter,
 }
@@ -58,18 +58,23 @@ async fn a_limit_per_minute_is_kept_while_a_fleet_is_bought() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_limit_that_is_lowered_while_a_fleet_is_bought_is_honoured() {
-    side_by_side(2, [Told::WithRetryAfter, Told::WithoutRetryAfter], lowered).await;
+    side_by_side(
+        2,
+        [Refusal::WithRetryAfter, Refusal::WithoutRetryAfter],
+        lowered,
+    )
+    .await;
 }
 
-async fn lowered(told: Told) {
+async fn lowered(refusal: Refusal) {
     watch_stalls();
     let world = Setup::default().begin("limit").await;
     // The same moment on both clocks.
     let (now, ledger_now) = (Instant::now(), world.sim.world(|w| w.now().as_millis()));
     world.limit("default", OURS, OURS, 8).await;
-    let retry_after = match told {
-        Told::WithRetryAfter => Some(PAUSE),
-        Told::WithoutRetryAfter => None,
+    let retry_after = match refusal {
+        Refusal::WithRetryAfter => Some(PAUSE),
+        Refusal::WithoutRetryAfter => None,
     };
     let limit = |per_second, burst| {
         let act = Act::Limit {
@@ -108,7 +113,7 @@ async fn lowered(told: Told) {
         "the limit was met, or the test tests nothing"
     );
     println!(
-        "LIMIT {told:?}: {FLEET} Instances in {took:?}; of {} calls {} refused, busiest second {}",
+        "LIMIT {refusal:?}: {FLEET} Instances in {took:?}; of {} calls {} refused, busiest second {}",
         calls.len(),
         refused.len(),
         busiest(&calls, 1_000)
@@ -161,7 +166,7 @@ async fn attempt(world: &World, name: &str) -> i64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_the_quota_or_the_stock_leaves_no_room_for_is_told_and_asked_for_slowly() {
+async fn creates_beyond_quota_or_stock_are_reported_and_retried_slowly() {
     let world = Setup::default().begin("quota").await;
     let quota = |quota| {
         let change = |account: &mut cloud_simulator::model::Account| account.quota = quota;
@@ -176,10 +181,10 @@ async fn what_the_quota_or_the_stock_leaves_no_room_for_is_told_and_asked_for_sl
     quota(Some(4));
     let over = names("over", 6);
     world.apply_all(&over, instance).await;
-    let told = world
-        .until_all(&over, "are told", |i| reason(i) == "CreateRefused")
+    let refused = world
+        .until_all(&over, "report it", |i| reason(i) == "CreateRefused")
         .await;
-    for instance in &told {
+    for instance in &refused {
         let message = &condition(instance, "Ready").unwrap().message;
         assert!(message.contains("quota"), "{message}");
     }
@@ -194,7 +199,10 @@ async fn what_the_quota_or_the_stock_leaves_no_room_for_is_told_and_asked_for_sl
     })
     .await;
     let writes = world.writes_since(since).await;
-    assert!(writes.is_empty(), "what is told is told once: {writes:#?}");
+    assert!(
+        writes.is_empty(),
+        "each refusal is reported once: {writes:#?}"
+    );
     for name in &over {
         assert_eq!(
             attempt(&world, name).await,
@@ -229,8 +237,8 @@ async fn what_the_quota_or_the_stock_leaves_no_room_for_is_told_and_asked_for_sl
     console(&world, Console::SellOut { region: region() });
     world.apply(&instance("late")).await;
     // A conflict: nothing shows that it will last.
-    let told = world.until_reason("late", "ServiceBusy").await;
-    assert!(outline(&told).contains("sold out"), "{}", outline(&told));
+    let late = world.until_reason("late", "ServiceBusy").await;
+    assert!(outline(&late).contains("sold out"), "{}", outline(&late));
     let others = [&over[..], &fits[1..]].concat();
     world.all_ready(&others).await;
     assert_eq!(attempt(&world, "late").await, 1);

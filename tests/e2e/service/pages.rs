@@ -149,8 +149,8 @@ async fn a_list_that_moves_while_it_is_read_hides_no_server() {
     for (web, before) in fleet.iter().zip(&ready).take(2) {
         assert_eq!(id_of(&world.ready(web).await), id_of(before));
     }
-    let told = world.events("ServerMissing").await;
-    assert!(told.is_empty(), "{told:#?}");
+    let events = world.events("ServerMissing").await;
+    assert!(events.is_empty(), "{events:#?}");
     // The release may arrive before a create.
     let mut called = posts(&world, 0);
     called.sort();

@@ -20,7 +20,7 @@ const CALLS: usize = 14;
 const TASKS: u64 = 6_000;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_token_refused_for_a_while_is_told_once_and_forgets_nothing() {
+async fn a_token_refused_for_a_while_is_reported_once_and_loses_no_state() {
     let answers = [(401, "Authenticated.Error"), (403, "Forbidden.Token")];
     side_by_side(2, answers, |(status, code)| refused(status, code)).await;
 }
@@ -45,7 +45,7 @@ async fn refused(status: u16, code: &'static str) {
     world.apply(&instance("new")).await;
     world.until_reason("new", "TokenRefused").await;
 
-    let (told_at, seq) = (Instant::now(), world.sim.ledger().last_seq());
+    let (reported_at, seq) = (Instant::now(), world.sim.ledger().last_seq());
     let (since, begun) = (Timestamp::now(), world.sim.world(|w| w.now()));
     stays("nothing is taken for gone", REFUSED, async || {
         for (name, now) in world.all().await {
@@ -67,7 +67,7 @@ async fn refused(status: u16, code: &'static str) {
     println!(
         "REFUSED {status}: {} calls in {:?}: {paths:?}",
         calls.len(),
-        told_at.elapsed()
+        reported_at.elapsed()
     );
     assert!(calls.len() <= CALLS, "{paths:?}");
     assert!(
@@ -77,8 +77,8 @@ async fn refused(status: u16, code: &'static str) {
         "{paths:?}"
     );
     // Each of the three in flight may report it once.
-    let told = once(world.writes_since(since).await).len();
-    assert!(told <= 3, "{told} writes");
+    let writes = once(world.writes_since(since).await).len();
+    assert!(writes <= 3, "{writes} writes");
 
     world.sim.faults().clear();
     let back = Instant::now();

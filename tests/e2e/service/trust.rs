@@ -1,7 +1,7 @@
 //! The connection settings of an Account: CA bundles, client certificates, proxies, each changed while the operator runs.
 
 use super::certificate::{Authority, Certified, Flaw, Front};
-use super::egress::{apply_account, until_told};
+use super::egress::{apply_account, until_reported};
 use crate::account::namespace::{copies, delete_namespace, until_gone, until_no_copy};
 use crate::support::{PLUGIN, Setup, World, delete, eventually, insist, instance, names, run};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
@@ -46,8 +46,8 @@ async fn command(world: &World) -> (bool, String) {
     command.args(["instances", "-n", &world.namespace, "--kubeconfig"]);
     command.arg(world.shared.cluster.kubeconfig_path());
     let output = run(&mut command, "").await;
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    (output.status.success(), told)
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output.status.success(), stderr)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -59,19 +59,19 @@ async fn a_ca_bundle_is_trusted_and_its_change_needs_no_restart() {
     let from_map =
         json!({"tls": {"caBundle": {"configMapKeyRef": {"name": "bundle", "key": "ca.crt"}}}});
     apply_account(&world, "default", &front.endpoint, from_map).await;
-    let (_, message) = until_told(&world, "default", "CaBundleNotFound").await;
+    let (_, message) = until_reported(&world, "default", "CaBundleNotFound").await;
     assert!(message.contains("ConfigMap bundle"), "{message}");
     config_map(&world, "no certificate").await;
-    until_told(&world, "default", "CaBundleInvalid").await;
+    until_reported(&world, "default", "CaBundleInvalid").await;
     config_map(&world, &second.pem).await;
-    let (_, message) = until_told(&world, "default", "ServiceUnreachable").await;
+    let (_, message) = until_reported(&world, "default", "ServiceUnreachable").await;
     assert!(message.contains("does not trust"), "{message}");
-    assert!(!front.has_met(Flaw::None, true), "somebody took it");
+    assert!(!front.has_met(Flaw::None, true), "a client accepted it");
     config_map(&world, &first.pem).await;
     world.apply(&instance("web-1")).await;
     world.ready("web-1").await;
-    let (is_answered, told) = command(&world).await;
-    assert!(is_answered, "{told}");
+    let (is_answered, stderr) = command(&world).await;
+    assert!(is_answered, "{stderr}");
 
     // Bundle and certificate change together, as in a rotation without an overlap.
     config_map(&world, &second.pem).await;
@@ -123,11 +123,11 @@ async fn a_certificate_that_openssl_signed_by_itself_is_trusted_from_a_joined_bu
     apply_account(&world, "default", &front.endpoint, bundle).await;
     world.apply(&instance("web")).await;
     world.ready("web").await;
-    let (is_answered, told) = command(&world).await;
-    assert!(is_answered, "{told}");
+    let (is_answered, stderr) = command(&world).await;
+    assert!(is_answered, "{stderr}");
 
     config_map(&world, &other).await;
-    let (_, message) = until_told(&world, "default", "ServiceUnreachable").await;
+    let (_, message) = until_reported(&world, "default", "ServiceUnreachable").await;
     assert!(
         message.contains("put it into spec.tls.caBundle"),
         "{message}"
@@ -145,29 +145,29 @@ async fn a_client_certificate_is_shown_if_its_secret_consents() {
     let bundle = json!({"configMapKeyRef": {"name": "bundle", "key": "ca.crt"}});
     let alone = json!({"tls": {"caBundle": bundle}});
     apply_account(&world, "default", &front.endpoint, alone).await;
-    until_told(&world, "default", "ServiceUnreachable").await;
-    assert!(!front.has_met(Flaw::None, true), "it took whoever came");
+    until_reported(&world, "default", "ServiceUnreachable").await;
+    assert!(!front.has_met(Flaw::None, true), "it accepted any client");
 
     let tls = json!({"caBundle": bundle, "clientCertificateSecretRef": {"name": "client"}});
     apply_account(&world, "default", &front.endpoint, json!({"tls": tls})).await;
-    let (_, message) = until_told(&world, "default", "ClientCertificateNotFound").await;
+    let (_, message) = until_reported(&world, "default", "ClientCertificateNotFound").await;
     assert!(message.contains("Secret client"), "{message}");
     let (certificate, key) = ours.client();
     let whole = (certificate.clone(), key.clone());
     tls_secret(&world, json!({}), &whole).await;
-    let (_, message) = until_told(&world, "default", "SecretUseNotAllowed").await;
+    let (_, message) = until_reported(&world, "default", "SecretUseNotAllowed").await;
     let label = "cloudserver.dev/use=client-certificate";
     assert!(message.contains(label), "{message}");
     let consents = json!({"cloudserver.dev/use": "client-certificate"});
     let mixed = (certificate, ours.client().1);
     tls_secret(&world, consents.clone(), &mixed).await;
-    let (_, message) = until_told(&world, "default", "ClientCertificateInvalid").await;
+    let (_, message) = until_reported(&world, "default", "ClientCertificateInvalid").await;
     assert!(message.contains("does not belong"), "{message}");
     tls_secret(&world, consents.clone(), &whole).await;
     world.apply(&instance("web-1")).await;
     world.ready("web-1").await;
-    let (is_answered, told) = command(&world).await;
-    assert!(is_answered, "{told}");
+    let (is_answered, stderr) = command(&world).await;
+    assert!(is_answered, "{stderr}");
 
     // From here on the service trusts only clients of another authority; the operator's certificate is renewed accordingly.
     let next = Authority::new();
@@ -254,11 +254,11 @@ impl Tunnels {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let asked: Arc<Mutex<Vec<String>>> = Arc::default();
-        let told = asked.clone();
+        let requests = asked.clone();
         let task = tokio::spawn(async move {
             loop {
                 let (near, _) = listener.accept().await.unwrap();
-                tokio::spawn(tunnel(near, told.clone()));
+                tokio::spawn(tunnel(near, requests.clone()));
             }
         });
         Self {
@@ -273,7 +273,7 @@ impl Tunnels {
     }
 }
 
-async fn tunnel(mut near: TcpStream, told: Arc<Mutex<Vec<String>>>) {
+async fn tunnel(mut near: TcpStream, requests: Arc<Mutex<Vec<String>>>) {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         match near.read_u8().await {
@@ -283,7 +283,7 @@ async fn tunnel(mut near: TcpStream, told: Arc<Mutex<Vec<String>>>) {
     }
     let head = String::from_utf8(head).unwrap();
     let target = head.split(' ').nth(1).unwrap().to_owned();
-    told.lock().unwrap().push(head);
+    requests.lock().unwrap().push(head);
     let Ok(mut far) = TcpStream::connect(target).await else {
         return;
     };
@@ -303,8 +303,8 @@ async fn through_the_accounts_proxy_every_call_is_a_tunnel_that_it_cannot_read()
     apply_account(&world, "default", &front.endpoint, more).await;
     world.apply(&instance("web")).await;
     world.ready("web").await;
-    let (is_answered, told) = command(&world).await;
-    assert!(is_answered, "{told}");
+    let (is_answered, stderr) = command(&world).await;
+    assert!(is_answered, "{stderr}");
     let asked = tunnels.asked();
     let begin = format!("CONNECT {} ", front.endpoint.trim_start_matches("https://"));
     assert!(!asked.is_empty() && asked.iter().all(|head| head.starts_with(&begin)));
@@ -364,7 +364,7 @@ async fn the_example_with_an_authority_a_client_certificate_and_a_proxy_buys_and
     let other = json!({"spec": {"endpoint": elsewhere.endpoint}}).to_string();
     let patch = ["patch", "account", "default", "--type=merge", "-p", &other];
     world.run(&patch, "").await;
-    until_told(&world, "default", "SecretEndpointMismatch").await;
+    until_reported(&world, "default", "SecretEndpointMismatch").await;
     assert_eq!(elsewhere.handshakes(), 0);
     world.finish().await;
 }

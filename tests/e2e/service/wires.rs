@@ -18,7 +18,7 @@ use tokio::task::AbortHandle;
 
 /// The service accepts some calls without ever answering, and answers others byte by byte: the remaining calls are not delayed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn calls_without_an_answer_hold_up_nobody_else() {
+async fn calls_without_an_answer_delay_no_other_call() {
     let world = Setup::default().begin("unanswered").await;
     // With the default limits, calls that hang occupy five of eight places.
     world.limit("default", 100, 100, 8).await;
@@ -218,7 +218,7 @@ async fn hear(State(ear): State<Ear>, request: Request) -> Response {
 
 /// Waits until the Account reports that the service is unreachable there; returns the message.
 async fn unreachable(world: &World, endpoint: &str) -> String {
-    eventually("the Account tells", async || {
+    eventually("the Account reports it", async || {
         let account = insist("read it", async || world.accounts().get("default").await)
             .await
             .unwrap();
@@ -249,7 +249,7 @@ async fn a_redirect_or_a_strange_certificate_gets_no_token() {
         let front = Listener::begin(Some((status, elsewhere.address.clone()))).await;
         world.account("default", &front.address).await;
         eventually("the redirect is met", async || match front.heard().len() {
-            0 => Err("nobody came".to_owned()),
+            0 => Err("no connection arrived".to_owned()),
             _ => Ok(()),
         })
         .await;
@@ -264,7 +264,7 @@ async fn a_redirect_or_a_strange_certificate_gets_no_token() {
     world.until_reason("new", "ServiceUnreachable").await;
     // The window lasts for two checks of an Account that cannot be used.
     stays(
-        "nobody hears the token",
+        "no server receives the token",
         Duration::from_secs(10),
         async || match elsewhere.heard() {
             heard if heard.is_empty() => Ok(()),

@@ -55,7 +55,7 @@ pub async fn written(world: &World, name: &str, since: &Mark) -> Vec<String> {
 }
 
 async fn written_since(world: &World, name: Option<&str>, since: Timestamp) -> Vec<String> {
-    let told = |e: &Entry| match name {
+    let is_in_status = |e: &Entry| match name {
         Some(_) => format!("{}/{} {}", e.verb, e.subresource, e.code),
         None => format!("{}/{} {} {}", e.verb, e.subresource, e.name, e.code),
     };
@@ -63,7 +63,7 @@ async fn written_since(world: &World, name: Option<&str>, since: Timestamp) -> V
     writes
         .iter()
         .filter(|e| e.received_at >= since && name.is_none_or(|name| e.name == name))
-        .map(told)
+        .map(is_in_status)
         .collect()
 }
 
@@ -140,14 +140,14 @@ pub async fn done(world: &World, name: &str, mark: &Mark, verbs: &[Verb]) -> Ins
 /// Waits until the history contains an attempt that failed with these words. The entry remains after the next attempt has begun
 /// or succeeded, unlike the reason of Ready, which a late writer or reader may miss.
 pub async fn failed(world: &World, name: &str, words: &str) -> Instance {
-    let what = format!("a failed attempt is told: {words}");
-    let tells = |entry: &HistoryEntry| {
+    let what = format!("a failed attempt is reported: {words}");
+    let names_them = |entry: &HistoryEntry| {
         let message = entry.message.as_deref().unwrap_or_default();
         !entry.succeeded && message.contains(words)
     };
     let holds = |instance: &Instance| {
         let status = instance.status.as_ref();
-        status.is_some_and(|status| status.history.iter().any(tells))
+        status.is_some_and(|status| status.history.iter().any(names_them))
     };
     world.until(name, &what, holds).await
 }

@@ -64,17 +64,17 @@ impl World {
             .entries()
             .all(|entry| entry.source != Source::Console || !is_released(entry))
         {
-            let told = self.events("ServerMissing").await;
+            let events = self.events("ServerMissing").await;
             assert!(
-                told.is_empty(),
-                "no server is missing: {told:#?}\n{}",
+                events.is_empty(),
+                "no server is missing: {events:#?}\n{}",
                 self.ledger_text()
             );
         }
     }
 
     /// No secret is stored or logged anywhere except in its Secret (S7).
-    pub async fn assert_no_secret_told(&self) {
+    pub async fn assert_no_secret_leaked(&self) {
         let mut pages = vec![("log".to_owned(), self.logs())];
         if let Some(metrics) = self.last_metrics().await {
             pages.push(("metrics".to_owned(), metrics));

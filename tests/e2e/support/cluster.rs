@@ -130,17 +130,17 @@ pub async fn until_served(cluster: &Cluster) -> Result<(), String> {
 /// The apiserver's last message.
 async fn until_policed(cluster: &Cluster) -> Result<(), String> {
     let user = format!("--as={}", Shared::USER);
-    let make = ["create", "secret", "generic", "nobodys", "-n", NAMESPACE];
+    let make = ["create", "secret", "generic", "ownerless", "-n", NAMESPACE];
     let arguments = [&make[..], &["--dry-run=server", &user]].concat();
     let deadline = Instant::now() + PATIENCE;
     loop {
         let output = kubectl_of(cluster, &arguments, "").await;
-        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        if !output.status.success() && said.contains("ValidatingAdmissionPolicy") {
+        let stderr = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        if !output.status.success() && stderr.contains("ValidatingAdmissionPolicy") {
             return Ok(());
         }
         if Instant::now() > deadline {
-            return Err(format!("the policy of Secrets does not act: {said}"));
+            return Err(format!("the policy of Secrets does not act: {stderr}"));
         }
         sleep(PAUSE).await;
     }

@@ -157,7 +157,7 @@ impl World {
     }
 
     /// Runs the world's operator as an unknown user, like those that OpenShift assigns: no name, no home, no rights.
-    pub fn run_as_nobody_known(&mut self) {
+    pub fn run_as_an_unknown_user(&mut self) {
         use std::os::unix::fs::PermissionsExt;
         let directory = self.directory.path();
         let readable = fs::Permissions::from_mode(0o755);

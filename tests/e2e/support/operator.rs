@@ -100,7 +100,7 @@ impl Operator {
 
     /// The address at which it serves /readyz and /metrics, according to its log.
     pub async fn address(&self) -> String {
-        eventually("the operator says where it listens", async || {
+        eventually("the operator logs its addresses", async || {
             let log = self.log_text();
             let found = log.lines().find_map(|line| {
                 let line: serde_json::Value = serde_json::from_str(line).ok()?;

@@ -49,8 +49,8 @@ impl Drop for Program {
         let _ = self.child.kill();
         let _ = self.child.wait();
         if std::thread::panicking() {
-            let said = fs::read_to_string(&self.log).unwrap_or_default();
-            let lines: Vec<&str> = said.lines().collect();
+            let log = fs::read_to_string(&self.log).unwrap_or_default();
+            let lines: Vec<&str> = log.lines().collect();
             let end = lines[lines.len().saturating_sub(40)..].join("\n");
             eprintln!("--- {} ---\n{end}\n---", self.log.display());
         }
@@ -104,7 +104,7 @@ fn go(folder: &Path, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> 
         .env("GOTOOLCHAIN", "local")
         .output();
     let output = output.unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{}: {said}", folder.display());
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {stderr}", folder.display());
     String::from_utf8(output.stdout).unwrap()
 }

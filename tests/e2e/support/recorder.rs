@@ -278,7 +278,7 @@ fn last(
     let line = line.clone();
     let parts = futures::stream::iter([Some(body), None]).filter_map(move |part| {
         if part.is_none() {
-            line.tell(trap.clone());
+            line.notify(trap.clone());
         }
         std::future::ready(part.map(Ok::<_, Infallible>))
     });

@@ -37,7 +37,7 @@ pub async fn each_side_by_side<K, T, R, F>(
     room: Arc<Semaphore>,
     items: impl IntoIterator<Item = (K, T)>,
     play: impl Fn(T) -> F + Clone + Send + 'static,
-    mut tell: impl FnMut(K, Result<R, String>),
+    mut report: impl FnMut(K, Result<R, String>),
 ) where
     K: Send + 'static,
     T: Send + 'static,
@@ -55,8 +55,8 @@ pub async fn each_side_by_side<K, T, R, F>(
         });
     }
     while let Some(ended) = worlds.join_next().await {
-        let (key, result) = ended.expect("whoever waits for a world does not panic");
-        tell(key, result);
+        let (key, result) = ended.expect("a task that waits for a world does not panic");
+        report(key, result);
     }
 }
 

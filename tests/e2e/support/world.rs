@@ -282,7 +282,7 @@ impl World {
     }
 
     /// Waits until this many Events with a reason exist: an Event comes after the status that it describes.
-    pub async fn told(&self, reason: &str, count: usize) {
+    pub async fn until_events(&self, reason: &str, count: usize) {
         eventually(&format!("{count} Events {reason}"), async || {
             match self.events(reason).await.len() {
                 n if n == count => Ok(()),
@@ -374,7 +374,7 @@ impl World {
 
     /// The same for a test in which the service, not the operator, made two servers at once.
     pub async fn finish_with_surplus(self) {
-        self.assert_no_secret_told().await;
+        self.assert_no_secret_leaked().await;
         self.assert_no_false_alarm().await;
         assert!(
             !self.logs().contains("panicked"),

@@ -104,27 +104,27 @@ schedules! {
         rotated().on(Password, 1, CrashBefore);
     rotated_and_a_crash_after_the_call => "bought 1, left 1, passwords 2; web-1 Available":
         rotated().on(Password, 1, CrashAfter);
-    rotated_and_a_crash_before_it_is_told => "bought 1, left 1, passwords 1; web-1 Available":
+    rotated_and_a_crash_before_its_end_is_written => "bought 1, left 1, passwords 1; web-1 Available":
         rotated().on(Secret, 4, CrashBefore);
-    rotated_and_a_crash_after_it_is_told => "bought 1, left 1, passwords 1; web-1 Available":
+    rotated_and_a_crash_after_its_end_is_written => "bought 1, left 1, passwords 1; web-1 Available":
         rotated().on(Secret, 4, CrashAfter);
     rotated_and_its_end_is_not_acknowledged => "bought 1, left 1, passwords 1; web-1 Available":
         rotated().on(Secret, 4, LoseAnswer);
     rotated_and_its_end_never_arrives => "bought 1, left 1, passwords 1; web-1 Available":
         rotated().on(Secret, 4, LoseRequest);
-    rotated_and_a_crash_before_the_connection_says_so => "bought 1, left 1, passwords 1; web-1 Available":
+    rotated_and_a_crash_before_the_connection_secret_is_written => "bought 1, left 1, passwords 1; web-1 Available":
         rotated().on(Secret, 5, CrashBefore);
     rotated_and_edited_before_the_call => "bought 1, left 1, passwords 2; web-1 Available":
         rotated().on(Password, 1, Before(EditLogin(1)));
     rotated_and_edited_after_the_call => "bought 1, left 1, passwords 2; web-1 Available":
         rotated().on(Password, 1, After(EditLogin(1)));
-    rotated_and_edited_before_it_is_told => "bought 1, left 1, passwords 2; web-1 Available":
+    rotated_and_edited_before_its_end_is_written => "bought 1, left 1, passwords 2; web-1 Available":
         rotated().on(Secret, 4, Before(EditLogin(1)));
     rotated_and_edited_before_the_new_one => "bought 1, left 1, passwords 1; web-1 Available":
         rotated().on(Secret, 3, Before(EditLogin(1)));
     rotated_and_dropped_before_the_call => "bought 1, left 1, passwords 2; web-1 Available":
         rotated().on(Password, 1, Before(DropLogin(1)));
-    rotated_and_dropped_before_it_is_told => "bought 1, left 1, passwords 2; web-1 Available":
+    rotated_and_dropped_before_its_end_is_written => "bought 1, left 1, passwords 2; web-1 Available":
         rotated().on(Secret, 4, Before(DropLogin(1)));
     rotated_with_its_status_wiped => "bought 1, left 1, passwords 1; web-1 Available":
         rotated().on(Password, 1, After(WipeStatus(1))).on(Secret, 4, Before(WipeStatus(1)));
@@ -146,7 +146,7 @@ schedules! {
         login().at(4_000, Spec(1, rotates())).on(Password, 1, After(Delete(1)));
     rotated_by_a_process_that_was_paused_limit => "bought 1, left 1, passwords 2; web-1 Available | bought 1, left 1, passwords 1; web-1 Available":
         lease().spec(generated()).at(4_000, Spec(1, rotates())).at(45_000, Spec(1, rotates_no_more())).on(Password, 1, PauseBefore(40));
-    rotated_and_taken_over_before_it_is_told => "bought 1, left 1, passwords 1; web-1 Available":
+    rotated_and_taken_over_before_its_end_is_written => "bought 1, left 1, passwords 1; web-1 Available":
         lease().spec(generated()).at(4_000, Spec(1, rotates())).at(45_000, Spec(1, rotates_no_more())).on(Secret, 4, PauseBefore(40));
     rotated_and_etcd_put_back => "bought 1, left 1, passwords 6; web-1 Available":
         rotated().at(20_000, SnapshotEtcd).at(60_000, RestoreEtcd);
@@ -161,7 +161,7 @@ schedules! {
         edited().on(Password, 1, After(EditLogin(1)));
     edited_again_while_it_is_late => "bought 1, left 1, passwords 2; web-1 Available":
         edited().on(Password, 1, Late(12)).at(5_000, EditLogin(1));
-    edited_again_before_it_is_told => "bought 1, left 1, passwords 2; web-1 Available":
+    edited_again_before_its_end_is_written => "bought 1, left 1, passwords 2; web-1 Available":
         edited().on(Secret, 3, Before(EditLogin(1)));
     edited_and_it_fails => "bought 1, left 1, passwords 1; web-1 Available":
         edited().on(Password, 1, TaskFails).at(5_000, EditLogin(1));

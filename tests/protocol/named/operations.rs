@@ -68,7 +68,7 @@ schedules! {
         import().on(Intent, 1, CrashBefore);
     import_and_a_crash_right_after_its_record => "bought 0, left 1; web-1 Available":
         import().on(Intent, 1, CrashAfter);
-    import_of_a_server_that_is_released_before_status_tells_of_it => "bought 0, left 0; web-1 ImportNotFound":
+    import_of_a_server_that_is_released_before_status_shows_it => "bought 0, left 0; web-1 ImportNotFound":
         import().spec(recreates(1)).on(Intent, 1, After(ConsoleRelease(1)));
     import_whose_record_is_not_acknowledged => "bought 0, left 1; web-1 Available":
         import().on(Intent, 1, LoseAnswer).on(Kind::Read, 2, LoseRequest);
@@ -141,9 +141,9 @@ schedules! {
 
     recreate_a_server_that_was_released => "bought 2, left 1; web-1 Available":
         recreated(1);
-    recreate_a_server_that_nobody_saw_done => "bought 2, left 1; web-1 Available":
+    recreate_a_server_whose_create_was_not_seen_to_end => "bought 2, left 1; web-1 Available":
         one().tasks(5).spec(recreates(1)).at(6_000, ConsoleRelease(1));
-    recreate_a_server_that_nobody_saw_done_and_a_crash => "bought 2, left 1; web-1 Available":
+    recreate_a_server_whose_create_was_not_seen_to_end_and_a_crash => "bought 2, left 1; web-1 Available":
         one().tasks(5).spec(recreates(1)).at(6_000, ConsoleRelease(1)).at(6_010, Kill(0));
     recreate_a_server_on_which_a_call_was_lost => "bought 2, left 1, stopped 1; web-1 Available":
         one().spec(recreates(1)).at(4_000, EditPower(1)).on(Intent, 2, CrashAfter).at(4_500, ConsoleRelease(1));
@@ -197,7 +197,7 @@ schedules! {
         recreated(2).at(120_000, ConsoleRelease(1)).at(240_000, ConsoleRelease(1));
     recreate_where_the_limit_is_none => "bought 1, left 0; web-1 RecreateLimitReached":
         recreated(0);
-    recreated_and_its_record_is_replaced_before_a_late_watch_tells_of_it => "bought 2, left 0; web-1 RecreateLimitReached":
+    recreated_and_its_record_is_replaced_before_a_late_watch_shows_it => "bought 2, left 0; web-1 RecreateLimitReached":
         one().stale(25).spec(recreates(1)).at(26_100, ConsoleRelease(1)).at(64_200, Replace(1)).at(150_000, ConsoleRelease(1));
     recreate_once_more_when_the_limit_is_raised => "bought 2, left 1; web-1 Available":
         recreated(0).at(60_000, Spec(1, recreates(1)));
@@ -267,13 +267,13 @@ schedules! {
         one().spec(retains()).on(Create, 1, CrashAfter).at(900, Delete(1)).at(2_500, Kill(0));
     retain_a_doubled_server => "bought 2, left 2; web-1 gone":
         one().spec(retains()).on(Create, 1, Twice).at(1_500, Delete(1));
-    retain_said_right_before_the_deletion_and_seen_late => "bought 1, left 1; web-1 gone":
+    retain_set_right_before_the_deletion_and_seen_late => "bought 1, left 1; web-1 gone":
         one().stale(25).at(30_000, Spec(1, retains())).at(30_050, Delete(1));
-    retain_said_right_before_the_release => "bought 1, left 0; web-1 gone":
+    retain_set_right_before_the_release => "bought 1, left 0; web-1 gone":
         one().at(4_000, Delete(1)).on(Release, 1, Before(Spec(1, retains())));
-    retain_said_after_the_release_was_taken => "bought 1, left 0; web-1 gone":
+    retain_set_after_the_release_was_accepted => "bought 1, left 0; web-1 gone":
         one().tasks(5).at(15_000, Delete(1)).on(Release, 1, After(Spec(1, retains())));
-    retain_no_more_while_it_is_let_go => "bought 1, left 0; web-1 gone":
+    retain_revoked_while_the_server_is_retained => "bought 1, left 0; web-1 gone":
         one().spec(retains()).at(4_000, Delete(1)).on(Finalizer, 1, Before(Spec(1, json!({"deletionPolicy": "Release"}))));
     retain_with_the_service_away => "bought 1, left 1; web-1 gone":
         one().spec(retains()).away(4_000, Dependency::Service, 60).at(4_500, Delete(1));
@@ -301,13 +301,13 @@ schedules! {
         one().at(4_000, Spec(1, management("Observe"))).at(7_000, EditImage(1)).at(7_100, EditPower(1)).at(7_200, Restart(1)).at(9_000, Kill(0));
     observe_releases_nothing => "bought 1, left 1; web-1 gone":
         one().at(4_000, Spec(1, management("Observe"))).at(7_000, Delete(1));
-    observe_said_right_before_the_purchase => "bought 0, left 0; web-1 NoServer":
+    observe_set_right_before_the_purchase => "bought 0, left 0; web-1 NoServer":
         one().on(Create, 1, NotSent).at(700, Spec(1, management("Observe")));
-    observe_said_while_an_answer_is_lost => "bought 1, left 1; web-1 Available":
+    observe_set_while_an_answer_is_lost => "bought 1, left 1; web-1 Available":
         one().on(Create, 1, LoseAnswer).at(900, Spec(1, management("Observe"))).at(90_000, Spec(1, management("Manage")));
-    observe_said_while_a_reinstall_is_lost => "bought 1, left 1; web-1 ObservedOnly":
+    observe_set_while_a_reinstall_is_lost => "bought 1, left 1; web-1 ObservedOnly":
         one().at(4_000, EditImage(1)).on(Reinstall, 1, LoseRequest).at(4_500, Spec(1, management("Observe")));
-    observe_said_while_a_create_fails => "bought 1, left 1; web-1 ObservedOnly":
+    observe_set_while_a_create_fails => "bought 1, left 1; web-1 ObservedOnly":
         one().on(Create, 1, TaskFails).at(800, Spec(1, management("Observe")));
     observe_and_released_at_the_console => "bought 1, left 0; web-1 ServerMissing":
         one().spec(recreates(1)).at(4_000, Spec(1, management("Observe"))).at(7_000, ConsoleRelease(1));

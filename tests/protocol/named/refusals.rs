@@ -154,7 +154,7 @@ schedules! {
         refused_until(60_000).at(10_000, Replace(1)).at(20_000, Kill(0));
     refused_for_good_and_etcd_is_put_back_to_that => "bought 1, left 1; web-1 ImageDiffers":
         refused_until(60_000).at(50_000, SnapshotEtcd).at(90_000, RestoreEtcd);
-    refused_for_good_and_etcd_is_put_back_to_that_while_nobody_runs => "bought 1, left 1; web-1 ImageDiffers":
+    refused_for_good_and_etcd_is_restored_to_that_while_no_process_runs => "bought 1, left 1; web-1 ImageDiffers":
         refused_until(60_000).at(50_000, SnapshotEtcd).at(89_900, Kill(0)).at(90_000, RestoreEtcd);
     refused_for_good_and_the_answer_to_the_next_create_is_lost => "bought 1, left 1; web-1 Available":
         refused_until(60_000).at(20_000, Kill(0)).at(59_000, SnapshotEtcd).on(Create, 3, LoseAnswer);
@@ -190,7 +190,7 @@ schedules! {
         one().refuses(4_000, Apiserver, 403, 1_200).at(5_000, EditImage(1)).at(6_000, ConsoleRelease(1));
     l3_the_apiserver_fails_and_the_object_is_deleted => "bought 1, left 0; web-1 gone":
         one().refuses(4_000, Apiserver, 500, 1_200).at(5_000, Delete(1));
-    l3_the_apiserver_is_away_and_an_object_that_is_ready_has_something_to_say => "bought 1, left 1; web-1 Available":
+    l3_the_apiserver_is_away_and_a_ready_object_has_a_new_status => "bought 1, left 1; web-1 Available":
         one().away(4_000, Apiserver, 1_200).at(5_000, Spec(1, json!({"reinstallPolicy": "Never"})));
     l3_the_apiserver_is_away_while_a_server_is_created => "bought 1, left 1; web-1 Available":
         one().tasks(5).away(1_200, Apiserver, 1_200);
@@ -212,7 +212,7 @@ schedules! {
     pause_until_a_time_holds_up_a_deletion => "bought 1, left 0; web-1 gone":
         one().at(4_000, Spec(1, paused_until(60))).at(5_000, Delete(1)).at(30_000, Kill(0));
 
-    resync_sees_what_the_listing_does_not_tell => "bought 1, left 1, stopped 1; web-1 Available":
+    resync_sees_what_the_listing_does_not_show => "bought 1, left 1, stopped 1; web-1 Available":
         one().spec(resyncs()).at(100_000, EditPower(1)).at(200_000, Kill(0));
     resync_of_a_server_that_is_gone => "bought 1, left 0; web-1 ServerMissing":
         one().spec(resyncs()).at(100_000, ConsoleRelease(1));

@@ -237,7 +237,7 @@ pub fn idle(counts: &BTreeMap<Rule, Count>, schedules: u64) -> Vec<String> {
 }
 
 #[test]
-fn a_rule_that_judges_nothing_is_told() {
+fn a_rule_that_judges_nothing_is_reported() {
     let never = idle(&BTreeMap::new(), SCHEDULES);
     assert_eq!(never.len(), Rule::ALL.len(), "{never:#?}");
     let judged = u64::MAX / 200;

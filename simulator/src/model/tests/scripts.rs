@@ -71,7 +71,7 @@ fn a_lost_task_id_leaves_the_server_to_be_looked_at() {
 }
 
 #[test]
-fn a_failed_create_leaves_what_the_reading_says() {
+fn a_failed_create_leaves_what_the_reading_specifies() {
     for (reading, left) in [
         (FailedCreate::LeavesBroken, 1),
         (FailedCreate::LeavesNothing, 0),

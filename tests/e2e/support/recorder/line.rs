@@ -22,7 +22,7 @@ struct Shared {
     mute: AtomicBool,
     resets: AtomicBool,
     /// The trap to notify once the written bytes have left.
-    told: Mutex<Option<Trap>>,
+    notified: Mutex<Option<Trap>>,
 }
 
 impl Line {
@@ -42,8 +42,8 @@ impl Line {
     }
 
     /// Notifies a trap that it was reached, once everything written so far has left.
-    pub(super) fn tell(&self, trap: Trap) {
-        *self.0.told.lock().unwrap() = Some(trap);
+    pub(super) fn notify(&self, trap: Trap) {
+        *self.0.notified.lock().unwrap() = Some(trap);
     }
 
     fn check(&self) -> io::Result<()> {
@@ -118,7 +118,7 @@ impl AsyncWrite for Stream {
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(Pin::new(&mut self.tcp).poll_flush(context))?;
-        if let Some(trap) = self.line.0.told.lock().unwrap().take() {
+        if let Some(trap) = self.line.0.notified.lock().unwrap().take() {
             trap.reach();
         }
         Poll::Ready(Ok(()))

@@ -36,19 +36,19 @@ impl Answer {
 }
 
 /// Follows an Instance.
-pub struct Told {
+pub struct Follower {
     name: String,
     seen: Arc<Mutex<Vec<Seen>>>,
     task: JoinHandle<()>,
 }
 
-impl Drop for Told {
+impl Drop for Follower {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-impl Told {
+impl Follower {
     /// Follows an existing Instance from here on.
     pub async fn of(world: &World, name: &str) -> Self {
         let seen = Arc::new(Mutex::new(Vec::new()));
@@ -65,13 +65,13 @@ impl Told {
             }
         });
         let name = name.to_owned();
-        let told = Self { name, seen, task };
-        eventually("it is followed", async || match told.versions().len() {
-            0 => Err(told.name.clone()),
+        let follower = Self { name, seen, task };
+        eventually("it is followed", async || match follower.versions().len() {
+            0 => Err(follower.name.clone()),
             _ => Ok(()),
         })
         .await;
-        told
+        follower
     }
 
     /// Every version so far.
@@ -84,12 +84,12 @@ impl Told {
         let asked = self.asked(world, since).await;
         let first = |now: &Instance| observed(now) >= Some(generation);
         let what = format!("generation {generation} is answered");
-        let (told, at) = self
+        let (shown, at) = self
             .first(world, asked, generation, (&what, &first), false)
             .await;
-        let ready = condition(&told, "Ready").map(|ready| ready.status.as_str());
-        assert_ne!(ready, Some("True"), "not done: {}", outline(&told));
-        let reason = reason(&told).to_owned();
+        let ready = condition(&shown, "Ready").map(|ready| ready.status.as_str());
+        assert_ne!(ready, Some("True"), "not done: {}", outline(&shown));
+        let reason = reason(&shown).to_owned();
         Answer { asked, at, reason }
     }
 
@@ -139,12 +139,13 @@ impl Told {
         let at = eventually("its write is in the audit log", async || {
             let mut writes = world.status_writes(&self.name, asked).await;
             writes.retain(|write| write.received_at <= seen.at);
-            let told = match is_last {
+            let write = match is_last {
                 true => writes.last(),
                 false => writes.get(nth.saturating_sub(1)),
             };
-            let told = told.filter(|_| writes.len() >= nth);
-            told.map(|write| write.received_at)
+            let write = write.filter(|_| writes.len() >= nth);
+            write
+                .map(|write| write.received_at)
                 .ok_or_else(|| format!("{} of {nth}: {writes:#?}", writes.len()))
         })
         .await;

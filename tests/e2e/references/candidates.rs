@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn none_and_several_are_told_with_candidates_and_go_on_when_that_is_mended() {
+async fn no_match_and_several_matches_are_reported_with_candidates_until_fixed() {
     let world = Setup::default().begin("candidates").await;
     // Before the list is read.
     another(&world, DEBIAN, "img-debian-too");
@@ -51,10 +51,14 @@ async fn none_and_several_are_told_with_candidates_and_go_on_when_that_is_mended
         "{}",
         message(&far)
     );
-    for told in [&none, &several, &large, &far] {
-        assert!(condition(told, "Stalled").is_some(), "{}", outline(told));
+    for refused in [&none, &several, &large, &far] {
         assert!(
-            !told
+            condition(refused, "Stalled").is_some(),
+            "{}",
+            outline(refused)
+        );
+        assert!(
+            !refused
                 .metadata
                 .finalizers
                 .iter()

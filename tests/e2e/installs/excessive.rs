@@ -41,24 +41,24 @@ async fn until_metric(world: &mut World, is_unsafe: bool) {
 }
 
 /// The Account's condition once it contains all of these words: findings are reported as they are made.
-async fn until_told(world: &World, words: &[&str]) -> Condition {
-    eventually("the Account says so", async || {
-        let told = excessive_permissions(world).await;
-        let told = told.ok_or_else(|| "it does not".to_owned())?;
-        match words.iter().all(|words| told.message.contains(words)) {
-            true => Ok(told),
-            false => Err(told.message),
+async fn until_reported(world: &World, words: &[&str]) -> Condition {
+    eventually("the Account reports excessive permissions", async || {
+        let found = excessive_permissions(world).await;
+        let found = found.ok_or_else(|| "no such condition".to_owned())?;
+        match words.iter().all(|words| found.message.contains(words)) {
+            true => Ok(found),
+            false => Err(found.message),
         }
     })
     .await
 }
 
-async fn until_untold(world: &World) {
+async fn until_gone(world: &World) {
     eventually(
-        "the Account says it no more",
+        "the Account no longer reports excessive permissions",
         async || match excessive_permissions(world).await {
             None => Ok(()),
-            Some(told) => Err(told.message),
+            Some(found) => Err(found.message),
         },
     )
     .await;
@@ -76,7 +76,7 @@ async fn secrets(world: &World) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_operator_that_may_do_what_it_must_not_says_so_until_it_may_not() {
+async fn excessive_permissions_are_reported_until_they_are_gone() {
     let setup = Setup::default().cluster(own().await);
     let mut world = setup.begin("unsafe").await;
     until_metric(&mut world, false).await;
@@ -95,9 +95,9 @@ async fn an_operator_that_may_do_what_it_must_not_says_so_until_it_may_not() {
         "belong to no Instance",
         "deploy/shared",
     ];
-    let told = until_told(&world, &words).await;
+    let found = until_reported(&world, &words).await;
     assert_eq!(
-        (told.status.as_str(), told.reason.as_str()),
+        (found.status.as_str(), found.reason.as_str()),
         ("True", "DryRunAccepted")
     );
     let account = world.accounts().get("default").await.unwrap();
@@ -134,7 +134,7 @@ async fn an_operator_that_may_do_what_it_must_not_says_so_until_it_may_not() {
         .run(&["apply", "--server-side", "-k", shared], "")
         .await;
     until_metric(&mut world, false).await;
-    until_untold(&world).await;
+    until_gone(&world).await;
     world.ready("web").await;
 
     // A role that grants everything: no policy confines an administrator.
@@ -147,12 +147,12 @@ async fn an_operator_that_may_do_what_it_must_not_says_so_until_it_may_not() {
     ];
     world.run(&admin, "").await;
     until_metric(&mut world, true).await;
-    until_told(&world, &[]).await;
+    until_reported(&world, &[]).await;
     world
         .run(&["delete", "clusterrolebinding", "too-much"], "")
         .await;
     until_metric(&mut world, false).await;
-    until_untold(&world).await;
+    until_gone(&world).await;
     assert_eq!(secrets(&world).await, [""; 0], "nothing was stored");
     let tried = world.audit_text().await;
     let tried = tried
