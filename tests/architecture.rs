@@ -95,12 +95,12 @@ fn the_plan_has_no_client() {
             "Instant::now()",
             "Timestamp::now()",
         ] {
-            let said = text
+            let is_used = text
                 .lines()
                 .any(|line| !line.trim_start().starts_with("//") && names(line, word));
             let is_test = file.ends_with("tests.rs");
             assert!(
-                !said || is_test,
+                !is_used || is_test,
                 "{}: a plan is a pure function, and this is none: {word}",
                 file.display()
             );

@@ -112,7 +112,7 @@ fn each_threat_has_tests_that_are_there_and_are_run() {
         if threat.starts_with("**") && defence.is_empty() && tests.is_empty() {
             continue;
         }
-        assert!(!defence.is_empty(), "{threat}: what defends?");
+        assert!(!defence.is_empty(), "{threat}: no defence is named");
         let (mut file, mut named) = (None, 0);
         for word in quoted(tests) {
             if word.ends_with(".rs") {
@@ -130,7 +130,7 @@ fn each_threat_has_tests_that_are_there_and_are_run() {
             let attributes = attributes.unwrap_or_else(|| panic!("{threat}: no test {word}"));
             assert!(
                 !attributes.contains("#[ignore") || tests.contains("`make torture`"),
-                "{threat}: {word} is not run by `make test`: say `make torture` there"
+                "{threat}: {word} is not run by `make test`: write `make torture` there"
             );
             named += 1;
         }
@@ -140,7 +140,7 @@ fn each_threat_has_tests_that_are_there_and_are_run() {
     let open = open.expect("a section \"Open points\"");
     assert!(
         open.contains("\n* "),
-        "nothing is open? nobody will believe that"
+        "no open threat is listed, which is not credible"
     );
 }
 

@@ -323,17 +323,17 @@ fn the_resource_of_the_prometheus_operator_is_made_from_the_rule_file() {
 
 #[test]
 fn promtool_takes_the_rules() {
-    let said = promtool::run(&["check", "rules", "--lint=all", "--lint-fatal", RULES], "");
+    let output = promtool::run(&["check", "rules", "--lint=all", "--lint-fatal", RULES], "");
     assert!(
-        said.contains(&format!("{} rules found", rules().len())),
-        "{said}"
+        output.contains(&format!("{} rules found", rules().len())),
+        "{output}"
     );
 }
 
 #[test]
 fn each_alert_fires_and_stays_quiet() {
-    let said = promtool::run(&["test", "rules", RULE_TESTS], "");
-    assert!(said.contains("SUCCESS"), "{said}");
+    let output = promtool::run(&["test", "rules", RULE_TESTS], "");
+    assert!(output.contains("SUCCESS"), "{output}");
     let (mut fires, mut quiet) = (BTreeSet::new(), BTreeSet::new());
     for case in yaml(RULE_TESTS)["tests"].as_array().unwrap() {
         for test in case["alert_rule_test"].as_array().into_iter().flatten() {
@@ -382,6 +382,6 @@ fn exposition() -> String {
 #[test]
 fn promtool_reports_nothing_for_a_scrape() {
     let text = promtool::older_form(&exposition());
-    let said = promtool::run(&["check", "metrics"], &text);
-    assert_eq!(said, "", "{text}");
+    let output = promtool::run(&["check", "metrics"], &text);
+    assert_eq!(output, "", "{text}");
 }

@@ -112,9 +112,10 @@ fn what_the_definitions_of_the_last_release_took_is_still_taken() {
         ["tests/released", "crds"].map(|folder| definitions(&format!("{folder}/{FILE}")));
     assert_eq!((old.len(), new.len()), (2, 2));
     for (old, new) in old.iter().zip(&new) {
-        let told = compared(&comparable_text(old), &comparable_text(new));
-        let [said, wrong] = [&told.stdout, &told.stderr].map(|text| String::from_utf8_lossy(text));
-        assert!(told.status.success(), "{said}{wrong}");
+        let comparison = compared(&comparable_text(old), &comparable_text(new));
+        let [stdout, stderr] =
+            [&comparison.stdout, &comparison.stderr].map(|text| String::from_utf8_lossy(text));
+        assert!(comparison.status.success(), "{stdout}{stderr}");
     }
 }
 
@@ -123,9 +124,12 @@ fn a_definition_that_takes_less_is_noticed() {
     let all = definitions(&format!("tests/released/{FILE}"));
     for (was, is) in [("maxLength: 253", "maxLength: 25"), ("- Stopped\n", "")] {
         let old = all.iter().find(|old| old.contains(was)).unwrap();
-        let told = compared(old, &old.replace(was, is));
-        let said = String::from_utf8_lossy(&told.stdout);
-        assert!(!told.status.success() && !said.is_empty(), "{was}: {said}");
+        let comparison = compared(old, &old.replace(was, is));
+        let stdout = String::from_utf8_lossy(&comparison.stdout);
+        assert!(
+            !comparison.status.success() && !stdout.is_empty(),
+            "{was}: {stdout}"
+        );
     }
 }
 

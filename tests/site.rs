@@ -74,11 +74,11 @@ fn the_site_is_built_without_a_warning_and_each_link_and_anchor_leads_somewhere(
     }
     let mut follow = tool("hyperlink");
     let follow = follow.arg(site.path()).arg("--check-anchors");
-    let said = succeeded(&follow.output().unwrap());
+    let output = succeeded(&follow.output().unwrap());
     // The link checker succeeds for an empty folder, too.
-    let links = said.split("Checking ").nth(1).unwrap();
+    let links = output.split("Checking ").nth(1).unwrap();
     let links: usize = links.split(' ').next().unwrap().parse().unwrap();
-    assert!(links > 3_000, "{said}");
+    assert!(links > 3_000, "{output}");
 }
 
 /// Pages below a folder, as paths from `docs/`.
@@ -263,11 +263,11 @@ fn each_command_of_quick_start_and_tasks_does_what_its_page_describes() {
     let status = shell.wait().unwrap();
     // Kills the processes that remain if a command failed; otherwise none remain.
     let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
-    let said = fs::read_to_string(&log).unwrap();
+    let output = fs::read_to_string(&log).unwrap();
     let operator = fs::read_to_string(folder.path().join("target/quickstart/operator.log"));
     assert!(
         status.success(),
-        "{status}\n{said}\nthe operator said:\n{}",
+        "{status}\n{output}\nthe log of the operator:\n{}",
         operator.unwrap_or_default()
     );
 }

@@ -119,15 +119,15 @@ fn workflows_of_the_forge_are_well_formed() {
         .arg("actionlint")
         .output()
         .unwrap();
-    let told = String::from_utf8_lossy(&built.stderr);
-    assert!(built.status.success(), "tools/build actionlint: {told}");
+    let stderr = String::from_utf8_lossy(&built.stderr);
+    assert!(built.status.success(), "tools/build actionlint: {stderr}");
     let program = String::from_utf8(built.stdout).unwrap();
     let workflows = fs::read_dir(root().join(".github/workflows")).unwrap();
     let files: Vec<_> = workflows.map(|entry| entry.unwrap().path()).collect();
     assert!(files.len() >= 2, "{files:?}");
     let judged = Command::new(program.trim()).args(&files).output().unwrap();
-    let told = String::from_utf8_lossy(&judged.stdout);
-    assert!(judged.status.success(), "{told}");
+    let stdout = String::from_utf8_lossy(&judged.stdout);
+    assert!(judged.status.success(), "{stdout}");
 }
 
 /// Creates a release's `install.yaml` with this image.
@@ -163,8 +163,8 @@ fn what_a_release_installs_names_its_image_by_the_digest_or_by_the_version() {
         ),
     ] {
         let made = install_yaml(name, version);
-        let told = String::from_utf8_lossy(&made.stderr);
-        assert!(made.status.success(), "{told}");
+        let stderr = String::from_utf8_lossy(&made.stderr);
+        assert!(made.status.success(), "{stderr}");
         assert_eq!(images(&made.stdout), [expected]);
     }
 }
@@ -172,8 +172,8 @@ fn what_a_release_installs_names_its_image_by_the_digest_or_by_the_version() {
 /// The output of a command that must succeed.
 fn printed(command: &mut Command) -> Vec<u8> {
     let output = command.output().unwrap();
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?}: {told}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {stderr}");
     output.stdout
 }
 
@@ -242,7 +242,7 @@ fn what_is_no_whole_digest_is_not_installed() {
         let made = install_yaml("ghcr.io/operator", wrong);
         assert!(!made.status.success(), "{wrong:?} is taken");
         assert!(made.stdout.is_empty(), "{wrong:?} is printed");
-        let told = String::from_utf8_lossy(&made.stderr);
-        assert!(told.contains("instead of ghcr.io/operator"), "{told}");
+        let stderr = String::from_utf8_lossy(&made.stderr);
+        assert!(stderr.contains("instead of ghcr.io/operator"), "{stderr}");
     }
 }

@@ -200,7 +200,7 @@ fn lock(directory: &Path) -> Result<File, Error> {
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => {
-            progress::say(&format!(
+            progress::print(&format!(
                 "waiting for another process that builds the control plane in {}",
                 directory.display()
             ));

@@ -11,7 +11,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 const PLAIN_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Prints one line. It bypasses the capture of the test harness, so that a user who waits for minutes sees the reason.
-pub(crate) fn say(line: &str) {
+pub(crate) fn print(line: &str) {
     // If standard error is closed, the line cannot be shown anywhere.
     let _ = writeln!(io::stderr().lock(), "{line}");
 }
@@ -35,7 +35,7 @@ impl Step {
             )
         });
         if bar.is_none() {
-            say(&format!("{label}: {doing}"));
+            print(&format!("{label}: {doing}"));
         }
         let now = Instant::now();
         Self {
@@ -53,7 +53,7 @@ impl Step {
             bar.tick();
         } else if self.spoken.elapsed() >= PLAIN_INTERVAL {
             self.spoken = Instant::now();
-            say(&self.line(&doing()));
+            print(&self.line(&doing()));
         }
     }
 
@@ -62,7 +62,7 @@ impl Step {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
-        say(&line);
+        print(&line);
     }
 
     /// Clears the terminal line for the error message that follows.

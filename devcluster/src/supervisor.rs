@@ -281,7 +281,7 @@ mod tests {
             drop(supervisor.commands.get_mut().unwrap().take());
             assert!(
                 supervisor.ended_in_time(),
-                "the script waits for a process that nobody killed"
+                "the script waits for a process that was not killed"
             );
             assert!(!directory.exists());
         }

@@ -245,14 +245,14 @@ fn main() -> ExitCode {
     match run(Options::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            let mut told = format!("cloud-simulator: {error}");
+            let mut message = format!("cloud-simulator: {error}");
             let mut cause = error.source();
             while let Some(error) = cause {
-                told.push_str(&format!(": {error}"));
+                message.push_str(&format!(": {error}"));
                 cause = error.source();
             }
             // If this fails too, the error cannot be reported anywhere else.
-            writeln!(std::io::stderr(), "{told}").ok();
+            writeln!(std::io::stderr(), "{message}").ok();
             ExitCode::FAILURE
         }
     }

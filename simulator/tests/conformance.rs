@@ -299,7 +299,7 @@ async fn the_package_list_has_no_envelope() {
 async fn bad_tokens_accounts_forms_and_paths_are_refused() {
     let sim = quick().start().await.unwrap();
     let caller = Caller::of(&sim);
-    let stranger = caller.with_token("nobody").get("/region/list", &[]).await;
+    let stranger = caller.with_token("unknown").get("/region/list", &[]).await;
     let known = json!({
         "code": "Authenticated.Error",
         "httpStatus": 401,
@@ -318,7 +318,7 @@ async fn bad_tokens_accounts_forms_and_paths_are_refused() {
     );
     let misspelt = caller.get("/sshKey/list", &[]).await;
     assert_eq!(misspelt.status, 501, "the specification's path stands");
-    let stranger = caller.with_token("nobody");
+    let stranger = caller.with_token("unknown");
     let stranger = stranger.get("/instance/resize", &[]).await;
     assert_eq!(stranger.status, 401, "the token is checked first");
 

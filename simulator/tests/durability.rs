@@ -48,7 +48,7 @@ impl Program {
         });
         Self {
             child,
-            url: url.expect("the program tells its address"),
+            url: url.expect("the program prints its address"),
         }
     }
 

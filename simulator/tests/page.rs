@@ -278,8 +278,8 @@ async fn a_press_that_is_held_while_the_page_looks_anew_is_a_click() {
     browser.let_go().await;
     browser.shows("summary", "0 servers live, 1 released").await;
     let entries = browser.shows("entries", "released").await;
-    let told = entries.matches(&format!("released {server}")).count();
-    assert_eq!(told, 1, "{entries}");
+    let releases = entries.matches(&format!("released {server}")).count();
+    assert_eq!(releases, 1, "{entries}");
     is_of_this_port_and_well(&browser, url, sim.token()).await;
 }
 

@@ -41,7 +41,7 @@ fn a_ca_bundle_is_trusted_beside_the_authorities_of_the_image() {
     let at = |path: &str| directory.path().join(path);
     let (of_the_image, by_the_image) = authority();
     let (of_the_bundle, by_the_bundle) = authority();
-    let (_, by_nobody) = authority();
+    let (_, untrusted) = authority();
     for folder in ["image", "trusted", "refused"] {
         fs::create_dir_all(at(folder)).unwrap();
     }
@@ -49,7 +49,7 @@ fn a_ca_bundle_is_trusted_beside_the_authorities_of_the_image() {
     mounted(&at("bundle"), &of_the_bundle);
     fs::write(at("trusted/image.der"), by_the_image).unwrap();
     fs::write(at("trusted/bundle.der"), by_the_bundle).unwrap();
-    fs::write(at("refused/nobody.der"), by_nobody).unwrap();
+    fs::write(at("refused/untrusted.der"), untrusted).unwrap();
 
     // The value from the chart, with the container's two folders replaced by local ones.
     let release = helm_with(&[r#"caBundle.configMapName="ours""#]);
@@ -82,10 +82,10 @@ fn a_ca_bundle_is_trusted_beside_the_authorities_of_the_image() {
         .env(CERTIFICATES, directory.path())
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&judged.stdout);
+    let output = String::from_utf8_lossy(&judged.stdout);
     assert!(
-        judged.status.success() && said.contains("1 passed"),
-        "{said}"
+        judged.status.success() && output.contains("1 passed"),
+        "{output}"
     );
 }
 

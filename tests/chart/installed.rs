@@ -249,8 +249,8 @@ async fn an_upgrade_upgrades_the_definitions_and_an_uninstallation_leaves_them_w
     manifest.env("KUBECONFIG", cluster.kubeconfig_path());
     manifest.args(["get", "manifest", OPERATOR, "--namespace", OWN]);
     let manifest = succeeded(&run(&mut manifest, ""));
-    let said = succeeded(&release(&cluster, "uninstall", OPERATOR, &[]));
-    assert!(said.contains("instances.cloudserver.dev"), "{said}");
+    let output = succeeded(&release(&cluster, "uninstall", OPERATOR, &[]));
+    assert!(output.contains("instances.cloudserver.dev"), "{output}");
     assert_eq!(uids(&cluster), before);
     let get = ["get", "--ignore-not-found", "-o", "name", "-f", "-"];
     let left = succeeded(&kubectl(&cluster, &get, &manifest));

@@ -129,11 +129,11 @@ impl Schemas {
         let mut judge = Command::new(built("kubeconform"));
         judge.args(["-strict", "-verbose", "-output", "json", "-summary"]);
         judge.args(["-schema-location", &files, "-"]);
-        let said = run(&mut judge, yaml);
-        let told = String::from_utf8_lossy(&said.stderr);
-        let verdict = serde_json::from_slice(&said.stdout);
-        let verdict = verdict.unwrap_or_else(|error| panic!("{error}: {told}"));
-        (said.status.success(), verdict)
+        let output = run(&mut judge, yaml);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        let verdict = serde_json::from_slice(&output.stdout);
+        let verdict = verdict.unwrap_or_else(|error| panic!("{error}: {stderr}"));
+        (output.status.success(), verdict)
     }
 }
 
@@ -160,12 +160,12 @@ async fn all_objects_are_as_the_schemas_of_the_apiserver_have_them_and_kubeconfo
             assert!(yaml.contains(right), "{name} has no line {right:?}");
             let (is_well, verdict) = schemas.judge(&yaml.replace(right, wrong));
             assert!(!is_well, "{name} with {wrong:?} passes");
-            let told = verdict["resources"].as_array().unwrap().iter();
-            let told = told.filter(|one| one["status"] != "statusValid");
-            let told: Vec<String> = told.map(|one| one["msg"].to_string()).collect();
+            let invalid = verdict["resources"].as_array().unwrap().iter();
+            let invalid = invalid.filter(|one| one["status"] != "statusValid");
+            let messages: Vec<String> = invalid.map(|one| one["msg"].to_string()).collect();
             assert!(
-                told.iter().any(|of| of.contains(why)),
-                "{wrong:?}: {told:?}"
+                messages.iter().any(|message| message.contains(why)),
+                "{wrong:?}: {messages:?}"
             );
         }
     }
@@ -195,7 +195,7 @@ const ON_PURPOSE: [(&str, &str); 6] = [
     ),
     (
         "container-security-context-user-group-id",
-        "it runs as the image's own user, 65532, or as whoever the cluster chooses (OpenShift)",
+        "it runs as the image's own user, 65532, or as a user that the cluster chooses (OpenShift)",
     ),
 ];
 
@@ -210,10 +210,10 @@ fn kube_score_finds_nothing_that_is_not_on_purpose() {
         // Without a CPU limit it is not throttled, see the first of the reasons. A memory limit is required.
         judge.arg("--ignore-container-cpu-limit");
         judge.args(["--kubernetes-version", "v1.33", "-"]);
-        let said = run(&mut judge, &yaml);
-        let told = String::from_utf8_lossy(&said.stderr);
-        let scored: Vec<Value> =
-            serde_json::from_slice(&said.stdout).unwrap_or_else(|error| panic!("{error}: {told}"));
+        let output = run(&mut judge, &yaml);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        let scored: Vec<Value> = serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|error| panic!("{error}: {stderr}"));
         let checks = scored
             .iter()
             .flat_map(|object| object["checks"].as_array().unwrap());
@@ -275,10 +275,10 @@ async fn pod_security_restricted_admits_the_operators_pod_and_none_that_is_weake
     for (name, yaml) in manifests() {
         let pod = pod(&yaml, NAMESPACE);
         let admitted = create(&pod, &dry);
-        let told = String::from_utf8_lossy(&admitted.stderr);
+        let stderr = String::from_utf8_lossy(&admitted.stderr);
         assert!(
-            admitted.status.success() && told.is_empty(),
-            "{name}: {told}"
+            admitted.status.success() && stderr.is_empty(),
+            "{name}: {stderr}"
         );
 
         let (of_pod, of_container) = (
@@ -310,12 +310,12 @@ async fn pod_security_restricted_admits_the_operators_pod_and_none_that_is_weake
         ] {
             let mut weaker = pod.clone();
             json_patch::merge(weaker.pointer_mut(place).unwrap(), &change);
-            let told = refused(&create(&weaker, &dry));
+            let refusal = refused(&create(&weaker, &dry));
             let is_for_it =
-                told.contains("violates PodSecurity \"restricted:") && told.contains(why);
+                refusal.contains("violates PodSecurity \"restricted:") && refusal.contains(why);
             assert!(
                 is_for_it,
-                "{name}, {}, {place} {change}: {told}",
+                "{name}, {}, {place} {change}: {refusal}",
                 identity(&weaker)
             );
         }

@@ -16,9 +16,9 @@ fn helm_lint_reports_nothing() {
     ] {
         let mut lint = helm();
         lint.args(["lint", "--strict", "--namespace", OWN, "--set-json", values]);
-        let said = succeeded(&lint.arg(chart()).output().unwrap());
-        assert!(said.contains("0 chart(s) failed"), "{said}");
-        assert!(!said.contains("[WARNING]"), "{said}");
+        let output = succeeded(&lint.arg(chart()).output().unwrap());
+        assert!(output.contains("0 chart(s) failed"), "{output}");
+        assert!(!output.contains("[WARNING]"), "{output}");
     }
 }
 
@@ -140,7 +140,7 @@ fn the_schema_knows_each_value_and_no_other() {
             .any(|other| other.starts_with(&format!("{path}/")));
         assert!(
             inner || name.starts_with("resources.") || page.contains(&format!("`{name}`")),
-            "docs/operations/install.md does not tell of {name}"
+            "docs/operations/install.md does not describe {name}"
         );
     }
 }
@@ -181,13 +181,13 @@ fn notes(values: &[&str]) -> String {
     for value in values {
         install.args(["--set-json", value]);
     }
-    let said = succeeded(&install.output().unwrap());
-    said.split_once("NOTES:\n").unwrap().1.to_owned()
+    let output = succeeded(&install.output().unwrap());
+    output.split_once("NOTES:\n").unwrap().1.to_owned()
 }
 
 #[test]
 fn the_install_notes_name_the_next_steps_and_the_effects_of_uninstalling() {
-    let told = notes(&[]);
+    let text = notes(&[]);
     for words in [
         "It serves the Instances of all namespaces.",
         "rollout status deployment/cloud-server-operator",
@@ -200,20 +200,20 @@ fn the_install_notes_name_the_next_steps_and_the_effects_of_uninstalling() {
         "Do not delete namespace cloud-server-system while there are Instances",
         "uninstall it as the last one",
     ] {
-        assert!(told.contains(words), "{words:?} is not in\n{told}");
+        assert!(text.contains(words), "{words:?} is not in\n{text}");
     }
-    let told = notes(&[
+    let text = notes(&[
         r#"image.repository="registry.example/cso""#,
         r#"watchNamespaces=["team-a","team-b"]"#,
         "secretWriter.enabled=true",
         "shared.install=false",
     ]);
-    assert!(told.contains("the Instances of team-a, team-b."), "{told}");
+    assert!(text.contains("the Instances of team-a, team-b."), "{text}");
     assert!(
-        told.contains("Another release has to hold the policies"),
-        "{told}"
+        text.contains("Another release has to hold the policies"),
+        "{text}"
     );
     for words in ["No image is published", "secretWriter", "as the last one"] {
-        assert!(!told.contains(words), "{words:?} is in\n{told}");
+        assert!(!text.contains(words), "{words:?} is in\n{text}");
     }
 }

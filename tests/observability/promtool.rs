@@ -12,8 +12,8 @@ fn path() -> &'static Path {
     PATH.get_or_init(|| {
         let mut build = Command::new(Path::new(ROOT).join("tools/build"));
         let output = build.arg("promtool").output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "tools/build promtool: {said}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "tools/build promtool: {stderr}");
         PathBuf::from(String::from_utf8(output.stdout).unwrap().trim())
     })
 }
@@ -37,10 +37,10 @@ pub fn run(arguments: &[&str], input: &str) -> String {
         .write_all(input.as_bytes())
         .unwrap();
     let output = child.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned()
+    let text = String::from_utf8_lossy(&output.stdout).into_owned()
         + &String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "promtool {arguments:?}: {said}");
-    said
+    assert!(output.status.success(), "promtool {arguments:?}: {text}");
+    text
 }
 
 /// Converts OpenMetrics to the format that `promtool check metrics` reads, in which the description of a counter uses its whole

@@ -57,7 +57,7 @@ fn a_hundred_thousand_instances_on_four_replicas() {
     });
     println!("BENCH {figures}");
     assert_eq!(outcome.violations, [""; 0]);
-    assert_eq!(outcome.unmet, [""; 0], "somebody took over");
+    assert_eq!(outcome.unmet, [""; 0], "another process took over");
     let all = usize::from(teams) * usize::from(OF_A_TEAM);
     assert_eq!((done.bought, done.ready), (all, all));
     assert_eq!(count(Kind::Create), all);

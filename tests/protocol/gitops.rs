@@ -25,7 +25,7 @@ use std::time::Duration;
 /// Seeds vary the network's delays and the watches.
 const SEEDS: u64 = 3;
 /// The operator reports within this time that human action is needed.
-const TELLS: Duration = Duration::from_secs(60);
+const REPORTED_WITHIN: Duration = Duration::from_secs(60);
 /// An action at the console shows only at the next read of the server, and an idle server is read this rarely.
 const LOOKS: Duration = Duration::from_secs(700);
 /// A Secret is not part of the object, so its edit shows in status only after the watch event and a reconcile.
@@ -35,7 +35,7 @@ const TURN: Duration = Duration::from_secs(1);
 struct Scene {
     play: Play,
     /// Whether human action is needed.
-    needs_somebody: fn(&Moment) -> bool,
+    needs_human: fn(&Moment) -> bool,
     /// How soon status must show that.
     within: Duration,
 }
@@ -43,14 +43,14 @@ struct Scene {
 fn scene(play: Play) -> Scene {
     Scene {
         play,
-        needs_somebody: |_| false,
-        within: TELLS,
+        needs_human: |_| false,
+        within: REPORTED_WITHIN,
     }
 }
 
 impl Scene {
-    fn needs(mut self, needs_somebody: fn(&Moment) -> bool) -> Self {
-        self.needs_somebody = needs_somebody;
+    fn needs(mut self, needs_human: fn(&Moment) -> bool) -> Self {
+        self.needs_human = needs_human;
         self
     }
 
@@ -84,11 +84,11 @@ fn judged(scene: &Scene, seed: u64) -> Vec<Judged> {
 }
 
 /// The verdicts for one kind of object, without repetitions.
-fn said<'a>(all: &'a [Judged], kind: &str) -> Vec<&'a str> {
+fn verdicts<'a>(all: &'a [Judged], kind: &str) -> Vec<&'a str> {
     let of_kind = all.iter().filter(|one| one.moment.key.0 == kind);
-    let mut said: Vec<&str> = of_kind.map(|one| one.flux.status.as_str()).collect();
-    said.dedup();
-    said
+    let mut verdicts: Vec<&str> = of_kind.map(|one| one.flux.status.as_str()).collect();
+    verdicts.dedup();
+    verdicts
 }
 
 /// A token of the spec, and how often its action had been carried out before.
@@ -113,29 +113,29 @@ impl Asked {
 fn wrong_of_instance(scene: &Scene, all: &[&Judged]) -> Vec<String> {
     let mut wrong = Vec::new();
     let (mut restart, mut reinstall) = (Asked::default(), Asked::default());
-    let mut untold_since = None;
+    let mut unreported_since = None;
     for (nth, one) in all.iter().enumerate() {
         let moment = &one.moment;
         let (spec, truth) = (&moment.object["spec"], &moment.truth);
         let mut is_asked = restart.is_open(&spec["restart"]["token"], truth.restarted);
         is_asked |= reinstall.is_open(&spec["reinstall"]["token"], truth.erased);
-        let needs = (scene.needs_somebody)(moment);
+        let needs = (scene.needs_human)(moment);
         let is_deleted = moment.object["metadata"]["deletionTimestamp"].is_string();
         let why = match one.flux.status.as_str() {
-            "Terminating" => (!is_deleted).then(|| "nobody deleted it".to_owned()),
+            "Terminating" => (!is_deleted).then(|| "no user deleted it".to_owned()),
             _ if is_deleted => Some("it is being deleted".to_owned()),
             "Current" => scene.is_not_current(moment, is_asked),
-            "Failed" => (!needs).then(|| "nobody is needed".to_owned()),
+            "Failed" => (!needs).then(|| "no human action is needed".to_owned()),
             _ => None,
         };
-        let is_told = one.flux.status == "Failed" || is_deleted;
+        let is_reported = one.flux.status == "Failed" || is_deleted;
         // A retry is in progress again.
-        untold_since = (needs && !is_told).then(|| untold_since.unwrap_or(moment.at));
+        unreported_since = (needs && !is_reported).then(|| unreported_since.unwrap_or(moment.at));
         let until = all.get(nth + 1).map(|next| next.moment.at);
         let is_late = |since| until.is_none_or(|until| until > since + scene.within);
-        let is_untold = untold_since.is_some_and(is_late);
-        let untold = is_untold.then(|| "somebody is needed".to_owned());
-        wrong.extend(why.or(untold).map(|why| one.about(&why)));
+        let is_unreported = unreported_since.is_some_and(is_late);
+        let missing = is_unreported.then(|| "human action is needed".to_owned());
+        wrong.extend(why.or(missing).map(|why| one.about(&why)));
     }
     wrong
 }
@@ -148,7 +148,7 @@ impl Scene {
             return Some(format!("a {verb} runs"));
         }
         // The operator cannot know of an action at the console before the next read.
-        let is_drift = self.within == LOOKS && (self.needs_somebody)(moment);
+        let is_drift = self.within == LOOKS && (self.needs_human)(moment);
         if let Some(lacks) = truth.lacks.filter(|_| !is_drift) {
             return Some(lacks.to_owned());
         }
@@ -174,12 +174,12 @@ impl Scene {
             let current = of(ACCOUNTS).filter(|one| one.flux.status == "Current");
             let unasked = current.filter(|one| !one.moment.truth.has_answered);
             wrong.extend(unasked.map(|one| one.about("the service has not answered")));
-            let said = (said(&all, ACCOUNTS), said(&all, INSTANCES));
+            let shown = (verdicts(&all, ACCOUNTS), verdicts(&all, INSTANCES));
             let wanted = (account.to_vec(), instance.to_vec());
             let few = &wrong[..wrong.len().min(3)];
             assert!(
-                wrong.is_empty() && said == wanted,
-                "seed {seed}, {} moments: {said:?}, wanted {wanted:?}; {} wrong: {few:#?}",
+                wrong.is_empty() && shown == wanted,
+                "seed {seed}, {} moments: {shown:?}, wanted {wanted:?}; {} wrong: {few:#?}",
                 all.len(),
                 wrong.len()
             );
@@ -212,7 +212,7 @@ impl Judged {
             _ => "Progressing",
         };
         let argo = &self.argo.status;
-        (argo != wanted).then(|| self.about(&format!("Argo CD says {argo}")))
+        (argo != wanted).then(|| self.about(&format!("Argo CD reports {argo}")))
     }
 }
 

@@ -395,7 +395,7 @@ impl Link {
         let mut universe = self.universe.lock();
         let oracle = &mut universe.oracle;
         match reply.status {
-            200 if is_status => oracle.has_said(self.state.process, key, &reply.body),
+            200 if is_status => oracle.knows_stored(self.state.process, key, &reply.body),
             409 | 422 if is_status => oracle.was_overtaken(self.state.process, key),
             _ => {}
         }

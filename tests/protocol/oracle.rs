@@ -82,7 +82,7 @@ pub struct Oracle {
     /// The attempts that were recorded, by marker and nonce.
     nonces: BTreeSet<(Marker, String)>,
     /// Objects that were restored to a state in which a reinstall is announced and its call is unknown to the store.
-    half_told: BTreeSet<String>,
+    announced_only: BTreeSet<String>,
     /// Announced reinstalls, by object, before every watch is certain to have shown that the store was restored.
     announced_unseen: BTreeMap<String, usize>,
     /// Imported servers whose release the service accepted.
@@ -207,7 +207,7 @@ impl Oracle {
         self.counts_write(process, kind, key);
         self.lets_go(process, kind, object);
         if is_status {
-            self.says_status(process, key, false);
+            self.tracks_status_write(process, key, false);
         }
     }
 
@@ -237,7 +237,7 @@ impl Oracle {
     pub fn edited(&mut self, object: &Value) {
         self.specifies(object);
         let wishes = self.wishes.entry(name_of(object).to_owned()).or_default();
-        wishes.are_told(object);
+        wishes.are_edited(object);
         self.troubles.same_image |= wishes.may_leave_the_image();
     }
 
@@ -261,7 +261,7 @@ impl Oracle {
             let known = record.as_ref().and_then(|record| record.id.as_ref());
             // The store contains only the announcement.
             if is_unanswered(object) {
-                self.half_told.insert(name_of(object).to_owned());
+                self.announced_only.insert(name_of(object).to_owned());
             }
             let marker = marker_of(object);
             if self.newest.get(&marker).is_some_and(|id| Some(id) != known) {
@@ -301,7 +301,7 @@ impl Oracle {
     /// Whether the spec of this object has had this property for longer than an earlier decided call may be under way.
     fn holds(&self, name: &str, property: Property) -> bool {
         let wishes = self.wishes.get(name);
-        wishes.is_some_and(|wishes| wishes.have_said(property, self.under_way()))
+        wishes.is_some_and(|wishes| wishes.have_held(property, self.under_way()))
     }
 
     /// How long a call may be under way that is based on an older state.
@@ -314,9 +314,9 @@ impl Oracle {
     }
 
     /// Whether the spec has this property now, for any length of time.
-    fn says(&self, name: &str, property: Property) -> bool {
+    fn requests_now(&self, name: &str, property: Property) -> bool {
         let wishes = self.wishes.get(name);
-        wishes.is_some_and(|wishes| wishes.say(property))
+        wishes.is_some_and(|wishes| wishes.hold_now(property))
     }
 
     /// Whether the operator must begin nothing for this object.
@@ -325,8 +325,8 @@ impl Oracle {
     }
 
     /// Whether the spec restrains the operator now.
-    fn says_restrained(&self, name: &str) -> bool {
-        self.says(name, Property::Paused) || self.says(name, Property::Observed)
+    fn is_restrained_now(&self, name: &str) -> bool {
+        self.requests_now(name, Property::Paused) || self.requests_now(name, Property::Observed)
     }
 
     /// Whether the spec has ever restrained the operator.
@@ -364,8 +364,10 @@ pub fn record(object: &Value) -> Option<PurchaseRecord> {
 
 /// The operation on the server in status: in flight, or failed.
 pub fn operation(object: &Value) -> Option<Operation> {
-    let told = serde_json::from_value::<Operation>(object["status"]["operation"].clone());
-    told.ok().filter(|told| told.verb != Verb::Create)
+    let operation = serde_json::from_value::<Operation>(object["status"]["operation"].clone());
+    operation
+        .ok()
+        .filter(|operation| operation.verb != Verb::Create)
 }
 
 /// The operation in flight.
@@ -376,8 +378,8 @@ pub fn open_operation(object: &Value) -> Option<Operation> {
 /// The number of the newest attempt, of a purchase or of an operation.
 fn newest_attempt(object: &Value) -> u32 {
     let bought = record(object).map_or(0, |record| record.attempt);
-    let told = object["status"]["attempt"].as_i64().unwrap_or(0);
-    bought.max(u32::try_from(told).unwrap_or(0))
+    let reported = object["status"]["attempt"].as_i64().unwrap_or(0);
+    bought.max(u32::try_from(reported).unwrap_or(0))
 }
 
 fn speaks(record: &PurchaseRecord, object: &Value) -> bool {

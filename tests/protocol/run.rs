@@ -236,7 +236,7 @@ impl Field {
             }
             self.universe.lock().collect_garbage();
             if !self.is_anybody_fit() {
-                self.universe.lock().nobody_asks();
+                self.universe.lock().cannot_ask();
             }
             let unheard = self.universe.lock().unheard();
             if let Some(why) = unheard {
@@ -335,7 +335,7 @@ impl Field {
         let found = at_the_end(&universe);
         let is_well = |(_, verdict): &(Judged, Verdict)| !matches!(verdict, Verdict::Wrong(_));
         if found.iter().all(is_well) && is_quiet {
-            universe.tell(|| "   all is at rest".to_owned());
+            universe.note(|| "   all is at rest".to_owned());
             *at_rest = Some((now, universe.changes.clone()));
         } else if is_late {
             return Some(ended(&mut universe, found));
@@ -381,7 +381,7 @@ impl Field {
                     process.kill();
                     let mut universe = self.universe.lock();
                     universe.oracle.believed(process.believes_in_a_restore());
-                    universe.tell(|| format!("   process {slot} is dead"));
+                    universe.note(|| format!("   process {slot} is dead"));
                     drop(universe);
                     let led = process.leads() && process.link.shard().owns(NAMESPACE);
                     self.is_released |= led && process.has_left();
@@ -408,7 +408,7 @@ impl Field {
                 }
                 self.universe
                     .lock()
-                    .tell(|| format!("   process {slot} runs, leads: {leads_at_once}"));
+                    .note(|| format!("   process {slot} runs, leads: {leads_at_once}"));
                 self.processes[slot] = Some(process);
             }
             if let Some(at) = self.start_at[slot] {
@@ -474,7 +474,7 @@ impl Field {
             (self.silent_since, self.is_released) = (None, false);
             self.universe
                 .lock()
-                .tell(|| "   the other process leads".to_owned());
+                .note(|| "   the other process leads".to_owned());
         }
         next.min(now + Duration::from_secs(1))
     }

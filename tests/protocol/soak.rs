@@ -131,7 +131,7 @@ fn five_hundred_schedules_by_chance_of_a_shard() {
 }
 
 #[test]
-#[ignore = "as long as SOAK_MINUTES says: make soak"]
+#[ignore = "runs for SOAK_MINUTES: make soak"]
 fn soak() {
     let minutes = number("SOAK_MINUTES").unwrap_or(10);
     // Different schedules each time; the first seed is printed, so that they can be repeated.
@@ -147,9 +147,9 @@ fn soak() {
 }
 
 #[test]
-#[ignore = "plays the schedule of SEED again, and tells what happens"]
+#[ignore = "plays the schedule of SEED again, and prints its trace"]
 fn replay() {
-    let seed = number("SEED").expect("set SEED to the number that a failure told");
+    let seed = number("SEED").expect("set SEED to the number that a failure printed");
     let schedule = schedule(seed);
     println!("{schedule:#?}");
     let outcome = run(&schedule, Look::Trace);

@@ -69,8 +69,8 @@ impl Tally {
 
     /// Whether this is one of the results in a line.
     pub fn is(&self, line: &str) -> bool {
-        let told = self.to_string();
-        line.split(OR).any(|way| way == told)
+        let result = self.to_string();
+        line.split(OR).any(|way| way == result)
     }
 }
 

@@ -22,7 +22,7 @@ const MORE_READS: usize = 5;
 /// How soon the objects of a run were served, from its beginning, and the calls to the service.
 #[derive(Clone, Debug, Default)]
 pub struct Pace {
-    told: BTreeMap<String, Duration>,
+    reported: BTreeMap<String, Duration>,
     called: BTreeMap<String, Duration>,
     ready: BTreeMap<String, Duration>,
     calls: BTreeMap<Kind, usize>,
@@ -30,8 +30,8 @@ pub struct Pace {
 
 impl Pace {
     /// The status of an object was written.
-    pub fn told(&mut self, at: Duration, name: &str, object: &Value) {
-        self.told.entry(name.to_owned()).or_insert(at);
+    pub fn reported(&mut self, at: Duration, name: &str, object: &Value) {
+        self.reported.entry(name.to_owned()).or_insert(at);
         if is_ready(object) {
             self.ready.entry(name.to_owned()).or_insert(at);
         }
@@ -60,7 +60,12 @@ fn judge(alone: &Outcome, beside: &Outcome) -> Vec<String> {
         wrong.extend(outcome.violations.iter().map(|v| format!("{run}: {v}")));
     }
     let firsts = [
-        ("told of", &alone.pace.told, &beside.pace.told, LATER),
+        (
+            "reported",
+            &alone.pace.reported,
+            &beside.pace.reported,
+            LATER,
+        ),
         ("called for", &alone.pace.called, &beside.pace.called, LATER),
         ("Ready", &alone.pace.ready, &beside.pace.ready, DONE),
     ];

@@ -234,14 +234,14 @@ impl Universe {
     }
 
     /// Records an event for people, if a trace is requested.
-    pub fn tell(&mut self, what: impl FnOnce() -> String) {
+    pub fn note(&mut self, what: impl FnOnce() -> String) {
         if self.look == Look::Trace {
             let at = self.began.elapsed().as_secs_f64();
             self.trace.push(format!("{at:9.3} {}", what()));
         }
     }
 
-    /// What was noted.
+    /// The trace so far.
     pub fn trace(&self) -> Vec<String> {
         self.trace.clone()
     }
@@ -297,9 +297,9 @@ impl Universe {
         let former = self.kube.get(key).cloned();
         let answer = self.kube.patch(key, is_status, edit);
         if let (true, Ok(now)) = (is_status, &answer) {
-            self.pace.told(self.began.elapsed(), &key.1, now);
+            self.pace.reported(self.began.elapsed(), &key.1, now);
         }
-        self.tell(|| {
+        self.note(|| {
             let outcome = answer.as_ref().map_or_else(|e| e.0.to_string(), outline);
             format!("{kind:?} {} -> {outcome}", key.1)
         });
@@ -324,7 +324,7 @@ impl Universe {
     pub fn make_secret(&mut self, secret: &Value) -> Result<Value, Refused> {
         let name = secret["metadata"]["name"].as_str().unwrap_or_default();
         let answer = self.kube.make(&(SECRETS, name.to_owned()), secret.clone());
-        self.tell(|| {
+        self.note(|| {
             let outcome = answer.as_ref().map_or_else(|e| e.0.to_string(), outline);
             format!("make Secret {name} -> {outcome}")
         });
@@ -338,7 +338,7 @@ impl Universe {
     /// Kubernetes deletes the dependents of deleted objects.
     pub fn collect_garbage(&mut self) {
         if self.kube.collect_garbage() {
-            self.tell(|| "   garbage was collected".to_owned());
+            self.note(|| "   garbage was collected".to_owned());
         }
     }
 
@@ -407,7 +407,7 @@ impl Universe {
             Ok((endpoint, request)) => {
                 self.oracle.asked(&request, &self.kube);
                 let reply = self.cloud.call_scripted(now, Some(TOKEN), &request, script);
-                self.tell(|| match (&reply.outcome, &reply.effect) {
+                self.note(|| match (&reply.outcome, &reply.effect) {
                     (Err(refusal), _) => format!("{kind:?} -> {}", refusal.code),
                     (Ok(_), Effect::None) => format!("{kind:?}"),
                     (Ok(_), effect) => format!("{kind:?} -> {effect:?}"),
@@ -415,7 +415,7 @@ impl Universe {
                 // A refused call counts as activity, too.
                 if reply.effect.is_acceptance() || kind.is_mutating_call() {
                     let object = self.oracle.object_of(&request, &self.cloud);
-                    self.changed(object.as_deref().unwrap_or("nobody"));
+                    self.changed(object.as_deref().unwrap_or("no object"));
                 }
                 self.happened(&reply.effect);
                 self.truth.answered(&request, reply.outcome.is_ok());
@@ -436,7 +436,7 @@ impl Universe {
         let now = self.timestamp();
         self.cloud.advance(now);
         for effect in self.cloud.take_events() {
-            self.tell(|| format!("   service: {effect:?}"));
+            self.note(|| format!("   service: {effect:?}"));
             self.happened(&effect);
         }
     }

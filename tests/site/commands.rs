@@ -93,7 +93,7 @@ pub fn script(page: &str, blocks: &[Block]) -> String {
 
 #[test]
 fn commands_and_files_of_a_page_are_found_and_skipped_commands_are_marked() {
-    let page = "# Page\n\n```console\n$ one\nsays this\n$ two 'x'\n```\n\nIt is `a.yaml`:\n\n```yaml\na: 1\n```\n\n```console\n$ three\n```\n\n\
+    let page = "# Page\n\n```console\n$ one\nan answer\n$ two 'x'\n```\n\nIt is `a.yaml`:\n\n```yaml\na: 1\n```\n\n```console\n$ three\n```\n\n\
                 *Not run by the test: it costs.*\n\n```\ndrawn\n```\n";
     let found = blocks(page);
     let commands = Block::Commands(vec!["one".to_owned(), "two 'x'".to_owned()]);

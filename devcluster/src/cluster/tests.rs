@@ -8,7 +8,7 @@ async fn a_port_that_another_process_took_is_replaced() {
         let executables = Executables::find_or_build().unwrap();
         let ports = Ports::choose().unwrap();
         let apiserver = ports.apiserver;
-        let _somebody = TcpListener::bind(("127.0.0.1", taken(&ports))).unwrap();
+        let _other = TcpListener::bind(("127.0.0.1", taken(&ports))).unwrap();
 
         let cluster = Cluster::builder()
             .start_on(ports, executables)

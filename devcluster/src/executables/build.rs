@@ -100,11 +100,11 @@ fn compile(
         thread::sleep(TICK);
     };
     if !status.success() {
-        let said = fs::read_to_string(&output).unwrap_or_default();
+        let output_text = fs::read_to_string(&output).unwrap_or_default();
         step.fail();
         return Err(Error::Build {
             executable: name,
-            reason: reason(&said, &status.to_string()),
+            reason: reason(&output_text, &status.to_string()),
         });
     }
     step.finish("ready");
@@ -139,8 +139,8 @@ fn link_flags() -> String {
 }
 
 /// The current activity of Go, derived from its output.
-fn doing(said: &str) -> String {
-    let (downloads, packages): (Vec<&str>, Vec<&str>) = said
+fn doing(output_text: &str) -> String {
+    let (downloads, packages): (Vec<&str>, Vec<&str>) = output_text
         .lines()
         .partition(|line| line.starts_with("go: downloading"));
     if packages.is_empty() && !downloads.is_empty() {
@@ -150,8 +150,8 @@ fn doing(said: &str) -> String {
 }
 
 /// The last lines that are neither package names nor downloads.
-fn reason(said: &str, status: &str) -> String {
-    let lines: Vec<&str> = said
+fn reason(output_text: &str, status: &str) -> String {
+    let lines: Vec<&str> = output_text
         .lines()
         .filter(|line| {
             line.contains(' ') && !line.starts_with("go: downloading") && !line.starts_with("# ")
@@ -186,9 +186,9 @@ mod tests {
 
     #[test]
     fn a_failure_is_reported_with_the_error_of_go_without_the_noise() {
-        let said = "go: downloading a v1\nruntime\n# a/b\n../a/b.go:1:2: undefined: x\n";
+        let output_text = "go: downloading a v1\nruntime\n# a/b\n../a/b.go:1:2: undefined: x\n";
         assert_eq!(
-            reason(said, "exit status: 1"),
+            reason(output_text, "exit status: 1"),
             "../a/b.go:1:2: undefined: x"
         );
         assert_eq!(

@@ -52,13 +52,13 @@ fn a_build_that_stopped_goes_on_where_it_stopped() {
     let home = home_with_stand_in();
 
     let stopped = build(home.path(), "go1.26.0", "kube-controller-manager");
-    let said = String::from_utf8(stopped.stderr).unwrap();
+    let stderr = String::from_utf8(stopped.stderr).unwrap();
     assert!(!stopped.status.success());
     assert!(
-        said.ends_with(
+        stderr.ends_with(
             "devcluster: cannot build kube-controller-manager: dial tcp: network is unreachable\n"
         ),
-        "{said}"
+        "{stderr}"
     );
     let done = build(home.path(), "go1.26.0", "nothing");
 
@@ -142,10 +142,10 @@ fn a_missing_go_is_reported_in_one_line_that_names_the_version_to_install() {
         .output()
         .unwrap();
 
-    let said = String::from_utf8(refused.stderr).unwrap();
-    assert_eq!(said.lines().count(), 1);
+    let stderr = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(stderr.lines().count(), 1);
     assert!(
-        said.contains("`go` cannot be run: install Go 1.26 or newer and put it in PATH"),
-        "{said}"
+        stderr.contains("`go` cannot be run: install Go 1.26 or newer and put it in PATH"),
+        "{stderr}"
     );
 }

@@ -154,10 +154,7 @@ async fn objects_outlast_the_processes_and_a_kept_directory_outlasts_the_cluster
     assert!(matches!(refused, Error::InUse { .. }), "{refused}");
     cluster.stop_component(Component::Apiserver).await.unwrap();
     cluster.stop_component(Component::Etcd).await.unwrap();
-    assert!(
-        config_maps.get("one").await.is_err(),
-        "nobody is there to answer"
-    );
+    assert!(config_maps.get("one").await.is_err(), "no process answers");
     cluster.start_component(Component::Etcd).await.unwrap();
     cluster.start_component(Component::Apiserver).await.unwrap();
     assert!(is_there(&config_maps, "one").await);

@@ -164,17 +164,17 @@ async fn token(cluster: &Cluster, namespace: &str, account: &str) -> String {
 }
 
 /// Creates a service account without any role, and returns a token of it.
-async fn nobody(cluster: &Cluster, admin: kube::Client, namespace: &str) -> String {
+async fn unprivileged(cluster: &Cluster, admin: kube::Client, namespace: &str) -> String {
     let account = ServiceAccount {
         metadata: ObjectMeta {
-            name: Some("nobody".to_owned()),
+            name: Some("unprivileged".to_owned()),
             ..ObjectMeta::default()
         },
         ..ServiceAccount::default()
     };
     let accounts = Api::<ServiceAccount>::namespaced(admin, namespace);
     create(&accounts, &account).await;
-    token(cluster, namespace, "nobody").await
+    token(cluster, namespace, "unprivileged").await
 }
 
 #[tokio::test]
@@ -183,7 +183,7 @@ async fn a_rule_of_a_custom_resource_refuses_with_its_message() {
     namespace(cluster, "rules").await;
     install_widgets(cluster, "rules").await;
 
-    eventually("the rule's message is said", async || {
+    eventually("the message of the rule is reported", async || {
         let refused = kubectl(cluster, &["apply", "-f", "-"], &widget("rules", 2));
         assert!(!refused.status.success(), "{refused:?}");
         // Any other error comes from a busy machine.
@@ -196,10 +196,10 @@ async fn a_rule_of_a_custom_resource_refuses_with_its_message() {
 async fn a_service_account_may_do_nothing_that_no_role_allows() {
     let cluster = shared().await;
     let admin = namespace(cluster, "roles").await;
-    let token = nobody(cluster, admin, "roles").await;
+    let token = unprivileged(cluster, admin, "roles").await;
 
-    let nobody = cluster.client_for(&token).await.unwrap();
-    let config_maps = Api::<ConfigMap>::namespaced(nobody, "roles");
+    let unprivileged = cluster.client_for(&token).await.unwrap();
+    let config_maps = Api::<ConfigMap>::namespaced(unprivileged, "roles");
     let params = kube::api::ListParams::default();
     let listed = insist("ConfigMaps are listed", async || {
         config_maps.list(&params).await
@@ -211,9 +211,9 @@ async fn a_service_account_may_do_nothing_that_no_role_allows() {
     };
     assert_eq!(status.code, 403);
     assert!(
-        status
-            .message
-            .contains(r#""system:serviceaccount:roles:nobody" cannot list resource "configmaps""#),
+        status.message.contains(
+            r#""system:serviceaccount:roles:unprivileged" cannot list resource "configmaps""#
+        ),
         "{}",
         status.message
     );
@@ -223,23 +223,23 @@ async fn a_service_account_may_do_nothing_that_no_role_allows() {
 async fn a_kubeconfig_for_a_token_works_in_kubectl() {
     let cluster = shared().await;
     let admin = namespace(cluster, "kubeconfigs").await;
-    let token = nobody(cluster, admin, "kubeconfigs").await;
+    let token = unprivileged(cluster, admin, "kubeconfigs").await;
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("kubeconfig");
     cluster.write_kubeconfig(&path, &token).unwrap();
 
-    let mut said = String::new();
+    let mut stdout = String::new();
     eventually("kubectl is answered", async || {
         let mut kubectl = cluster.kubectl();
         let kubectl = kubectl.args(["auth", "whoami"]).env("KUBECONFIG", &path);
         let output = kubectl.output().unwrap();
-        said = String::from_utf8_lossy(&output.stdout).into_owned();
+        stdout = String::from_utf8_lossy(&output.stdout).into_owned();
         output.status.success()
     })
     .await;
     assert!(
-        said.contains("system:serviceaccount:kubeconfigs:nobody"),
-        "{said}"
+        stdout.contains("system:serviceaccount:kubeconfigs:unprivileged"),
+        "{stdout}"
     );
 }
 

@@ -16,7 +16,7 @@ use futures::task::AtomicWaker;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 
-type Told = Box<dyn FnOnce() + Send>;
+type Notify = Box<dyn FnOnce() + Send>;
 
 /// State shared by a connection's stream and its handlers.
 #[derive(Default)]
@@ -24,7 +24,7 @@ struct Shared {
     aborted: AtomicBool,
     reader: AtomicWaker,
     writer: AtomicWaker,
-    written: Mutex<Option<(usize, Told)>>,
+    written: Mutex<Option<(usize, Notify)>>,
 }
 
 /// A handle to one connection.
@@ -46,12 +46,12 @@ impl Connection {
     }
 
     /// Calls the given function once at least this many further bytes were written and flushed.
-    pub(super) fn when_written(&self, bytes: usize, told: Told) {
+    pub(super) fn when_written(&self, bytes: usize, notify: Notify) {
         *self
             .0
             .written
             .lock()
-            .unwrap_or_else(PoisonError::into_inner) = Some((bytes, told));
+            .unwrap_or_else(PoisonError::into_inner) = Some((bytes, notify));
     }
 }
 
@@ -173,8 +173,8 @@ impl TrackedStream {
             .written
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, told)) = written.take_if(|(left, _)| *left == 0) {
-            told();
+        if let Some((_, notify)) = written.take_if(|(left, _)| *left == 0) {
+            notify();
         }
     }
 }

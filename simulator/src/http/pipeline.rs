@@ -67,7 +67,7 @@ pub(super) async fn serve(
         }
         Way::Lost => return None,
     }
-    tell_after(&plan, &connection, &reply);
+    notify_holds(&plan, &connection, &reply);
     Some(spoil::respond(&reply, retry_after, plan.spoil.as_ref()))
 }
 
@@ -93,7 +93,7 @@ async fn walk(steps: &[Step], gone: &CancellationToken, before_effect: bool) -> 
 }
 
 /// Notifies the holds after the reply once the reply's last byte was passed to the kernel.
-fn tell_after(plan: &Plan, connection: &Connection, reply: &RawReply) {
+fn notify_holds(plan: &Plan, connection: &Connection, reply: &RawReply) {
     if plan.after_reply.is_empty() {
         return;
     }

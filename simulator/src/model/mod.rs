@@ -378,7 +378,7 @@ impl World {
     #[must_use]
     pub fn newest_tasks(&self, most: usize) -> Vec<TaskInfo> {
         let newest = self.tasks.values().rev().take(most);
-        let told = newest.map(|task| TaskInfo {
+        let tasks = newest.map(|task| TaskInfo {
             id: task.id.clone(),
             verb: task.verb.to_string(),
             server: self
@@ -390,7 +390,7 @@ impl World {
             due: task.due,
             ended_at: task.ended_at,
         });
-        told.collect()
+        tasks.collect()
     }
 
     /// The task with this id.

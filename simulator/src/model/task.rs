@@ -138,7 +138,7 @@ impl Task {
 
     /// The answer to a query now; `None` if the query reports that there is no such task.
     pub(super) fn report(&mut self) -> Option<TaskReport> {
-        let said = |status: &str, result: Option<&str>, reason: Option<&str>| {
+        let report = |status: &str, result: Option<&str>, reason: Option<&str>| {
             Some(TaskReport {
                 status: status.to_owned(),
                 result: result.map(str::to_owned),
@@ -147,18 +147,18 @@ impl Task {
         };
         match &self.script {
             TaskScript::LostId => return None,
-            TaskScript::UnknownWord { word } => return said(word, Some(word), None),
+            TaskScript::UnknownWord { word } => return report(word, Some(word), None),
             _ => {}
         }
         match self.progress {
-            Progress::Running => said("PROCESSING", None, None),
-            Progress::Retrying => said("PROCESSING", Some("RETRY"), None),
+            Progress::Running => report("PROCESSING", None, None),
+            Progress::Retrying => report("PROCESSING", Some("RETRY"), None),
             Progress::Succeeded => {
                 self.looks = self.looks.saturating_add(1);
                 if self.script == TaskScript::Backwards && self.looks == 2 {
-                    said("PROCESSING", None, None)
+                    report("PROCESSING", None, None)
                 } else {
-                    said("FINISHED", Some("SUCCESS"), None)
+                    report("FINISHED", Some("SUCCESS"), None)
                 }
             }
             Progress::Failed => {
@@ -166,9 +166,9 @@ impl Task {
                     TaskScript::Fail { reason } => reason.as_str(),
                     _ => "the operation failed",
                 };
-                said("FINISHED", Some("FAIL"), Some(reason))
+                report("FINISHED", Some("FAIL"), Some(reason))
             }
-            Progress::Cancelled => said(
+            Progress::Cancelled => report(
                 "FINISHED",
                 Some("CANCEL"),
                 Some("the operation was cancelled"),

@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_that_was_left_is_nobodys_and_may_be_anothers() {
+    fn a_former_path_is_free_for_another_endpoint() {
         let mut paths = Paths::default();
         assert_eq!(paths.own("/instance/stop"), "/instance/stop");
         paths.serve_at(Endpoint::Stop, "/v9/halt");

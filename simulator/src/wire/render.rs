@@ -132,9 +132,9 @@ fn accepted(readings: &Readings, verb: Verb, task: &str, server: &str) -> Value 
         TaskId::Flat => false,
     };
     // Only the answers of create and release name the instance; the other requests name it themselves.
-    let tells_server = matches!(verb, Verb::Create | Verb::Release);
+    let names_server = matches!(verb, Verb::Create | Verb::Release);
     let mut info = json!({ "asyncTaskUUID": task });
-    if tells_server {
+    if names_server {
         info["ecsResourceUUID"] = json!(server);
     }
     if nested {

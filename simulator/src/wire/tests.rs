@@ -145,7 +145,7 @@ fn a_refusal_has_the_shape_of_the_reading_but_a_401_is_a_401() {
 #[test]
 fn the_token_is_looked_at_before_the_form() {
     let mut world = world(Readings::default());
-    let mut raw = RawRequest::post("/instance/stop", &json!([]), "nobody");
+    let mut raw = RawRequest::post("/instance/stop", &json!([]), "unknown");
     assert_eq!(exchange(&mut world, Timestamp::default(), &raw).status, 401);
     raw.token = Some(Secret::from(TOKEN));
     assert_eq!(exchange(&mut world, Timestamp::default(), &raw).status, 400);
@@ -154,7 +154,7 @@ fn the_token_is_looked_at_before_the_form() {
 #[test]
 fn an_unmodelled_path_is_reported_to_a_good_token() {
     let mut world = world(Readings::default());
-    let stranger = RawRequest::get("/instance/vnc", &[], "nobody");
+    let stranger = RawRequest::get("/instance/vnc", &[], "unknown");
     let reply = exchange(&mut world, Timestamp::default(), &stranger);
     assert_eq!(reply.status, 401);
     let raw = RawRequest::get("/instance/vnc", &[], TOKEN);

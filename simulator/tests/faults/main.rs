@@ -392,11 +392,11 @@ async fn the_ledger_knows_no_secret() {
     let (server, _) = caller.create("web-1").await;
     let body = json!({ "ecsResourceUUID": server, "password": PASSWORD, "regionCode": "x" });
     caller.post("/instance/modifyInstancePassword", &body).await;
-    let told = serde_json::to_string(&sim.ledger().entries().collect::<Vec<_>>()).unwrap();
+    let ledger = serde_json::to_string(&sim.ledger().entries().collect::<Vec<_>>()).unwrap();
     assert!(
-        !told.contains(PASSWORD) && !told.contains(sim.token()),
-        "{told}"
+        !ledger.contains(PASSWORD) && !ledger.contains(sim.token()),
+        "{ledger}"
     );
-    assert!(told.contains("passwordGiven"));
+    assert!(ledger.contains("passwordGiven"));
     assert!(!format!("{:?}", sim.world(|world| world.clone())).contains(PASSWORD));
 }

@@ -83,7 +83,7 @@ async fn drift(world: &World, count: usize) {
     let seconds = begun.elapsed().as_secs_f64();
     let (_, calls) = spent(world, Timestamp::now(), seq).await;
     print_figures(&json!({
-        "scenario": "drift", "instances": count, "told_after_seconds": seconds, "calls": total(&calls),
+        "scenario": "drift", "instances": count, "reported_after_seconds": seconds, "calls": total(&calls),
     }));
 }
 

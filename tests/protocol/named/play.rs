@@ -183,7 +183,7 @@ impl Play {
             let is_shared = matches!(self.schedule.operators, Operators::Shards(_));
             assert!(
                 !is_shared || outcome.neighbours.calls_of_others > 0,
-                "the other shard has nobody"
+                "no process acts on the other shard"
             );
             assert!(wrong.is_empty(), "seed {seed}: {wrong:#?}\n{trace}");
             if seeds == 1 {
@@ -200,7 +200,7 @@ impl Play {
         }
         if let Some((seed, trace)) = other {
             let came = tally::line(&tallies);
-            panic!("it says {line:?}, and there came {came:?}: seed {seed}\n{trace}");
+            panic!("expected {line:?}, got {came:?}: seed {seed}\n{trace}");
         }
         match self.meets {
             Meets::Always => assert!(unmet.is_empty(), "never met, by seed: {unmet:#?}"),

@@ -33,7 +33,8 @@ impl Oracle {
             let is_it = attempt.is_none_or(|attempt| i64::from(call.attempt) == attempt);
             matches!(&call.fate, Fate::Refused(code) if message.contains(code.as_str())) && is_it
         });
-        let why = || format!("told as refused, and the service refused no such call: {message}");
+        let why =
+            || format!("reported as refused, and the service refused no such call: {message}");
         Verdict::of((!is_so).then(why), false)
     }
 
@@ -41,7 +42,7 @@ impl Oracle {
     fn may_be_bought(&self, process: ProcessId, now: &Value) -> Verdict {
         let record = record(now).filter(|record| speaks(record, now));
         if record.as_ref().is_some_and(PurchaseRecord::bought_nothing) {
-            let why = "told as unconfirmed, and the record says that the create was refused";
+            let why = "reported as unconfirmed, and the record says that the create was refused";
             return Verdict::Wrong(why.to_owned());
         }
         let is_lost = |call: &Call| match call.fate {
@@ -62,7 +63,7 @@ impl Oracle {
         }
         // The record is gone, by force or with the store, and its content with it.
         let is_excused = self.is_tampered(name_of(now)) || self.troubles.copied;
-        let why = "told as unconfirmed, and no create was left without an answer";
+        let why = "reported as unconfirmed, and no create was left without an answer";
         Verdict::of(Some(why.to_owned()), is_excused)
     }
 
@@ -75,8 +76,8 @@ impl Oracle {
         cloud: &World,
     ) -> Option<Verdict> {
         let attempt = entry["attempt"].as_i64().unwrap_or(0);
-        let told = entry["verb"].as_str().unwrap_or_default();
-        let verb = verb_of(told)?;
+        let name = entry["verb"].as_str().unwrap_or_default();
+        let verb = verb_of(name)?;
         if entry["reason"] == "Refused" {
             let message = entry["message"].as_str().unwrap_or_default();
             return Some(self.was_refused(now, &ALL, message, Some(attempt)));
@@ -114,11 +115,11 @@ impl Oracle {
             return Some(Verdict::Right);
         }
         // The service does not report the end of a task that it claims not to know (docs).
-        let is_untold = |begun: &&Begun| self.talk.unknown_tasks.contains(&begun.task);
+        let is_unknown = |begun: &&Begun| self.talk.unknown_tasks.contains(&begun.task);
         // Nor of a task whose answer no process received.
         let heard = match verb {
             Verb::Create => on_record.as_ref().is_some_and(|r| r.task.is_some()),
-            _ => operation(former).is_some_and(|told| told.task_id.is_some()),
+            _ => operation(former).is_some_and(|operation| operation.task_id.is_some()),
         };
         // A server that was released before the end of its operation was known: a create or an erasure counts as done, so that
         // it is not repeated (docs).
@@ -126,8 +127,8 @@ impl Oracle {
             .server(&id)
             .is_none_or(|server| !super::is_alive(&server));
         let is_assumed = matches!(verb, Verb::Create | Verb::Reinstall) && is_gone;
-        let is_excused = begun.iter().any(is_untold) || !heard || is_assumed;
-        let why = format!("attempt {attempt} is told as done, and no {told} was");
+        let is_excused = begun.iter().any(is_unknown) || !heard || is_assumed;
+        let why = format!("attempt {attempt} is reported as done, and no {name} was");
         Some(Verdict::of(Some(why), is_excused))
     }
 
@@ -156,8 +157,8 @@ fn is_done_by(row: &Value, verb: Verb, target_image: Option<&str>) -> bool {
 }
 
 /// The service's verb for an entry of the history.
-pub(super) fn verb_of(told: &str) -> Option<Verb> {
-    Some(match told {
+pub(super) fn verb_of(name: &str) -> Option<Verb> {
+    Some(match name {
         "Create" => Verb::Create,
         "Release" => Verb::Release,
         "Reinstall" => Verb::Reinstall,

@@ -63,10 +63,10 @@ pub struct Count {
 /// zero. Below the minimum, the random schedules no longer exercise the rule, or its judge is not called; above the maximum, an
 /// excuse has grown too broad. A rule without excuses has a maximum of zero.
 macro_rules! rules {
-    ($($(#[doc = $says:literal])+ $name:ident: $least:literal, $most:literal;)*) => {
+    ($($(#[doc = $doc:literal])+ $name:ident: $least:literal, $most:literal;)*) => {
         /// The rules.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-        pub enum Rule { $($(#[doc = $says])+ $name,)* }
+        pub enum Rule { $($(#[doc = $doc])+ $name,)* }
 
         impl Rule {
             const ALL: &[Self] = &[$(Self::$name,)*];

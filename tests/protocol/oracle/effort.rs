@@ -63,13 +63,13 @@ pub(super) struct Effort {
     /// The times of recent calls for each object that may begin an operation.
     begun: BTreeMap<String, VecDeque<Instant>>,
     /// Excesses that were reported already.
-    told: BTreeSet<(ProcessId, Cost, String)>,
+    reported: BTreeSet<(ProcessId, Cost, String)>,
     /// The times of external events.
     event: VecDeque<Instant>,
     /// Servers that are gone, with the processes that have read them since.
     found_gone: BTreeSet<(ProcessId, String)>,
     /// The status that a process has written last and knows to be stored.
-    said: BTreeMap<(ProcessId, String), Value>,
+    last_written: BTreeMap<(ProcessId, String), Value>,
 }
 
 impl Effort {
@@ -109,7 +109,7 @@ impl Effort {
             format!("L3: {spent} {cost:?} for {object} within {MINUTE:?}, at most {most}")
         });
         // Reported once for each.
-        let is_new = spent > most && self.told.insert(of);
+        let is_new = spent > most && self.reported.insert(of);
         Verdict::of(why, !is_new)
     }
 }
@@ -192,8 +192,8 @@ impl Oracle {
     /// Judges a status write of a process: it must not repeat a status that the process has written and that is still stored.
     /// Timestamps and continuously changing values are written with the next change.
     pub(super) fn judge_silence(&mut self, process: ProcessId, former: &Value, now: &Value) {
-        let said = said(now);
-        let known = self.effort.said.get(&(process, uid(now)));
+        let content = content(now);
+        let known = self.effort.last_written.get(&(process, uid(now)));
         let t = &self.troubles;
         // Versions start again after etcd was restored: until the watch event, nothing shows that the cache is older than the
         // process's own write.
@@ -201,23 +201,23 @@ impl Oracle {
         // Each of two concurrent processes may write a status that the other one has just replaced. So may a process that wakes
         // up after another one took over.
         let is_excused = t.no_lease || t.takeovers > 0 || is_uncounted;
-        let is_nothing_new = known == Some(&said) && self::said(former) == said;
+        let is_nothing_new = known == Some(&content) && self::content(former) == content;
         let why =
-            is_nothing_new.then(|| "L3: a status was written that says nothing new".to_owned());
+            is_nothing_new.then(|| "L3: a status was written that reports nothing new".to_owned());
         self.judge(Rule::Silence, Verdict::of(why, is_excused));
     }
 
     /// A process learns that another writer came first: its status is not stored, and it knows.
     pub fn was_overtaken(&mut self, process: ProcessId, key: &Key) {
-        self.says_status(process, key, true);
+        self.tracks_status_write(process, key, true);
     }
 
     /// A process learns that its status is stored.
-    pub fn has_said(&mut self, process: ProcessId, key: &Key, object: &Value) {
-        self.says_status(process, key, true);
+    pub fn knows_stored(&mut self, process: ProcessId, key: &Key, object: &Value) {
+        self.tracks_status_write(process, key, true);
         self.effort
-            .said
-            .insert((process, uid(object)), said(object));
+            .last_written
+            .insert((process, uid(object)), content(object));
     }
 }
 
@@ -237,7 +237,7 @@ fn follows_what_runs(request: &Request, cloud: &World) -> bool {
 }
 
 /// The content of a status without timestamps.
-fn said(object: &Value) -> Value {
+fn content(object: &Value) -> Value {
     let mut status = object["status"].clone();
     if let Some(fields) = status.as_object_mut() {
         fields.remove("lastObservedTime");

@@ -122,11 +122,12 @@ impl Oracle {
         // If two objects have the same server, which two processes without a lease may import, this is the one that announced
         // the call.
         let announced = kube.all().map(|(_, object)| object).find(|object| {
-            let is_announced = open_operation(object).is_some_and(|told| told.task_id.is_none());
-            let told = object["status"]["operation"]["verb"].as_str();
+            let is_announced =
+                open_operation(object).is_some_and(|operation| operation.task_id.is_none());
+            let announced = object["status"]["operation"]["verb"].as_str();
             let of_server = || record(object).and_then(|record| record.id);
             is_announced
-                && told.and_then(verb_of) == Some(verb)
+                && announced.and_then(verb_of) == Some(verb)
                 && of_server().as_deref() == Some(subject)
         });
         let object = announced.or_else(|| {

@@ -179,7 +179,7 @@ impl Oracle {
                     self.kept.contains(&server.id) || self.were_imported_twice.contains(&server.id);
                 let why = is_lost.then(|| {
                     format!(
-                        "nobody knows the password of server {} of {}",
+                        "no Secret holds the password of server {} of {}",
                         server.id, key.1
                     )
                 });
@@ -198,17 +198,17 @@ impl Oracle {
         let is_unsure = server
             .as_ref()
             .is_some_and(|server| self.is_unsure(&server.id, cloud));
-        let (told, has) = (
+        let (held, has) = (
             value(secret, "password"),
             server.and_then(|server| cloud.password_of(&server.id)),
         );
         // The password of a released server misleads no client.
-        if told.is_none() || has.is_none() {
+        if held.is_none() || has.is_none() {
             return;
         }
-        let why = (told != has).then(|| {
+        let why = (held != has).then(|| {
             format!(
-                "Secret {} tells another password than the server has",
+                "Secret {} holds another password than the server has",
                 name_of(secret)
             )
         });
@@ -243,10 +243,10 @@ impl Oracle {
         };
         if object["spec"]["login"]["generate"].is_object() {
             let why = login.map(|secret| {
-                let says = [Slot::Password.of(secret), Slot::Current.of(secret)];
-                let is_other = says.iter().any(|password| *password != has);
+                let held = [Slot::Password.of(secret), Slot::Current.of(secret)];
+                let is_other = held.iter().any(|password| *password != has);
                 (is_other || Slot::Pending.of(secret).is_some())
-                    .then_some("and its login Secret says something else")
+                    .then_some("and its login Secret differs")
             });
             judge(why.unwrap_or(Some("without its login Secret")), is_unknown);
         }
@@ -264,13 +264,13 @@ impl Oracle {
             judge(Some("without its connection Secret"), is_put_back);
             return found;
         };
-        let is_told = value(secret, "password") == has;
+        let is_held = value(secret, "password") == has;
         let address = object["status"]["addresses"]["public"].as_str();
         let is_reached = value(secret, "host").as_deref() == address;
-        let why = "and its connection Secret says something else";
+        let why = "and its connection Secret differs";
         // A copied object names a Secret of another owner.
         let is_excused = t.copied || (is_reached && (is_unknown || t.wiped));
-        judge((!is_told || !is_reached).then_some(why), is_excused);
+        judge((!is_held || !is_reached).then_some(why), is_excused);
         found
     }
 

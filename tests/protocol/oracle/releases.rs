@@ -15,9 +15,9 @@ struct Relation<'a> {
     is_recorded: bool,
     /// The server has the Instance's marker.
     is_ours: bool,
-    /// The Instance is not being deleted, or its spec retains the server: now (`says_stay`), or for so long that the releasing
+    /// The Instance is not being deleted, or its spec retains the server: now (`stays_now`), or for so long that the releasing
     /// process knows it (`stays`).
-    says_stay: bool,
+    stays_now: bool,
     stays: bool,
 }
 
@@ -40,7 +40,7 @@ impl Oracle {
                 self.judge_surplus(&of, server);
             }
             if of.is_ours && self.was_ever_restrained(&key.1) {
-                let why = self.says_restrained(&key.1).then(|| {
+                let why = self.is_restrained_now(&key.1).then(|| {
                     format!(
                         "{} is paused or only looked at, and its server {server} was released",
                         key.1
@@ -73,13 +73,13 @@ impl Oracle {
         let record = record(object).filter(|record| speaks(record, object))?;
         let is_there = object["metadata"]["deletionTimestamp"].is_null();
         let keeps = [Property::Retained, Property::Protected];
-        let says_keep = keeps.iter().any(|each| self.says(&key.1, *each));
+        let is_kept_now = keeps.iter().any(|each| self.requests_now(&key.1, *each));
         let is_kept = keeps.iter().any(|each| self.holds(&key.1, *each));
         Some(Relation {
             key,
             is_recorded: record.id.as_deref() == Some(server),
             is_ours: marker == Some(&record.marker),
-            says_stay: is_there || says_keep || self.says_restrained(&key.1),
+            stays_now: is_there || is_kept_now || self.is_restrained_now(&key.1),
             stays: is_there || is_kept || self.is_restrained(&key.1),
             record,
         })
@@ -92,7 +92,7 @@ impl Oracle {
             self.shared.insert(server.to_owned());
         }
         // The server of a failed create is cleaned up.
-        let is_wrong = of.says_stay && !self.failed_creates.contains(server);
+        let is_wrong = of.stays_now && !self.failed_creates.contains(server);
         let why = is_wrong.then(|| {
             format!(
                 "S3: server {server} was released, which is recorded for {} that stays or keeps it",

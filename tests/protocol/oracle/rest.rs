@@ -46,7 +46,7 @@ impl Oracle {
                 let why = has_it.then(|| format!("{} has what the Account denies it", key.1));
                 found.push((Rule::ImportAllowed, Verdict::of(why, false)));
             }
-            let closed = self.is_told_truly(object, cloud);
+            let closed = self.is_ready_truthful(object, cloud);
             found.extend(closed.map(|verdict| (Rule::Closed, verdict)));
         }
         let live = cloud.live_servers().into_iter();
@@ -72,7 +72,7 @@ impl Oracle {
                 None => self.is_any_tampered(),
             };
             let is_orphan = orphans.iter().any(|orphan| orphan.id == server.id);
-            let why = is_orphan.then(|| format!("S2: server {} belongs to nobody", server.id));
+            let why = is_orphan.then(|| format!("S2: server {} has no owner", server.id));
             (
                 Rule::Owned,
                 Verdict::of(why, is_out_of_reach || is_tampered),
@@ -95,11 +95,11 @@ impl Oracle {
     fn orphans(&self, owned: &BTreeSet<String>, cloud: &World) -> Vec<ServerInfo> {
         let mut servers = cloud.live_servers();
         servers.retain(|server| {
-            let is_nobodys = self.foreign.get(&server.id) == Some(&None);
+            let is_ownerless = self.foreign.get(&server.id) == Some(&None);
             let marker = Marker::in_name(&server.name);
             let is_kept = self.kept.contains(&server.id)
                 || marker.is_some_and(|marker| self.kept_markers.contains(&marker));
-            !owned.contains(&server.id) && !is_nobodys && !is_kept
+            !owned.contains(&server.id) && !is_ownerless && !is_kept
         });
         servers
     }

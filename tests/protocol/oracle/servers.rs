@@ -65,7 +65,8 @@ impl Oracle {
             !has_failed && at.elapsed() + Duration::from_secs(1) < Duration::from_secs(grace)
         });
         let (unforced, graced) = (Property::Unforced, Property::Graced);
-        let is_forbidden = self.says(&key.1, unforced) || (is_early && self.says(&key.1, graced));
+        let is_forbidden =
+            self.requests_now(&key.1, unforced) || (is_early && self.requests_now(&key.1, graced));
         let is_known = self.holds(&key.1, unforced)
             || (is_early && self.holds(&key.1, graced) && !self.is_murky(&key.1));
         let why = is_forbidden.then(|| {
@@ -138,7 +139,7 @@ impl Oracle {
         if !self.was_ever_restrained(&owner) {
             return;
         }
-        let why = self.says_restrained(&owner).then(|| {
+        let why = self.is_restrained_now(&owner).then(|| {
             format!("{owner} is paused or only looked at, and the service took {effect:?}")
         });
         let is_excused =
@@ -161,13 +162,13 @@ impl Oracle {
         let is_there = self::owner(server, name, kube).as_ref() == Some(&owner);
         let t = &self.troubles;
         let is_unclear = t.no_lease || t.takeovers > 0 || !is_there;
-        if self.says(&owner, Property::Imported) {
+        if self.requests_now(&owner, Property::Imported) {
             let why = format!("a server was bought for {owner}, which imports one");
             let is_excused = is_unclear || !self.holds(&owner, Property::Imported);
             self.judge(Rule::ImportBuys, Verdict::of(Some(why), is_excused));
         }
         if self.was_ever_restrained(&owner) {
-            let why = self.says_restrained(&owner).then(|| {
+            let why = self.is_restrained_now(&owner).then(|| {
                 format!("a server was bought for {owner}, which is paused or only looked at")
             });
             let is_excused = is_unclear || !self.is_restrained(&owner);
@@ -211,12 +212,12 @@ impl Oracle {
         // Record and status were removed or restored while no process remembers them, or status did not show a server yet: to a
         // process that starts then, and to the other one of two without a Lease, the object is new (docs).
         let object = kube.get(&(INSTANCES, owner.to_owned()));
-        let is_untold = object.is_some_and(|object| object["status"]["id"].is_null());
-        let is_lost = t.wiped || t.unwritten || is_untold;
+        let is_unreported = object.is_some_and(|object| object["status"]["id"].is_null());
+        let is_lost = t.wiped || t.unwritten || is_unreported;
         let is_another = t.no_lease || t.crashes + t.ended + t.takeovers > 0;
         let is_unknown =
             (self.is_tampered(owner) && is_lost && is_another) || self.put_back.contains(marker);
-        let stays = self.says(owner, Property::NotRecreated) || self.is_spent(marker, 0);
+        let stays = self.requests_now(owner, Property::NotRecreated) || self.is_spent(marker, 0);
         let is_known = self.holds(owner, Property::NotRecreated) || self.is_over_budget(marker);
         // A process that was stopped before the first purchase may make it after another process made it, and after that
         // server's release. So may one of two processes without a Lease that is held up.

@@ -85,15 +85,15 @@ impl Oracle {
             // The recorded one of two servers is gone: status mentions the other one, which is released with the Instance.
             [other] if may_stay => {
                 let message = &condition(object, "Ready")["message"];
-                let told = message.as_str().unwrap_or_default();
-                let is_told = told.contains(&other.id);
-                let untold = format!("ServerMissing, and {} is not told", other.id);
-                let wrong = match (is_told, is_final) {
+                let message = message.as_str().unwrap_or_default();
+                let is_named = message.contains(&other.id);
+                let unnamed = format!("ServerMissing, and {} is not reported", other.id);
+                let wrong = match (is_named, is_final) {
                     (true, true) => None,
                     (true, false) => Some(why),
-                    (false, _) => Some(untold),
+                    (false, _) => Some(unnamed),
                 };
-                Verdict::of(wrong, is_told)
+                Verdict::of(wrong, is_named)
             }
             [other] => {
                 let is_left = self.is_left_by_a_failed_create(object, other, "ServerMissing");
@@ -131,7 +131,7 @@ impl Oracle {
         let is_hidden = self.troubles.same_image || self.touched_at_console.contains(id);
         is_hidden
             && (self.lost_reinstalls() > 0
-                || self.half_told.contains(name_of(object))
+                || self.announced_only.contains(name_of(object))
                 // Without a Lease, one process ends the operation whose call the other one delays (docs).
                 || self.troubles.no_lease)
     }
@@ -155,7 +155,7 @@ impl Oracle {
     }
 
     /// Whether the service may never have reported the end of this object's create.
-    fn is_end_untold(&self, object: &Value, world: Rest<'_>) -> bool {
+    fn may_end_be_unreported(&self, object: &Value, world: Rest<'_>) -> bool {
         self.troubles.tasks_denied > 0
             || world.cloud.readings().task_kept.is_some()
             || self.is_create_without_a_task(object)
@@ -282,7 +282,7 @@ impl Oracle {
         self.is_tampered(name_of(object))
             || t.copied
             || t.no_lease
-            || self.is_end_untold(object, world)
+            || self.may_end_be_unreported(object, world)
     }
 
     /// Whether the replacement of an externally released server was announced, and the spec does not require it any more.

@@ -29,7 +29,7 @@ pub(super) struct Truth {
     /// The process that announced an attempt, by nonce.
     pub(super) announcers: BTreeMap<String, ProcessId>,
     /// The process that last reported an object as Ready, by UID.
-    says_ready: BTreeMap<String, ProcessId>,
+    ready_reporters: BTreeMap<String, ProcessId>,
     /// Processes and objects for which it is unknown whether the newest status was stored.
     unreported: BTreeSet<(ProcessId, String)>,
 }
@@ -53,7 +53,7 @@ impl Oracle {
     }
 
     /// A status write is under way, or its result is known.
-    pub(super) fn says_status(&mut self, process: ProcessId, key: &Key, is_known: bool) {
+    pub(super) fn tracks_status_write(&mut self, process: ProcessId, key: &Key, is_known: bool) {
         let of = (process, key.1.clone());
         match is_known {
             true => self.truth.unreported.remove(&of),
@@ -75,7 +75,11 @@ impl Oracle {
         if is_ready(now) {
             let stood = is_ready(former)
                 && (self.troubles.no_lease || generation(former) == generation(now));
-            let who = self.truth.says_ready.entry(uid(now)).or_insert(process);
+            let who = self
+                .truth
+                .ready_reporters
+                .entry(uid(now))
+                .or_insert(process);
             // A process that writes something else keeps the Ready of another process.
             let is_others = stood && *who != process;
             if !is_others {
@@ -89,11 +93,11 @@ impl Oracle {
                 self.judge(rule, verdict.or_excused(is_others).about(&about));
             }
         }
-        let says = |object: &Value| {
+        let ready = |object: &Value| {
             let ready = condition(object, "Ready");
             (ready["reason"].clone(), ready["message"].clone())
         };
-        if says(former) != says(now)
+        if ready(former) != ready(now)
             && let Some(verdict) = self.is_claim_true(process, now)
         {
             self.judge(Rule::Claimed, verdict.about(&about));
@@ -110,11 +114,11 @@ impl Oracle {
 
     /// Whether the spec that status refers to matches the state that the service last showed to the process that reports Ready.
     fn is_as_shown(&self, process: ProcessId, now: &Value) -> Verdict {
-        let told = now["status"]["observedGeneration"].as_i64().unwrap_or(0);
+        let observed = now["status"]["observedGeneration"].as_i64().unwrap_or(0);
         let (of, id) = (uid(now), now["status"]["id"].as_str().unwrap_or_default());
         // A deletion is also a generation, with the same spec.
         let specs = &self.truth.specs;
-        let spec = specs.range((of.clone(), 0)..=(of, told)).next_back();
+        let spec = specs.range((of.clone(), 0)..=(of, observed)).next_back();
         let Some((_, spec)) = spec else {
             return Verdict::Excused;
         };
@@ -122,7 +126,8 @@ impl Oracle {
         let is_observed = Property::Observed.is_in(spec);
         let mut shown = self.talk.shown(process, id);
         let Some(last) = shown.next() else {
-            let why = format!("Ready, and server {id} was never shown to who says so");
+            let why =
+                format!("Ready, and server {id} was never shown to the process that reports it");
             return Verdict::of(Some(why), is_observed);
         };
         let Some(why) = differs(spec, now, last.row.as_ref()) else {
@@ -134,12 +139,12 @@ impl Oracle {
             .next()
             .is_some_and(|shown| differs(spec, now, shown.row.as_ref()).is_none());
         // Each of two concurrent processes adopts the state that the other one has read and reported.
-        let is_told = self.troubles.no_lease
+        let is_adopted = self.troubles.no_lease
             && self
                 .talk
                 .shown_to_others(process, id, last.at)
                 .any(|shown| differs(spec, now, shown.row.as_ref()).is_none());
-        let is_excused = is_observed || (is_new && was_so) || is_told;
+        let is_excused = is_observed || (is_new && was_so) || is_adopted;
         Verdict::of(Some(format!("Ready, and {why}")), is_excused)
     }
 
@@ -182,18 +187,18 @@ impl Oracle {
             return;
         }
         let generation = seen["metadata"]["generation"].as_i64();
-        let told = seen["status"]["observedGeneration"].as_i64();
-        let is_behind = is_ready(seen) && told < generation;
+        let observed = seen["status"]["observedGeneration"].as_i64();
+        let is_behind = is_ready(seen) && observed < generation;
         let name = name_of(seen).to_owned();
         let is_excused = self.truth.unreported.contains(&(process, name.clone()));
         let why = is_behind.then(|| format!(
-            "T: {name}: a {verb} was called while status said Ready of generation {told:?}, and the spec is of {generation:?}"
+            "T: {name}: a {verb} was called while status showed Ready of generation {observed:?}, and the spec is of {generation:?}"
         ));
         self.judge(Rule::Acknowledged, Verdict::of(why, is_excused));
     }
 
     /// When all is idle: whether a reported Ready is true.
-    pub(super) fn is_told_truly(&self, object: &Value, cloud: &World) -> Option<Verdict> {
+    pub(super) fn is_ready_truthful(&self, object: &Value, cloud: &World) -> Option<Verdict> {
         let id = object["status"]["id"]
             .as_str()
             .filter(|_| is_ready(object))?;
@@ -208,7 +213,7 @@ impl Oracle {
 /// The difference of a server from the spec, or from the values that count as applied.
 fn differs(spec: &Value, now: &Value, row: Option<&Value>) -> Option<String> {
     let Some(row) = row else {
-        return Some("the service says that there is no such server".to_owned());
+        return Some("the service reports that there is no such server".to_owned());
     };
     let (has, pending) = (&row["ecsStatus"], &row["ecsPendingStatus"]);
     let wanted = match spec["powerState"].as_str() {

@@ -93,7 +93,7 @@ impl Wishes {
     }
 
     /// The object was edited.
-    pub(super) fn are_told(&mut self, object: &Value) {
+    pub(super) fn are_edited(&mut self, object: &Value) {
         let spec = &object["spec"];
         let former_token = self.spec["reinstall"]["token"].clone();
         self.becomes(spec);
@@ -146,7 +146,7 @@ impl Wishes {
     }
 
     /// Whether the spec has had the property for longer than this, or since its creation.
-    pub(super) fn have_said(&self, property: Property, longer_than: Duration) -> bool {
+    pub(super) fn have_held(&self, property: Property, longer_than: Duration) -> bool {
         let since = self.since.get(&property);
         // A pause may have ended by its time.
         property.is_in(&self.spec)
@@ -154,7 +154,7 @@ impl Wishes {
     }
 
     /// Whether the spec has the property now.
-    pub(super) fn say(&self, property: Property) -> bool {
+    pub(super) fn hold_now(&self, property: Property) -> bool {
         property.is_in(&self.spec)
     }
 

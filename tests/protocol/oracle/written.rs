@@ -318,7 +318,7 @@ impl Oracle {
         let is_lied_to = t.lies > 0 || t.limited;
         let is_excused = is_lied_to || t.slow || t.copied || self.is_murky(name_of(now));
         let is_there = server.is_some_and(is_alive);
-        let why = is_there.then(|| format!("S4: server {id} is there, and told as missing"));
+        let why = is_there.then(|| format!("S4: server {id} is there, and reported as missing"));
         self.judge(Rule::Missing, Verdict::of(why, is_excused));
     }
 
@@ -377,8 +377,8 @@ fn is_restrained(spec: &Value) -> bool {
 
 /// The generation in status.
 fn observed(object: &Value) -> i64 {
-    let told = object["status"]["observedGeneration"].as_i64();
-    told.unwrap_or(-1)
+    let generation = object["status"]["observedGeneration"].as_i64();
+    generation.unwrap_or(-1)
 }
 
 fn generation(object: &Value) -> i64 {
@@ -392,8 +392,8 @@ fn status_id(object: &Value) -> &str {
 
 /// Whether status shows an operation that has not ended.
 fn is_under_way(object: &Value) -> bool {
-    let told = &object["status"]["operation"];
-    told.is_object() && told["end"].is_null()
+    let operation = &object["status"]["operation"];
+    operation.is_object() && operation["end"].is_null()
 }
 
 /// Whether a reinstall was announced that this spec does not request.

@@ -33,7 +33,7 @@ pub(super) struct Unheard {
 impl Unheard {
     fn tardy(self) -> String {
         let dependency = self.dependency;
-        format!("L2: {dependency:?} is back for {RECOVERY:?} and nobody has asked it")
+        format!("L2: {dependency:?} is back for {RECOVERY:?} and no process has called it")
     }
 }
 
@@ -56,7 +56,7 @@ impl Universe {
         let (_, how, is_noticed) = away.find(|(dependency, ..)| dependency.serves(kind))?;
         *is_noticed = true;
         let how = *how;
-        self.tell(|| format!("   {kind:?} finds {how:?}"));
+        self.note(|| format!("   {kind:?} finds {how:?}"));
         Some(how)
     }
 
@@ -80,7 +80,7 @@ impl Universe {
     }
 
     /// No process can make requests: waiting for an available dependency counts from now on.
-    pub fn nobody_asks(&mut self) {
+    pub fn cannot_ask(&mut self) {
         for it in &mut self.unheard {
             it.since = Instant::now();
         }
@@ -93,7 +93,7 @@ impl Universe {
         self.unheard = unheard;
         if !self.away.is_empty() || self.slow_until.is_some_and(|until| Instant::now() < until) {
             // An available dependency is useless without the other.
-            self.nobody_asks();
+            self.cannot_ask();
         }
         let mut unheard = self.unheard.iter();
         let late = unheard.find(|it| it.since.elapsed() > RECOVERY)?;
@@ -162,7 +162,7 @@ impl Universe {
         if let Act::Slow(seconds) = rule.act {
             self.slow_until = Some(Instant::now() + Duration::from_secs(u64::from(seconds)));
         }
-        self.tell(|| format!("!! {:?} at {kind:?}", rule.act));
+        self.note(|| format!("!! {:?} at {kind:?}", rule.act));
         self.oracle.acts(kind, &rule.act);
         self.last_fault = Instant::now();
         Some(rule.act)

@@ -53,11 +53,11 @@ fn kept(name: &str) -> Value {
 /// The credential is the one that the last release writes for this Account.
 pub(super) fn write(object: &mut Value, name: &str, account: &Value) {
     let mut kept = kept(name);
-    let said = reason(&kept);
+    let reason_kept = reason(&kept);
     // The first status of a create comes after its receipt.
     assert!(
-        said.is_none() || said == reason(object),
-        "{name}: {said:?}, and here {object:#}"
+        reason_kept.is_none() || reason_kept == reason(object),
+        "{name}: {reason_kept:?}, and here {object:#}"
     );
     let [mut theirs, ours] = [&kept, object].map(record);
     fit(name, &mut theirs, &ours, &OF_RECORD);

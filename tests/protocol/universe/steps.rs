@@ -22,7 +22,7 @@ impl Universe {
     pub fn step(&mut self, step: &Step) {
         self.advance();
         self.last_change = Instant::now();
-        self.tell(|| format!("-- {step:?}"));
+        self.note(|| format!("-- {step:?}"));
         let before = self.kube.version();
         let has_object = step
             .object()
@@ -148,10 +148,10 @@ impl Universe {
                     account["spec"]["maxInstances"] = json!(most);
                 }),
             Step::Imports(are_allowed) => {
-                let said = if are_allowed { "Allowed" } else { "Denied" };
+                let policy = if are_allowed { "Allowed" } else { "Denied" };
                 self.kube
                     .edit(&(ACCOUNTS, "default".to_owned()), |account| {
-                        account["spec"]["imports"] = json!(said);
+                        account["spec"]["imports"] = json!(policy);
                     });
             }
             Step::ApplyAccount => self.furnish_own_account(),
