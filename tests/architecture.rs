@@ -204,7 +204,7 @@ fn defined_type(line: &str) -> Option<&str> {
 }
 
 #[test]
-fn the_name_of_a_type_is_found_whatever_its_scope() {
+fn the_name_of_a_type_is_found_in_every_scope() {
     for line in [
         "struct Row {",
         "pub struct Row<'a> {",

@@ -168,7 +168,7 @@ fn only_a_test_is_a_test() {
 }
 
 #[test]
-fn each_example_stands_in_the_table_and_each_link_leads_somewhere() {
+fn each_example_is_in_the_table_and_each_link_resolves() {
     let docs = root().join("docs");
     let page = fs::read_to_string(docs.join("features.md")).unwrap();
     for link in links(&page) {

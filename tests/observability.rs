@@ -182,7 +182,7 @@ fn each_metric_is_shown_or_watched() {
 }
 
 #[test]
-fn the_dashboard_has_a_row_for_each_who_looks() {
+fn the_dashboard_has_a_row_for_each_audience() {
     let dashboard: Value =
         serde_json::from_str(&read("deploy/observability/dashboard.json")).unwrap();
     let panels = dashboard["panels"].as_array().unwrap();

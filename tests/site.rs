@@ -65,7 +65,7 @@ fn tool(name: &str) -> Command {
 }
 
 #[test]
-fn the_site_is_built_without_a_warning_and_each_link_and_anchor_leads_somewhere() {
+fn the_site_is_built_without_a_warning_and_each_link_and_anchor_resolves() {
     let site = tempfile::tempdir().unwrap();
     let mut build = Command::new(root().join("tools/site"));
     succeeded(&build.arg(site.path()).output().unwrap());
@@ -95,7 +95,7 @@ fn pages(folder: &Path, found: &mut BTreeSet<String>) {
 }
 
 #[test]
-fn each_page_stands_in_the_summary_once() {
+fn each_page_is_in_the_summary_once() {
     let summary = fs::read_to_string(docs().join("SUMMARY.md")).unwrap();
     let listed = summary.split("](").skip(1);
     let listed: Vec<&str> = listed.map(|rest| rest.split(')').next().unwrap()).collect();
@@ -135,8 +135,7 @@ fn texts(folder: &Path, found: &mut Vec<(PathBuf, String)>) {
 }
 
 #[test]
-fn commands_of_pages_chart_examples_and_messages_reach_our_kinds_where_others_have_the_same_names()
-{
+fn commands_of_pages_chart_examples_and_messages_reach_our_kinds_next_to_kinds_of_the_same_name() {
     let mut found = Vec::new();
     for folder in [
         "deploy",

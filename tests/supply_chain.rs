@@ -151,7 +151,7 @@ fn images(yaml: &[u8]) -> Vec<String> {
 }
 
 #[test]
-fn what_a_release_installs_names_its_image_by_the_digest_or_by_the_version() {
+fn the_manifests_of_a_release_name_the_image_by_digest_or_version() {
     let digest = format!("sha256:{}", "0123456789abcdef".repeat(4));
     let image = "registry.example:5000/team/cloud-server-operator";
     for (name, version, expected) in [
@@ -234,7 +234,7 @@ fn each_way_to_install_a_release_names_its_image_and_is_made_the_same_twice() {
 }
 
 #[test]
-fn what_is_no_whole_digest_is_not_installed() {
+fn an_incomplete_digest_is_not_installed() {
     let digest = format!("sha256:{}", "0123456789abcdef".repeat(4));
     let and_more = format!("{digest}ghcr.io/operator");
     let short = &digest[..digest.len() - 1];

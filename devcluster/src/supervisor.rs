@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_ends_is_known_by_its_code_and_last_words() {
+    fn the_end_of_a_process_is_reported_with_its_code_and_last_lines() {
         let (_, supervisor, _) = with_sleeper();
         let words = [
             "-c".to_owned(),

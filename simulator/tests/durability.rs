@@ -134,7 +134,7 @@ async fn a_task_that_runs_through_a_restart_ends_after_it() {
 }
 
 #[tokio::test]
-async fn another_seed_does_not_go_on_from_the_file() {
+async fn another_seed_does_not_continue_from_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("simulator.redb");
     quick()

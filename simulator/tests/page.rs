@@ -216,7 +216,7 @@ async fn is_of_this_port_and_well(browser: &Browser, url: &str, secret: &str) {
 }
 
 #[tokio::test]
-async fn a_person_sees_servers_tasks_and_ledger_change_and_clicks_faults() {
+async fn the_page_shows_servers_tasks_and_ledger_as_they_change_and_sets_faults() {
     let free = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let sim = quick().control(free).start().await.unwrap();
     let service = Caller::of(&sim);
@@ -260,7 +260,7 @@ async fn a_person_sees_servers_tasks_and_ledger_change_and_clicks_faults() {
 }
 
 #[tokio::test]
-async fn a_press_that_is_held_while_the_page_looks_anew_is_a_click() {
+async fn a_press_that_is_held_during_a_refresh_of_the_page_is_a_click() {
     let free = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let sim = quick().control(free).start().await.unwrap();
     let url = sim.control_url().unwrap();
@@ -284,7 +284,7 @@ async fn a_press_that_is_held_while_the_page_looks_anew_is_a_click() {
 }
 
 #[tokio::test]
-async fn what_a_click_is_refused_for_stands_until_the_next_click() {
+async fn the_reason_of_a_refused_click_is_shown_until_the_next_click() {
     let free = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let sim = quick().control(free).start().await.unwrap();
     let service = Caller::of(&sim);
@@ -324,7 +324,7 @@ async fn what_a_click_is_refused_for_stands_until_the_next_click() {
 const SHOWN: usize = 60;
 
 #[tokio::test]
-async fn of_a_long_history_the_newest_is_asked_for_and_shown() {
+async fn the_newest_part_of_a_long_history_is_read_and_shown() {
     let free = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let sim = quick().control(free).start().await.unwrap();
     let service = Caller::of(&sim);

@@ -36,7 +36,7 @@ fn mounted(folder: &Path, pem: &str) {
 }
 
 #[test]
-fn a_ca_bundle_is_trusted_beside_the_authorities_of_the_image() {
+fn a_ca_bundle_is_trusted_in_addition_to_the_authorities_of_the_image() {
     let directory = tempfile::tempdir().unwrap();
     let at = |path: &str| directory.path().join(path);
     let (of_the_image, by_the_image) = authority();

@@ -138,8 +138,7 @@ impl Schemas {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn all_objects_are_as_the_schemas_of_the_apiserver_have_them_and_kubeconform_sees_what_is_not()
- {
+async fn all_objects_match_the_schemas_of_the_apiserver_and_kubeconform_refuses_others() {
     let cluster = start().await;
     let manifests = manifests();
     let schemas = Schemas::of(&cluster, &manifests);

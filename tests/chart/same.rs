@@ -47,7 +47,7 @@ fn differ(release: Objects, deployed: Objects, namespace: &str, case: &str) {
 }
 
 #[test]
-fn the_defaults_are_what_deploy_is() {
+fn the_defaults_equal_deploy() {
     let deployed = kustomize(&root().join("deploy"));
     differ(helm_with(&[]), deployed, OWN, "defaults");
 }
@@ -83,7 +83,7 @@ fn each_piece_is_the_one_that_kustomize_adds_for_all_namespaces() {
 }
 
 #[test]
-fn for_one_namespace_it_is_what_deploy_namespaced_is_with_and_without_its_pieces() {
+fn for_one_namespace_the_chart_equals_deploy_namespaced_with_and_without_its_pieces() {
     // The names from names.yaml.
     let (own, watched) = ("cloud-server-team-a", r#"watchNamespaces=["team-a"]"#);
     let manifests = Manifests::copy();

@@ -53,7 +53,7 @@ fn removed(object: &str) -> Value {
 }
 
 #[test]
-fn values_of_the_pod_stand_in_the_pod_and_change_nothing_else() {
+fn values_of_the_pod_change_only_the_pod() {
     let container = |field: &str| pod(&format!("/spec/containers/0{field}"));
     let spread = json!([{"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "ScheduleAnyway"}]);
     let toleration = json!([{"key": "spot", "operator": "Exists"}]);
@@ -134,7 +134,7 @@ fn values_of_the_pod_stand_in_the_pod_and_change_nothing_else() {
 }
 
 #[test]
-fn a_ca_bundle_is_mounted_and_named_beside_the_authorities_of_the_image() {
+fn a_ca_bundle_is_mounted_and_named_next_to_the_authorities_of_the_image() {
     let container = |field: &str| pod(&format!("/spec/containers/0{field}"));
     let mount = json!({"name": "ca-bundle", "mountPath": "/etc/cloud-server-operator/ca", "readOnly": true});
     let volume = json!({"name": "ca-bundle", "configMap": {"name": "our-authorities"}});
@@ -162,7 +162,7 @@ fn a_ca_bundle_is_mounted_and_named_beside_the_authorities_of_the_image() {
 }
 
 #[test]
-fn what_is_switched_off_is_not_there_and_all_else_is() {
+fn a_switch_removes_its_own_objects_only() {
     let without = helm_with(&["crds.install=false"]);
     let definitions = [
         "CustomResourceDefinition accounts.cloudserver.dev",
@@ -294,7 +294,7 @@ fn a_service_monitor_asks_each_replica_at_the_port_that_metrics_have() {
 }
 
 #[test]
-fn each_alert_links_its_page_where_the_runbooks_are_served() {
+fn each_alert_links_its_page_of_the_runbooks() {
     let rule = format!("PrometheusRule {OWN}/cloud-server-operator");
     let values = [
         "crds.install=false",
@@ -317,7 +317,7 @@ fn each_alert_links_its_page_where_the_runbooks_are_served() {
 }
 
 #[test]
-fn alerts_and_dashboard_are_those_of_deploy_with_the_labels_that_are_asked_for() {
+fn alerts_and_dashboard_are_those_of_deploy_with_the_configured_labels() {
     let deployed = kustomize(&root().join("deploy/observability"));
     let rule = format!("PrometheusRule {OWN}/cloud-server-operator");
     let dashboard = format!("ConfigMap {OWN}/cloud-server-operator-dashboard");

@@ -56,8 +56,7 @@ async fn until_split(world: &World, ready: usize, waiting: usize, why: &str) -> 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_more_instances_have_a_server_than_the_account_allows_and_the_rest_go_on_in_their_time()
-{
+async fn no_more_instances_have_a_server_than_the_account_allows_and_the_others_wait_their_turn() {
     let mut world = Setup::default().begin("most").await;
     apply_example(&world).await;
     change(&world, json!({"createRate": null})).await;
@@ -151,7 +150,7 @@ async fn no_more_instances_have_a_server_than_the_account_allows_and_the_rest_go
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_makes_instances_without_end_buys_no_more_than_the_rate_allows_and_deletes_at_once() {
+async fn endless_instances_buy_no_more_than_the_rate_allows_and_are_deleted_at_once() {
     for _ in 0..3 {
         if is_slowed_down().await {
             return;

@@ -219,12 +219,12 @@ async fn answered(away: Away, readings: Readings) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_asked_for_is_answered_while_the_service_refuses_connections() {
+async fn edits_are_acknowledged_while_the_service_refuses_connections() {
     answered(Away::Refusing, three::specified()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_asked_for_is_answered_while_the_service_is_silent() {
+async fn edits_are_acknowledged_while_the_service_is_silent() {
     answered(Away::Silent, three::specified()).await;
 }
 

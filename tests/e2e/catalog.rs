@@ -138,7 +138,7 @@ async fn tables_json_and_yaml_show_what_the_service_offers() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn wide_tables_show_what_plain_ones_leave_out_of_the_same_rows() {
+async fn wide_tables_show_more_columns_of_the_same_rows() {
     let world = Setup::default().without_operator().begin("wide").await;
     let example = catalogue::example();
     let here = ["--region", example.region];

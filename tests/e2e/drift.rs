@@ -186,7 +186,7 @@ async fn error_codes_that_the_account_names_mean_that_a_server_is_gone() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_record_of_another_instance_is_not_believed() {
+async fn the_record_of_another_instance_is_refused() {
     let (world, web) = ready(Setup::default(), "two-objects").await;
     world.apply(&instance("other")).await;
     let other = world.ready("other").await;

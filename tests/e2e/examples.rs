@@ -54,7 +54,7 @@ fn instances(text: &str) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_example_is_accepted_as_it_stands() {
+async fn every_example_is_accepted_unchanged() {
     let setup = Setup::default().bare().without_operator();
     let world = setup.begin("examples-accepted").await;
     for file in files() {
@@ -116,7 +116,7 @@ async fn every_example_becomes_ready_or_waits_as_described() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_the_readme_shows_is_all_that_a_server_needs() {
+async fn the_manifests_of_the_readme_suffice_for_a_server() {
     let world = Setup::default().bare().begin("examples-readme").await;
     let sample = README.split("```yaml\n").nth(1).unwrap();
     let sample = sample.split("```").next().unwrap();
@@ -128,7 +128,7 @@ async fn what_the_readme_shows_is_all_that_a_server_needs() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_folder_of_definitions_can_be_applied_as_it_stands() {
+async fn the_folder_of_definitions_can_be_applied_unchanged() {
     let setup = Setup::default().bare().without_operator();
     let world = setup.begin("examples-crds").await;
     for flag in ["-f", "-k"] {

@@ -121,7 +121,7 @@ fn container() -> Container {
 
 #[test]
 #[ignore = "make image makes it and plays this"]
-fn an_image_holds_the_operator_what_it_defines_and_whom_it_trusts_and_nothing_else() {
+fn an_image_holds_the_operator_its_definitions_and_its_authorities_and_nothing_else() {
     let image = Image::unpack();
     let config = &image.config["config"];
     assert_eq!(config["User"], "65532:65532");

@@ -33,7 +33,7 @@ fn message(instance: &Instance) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_is_taken_over_by_id_or_name_kept_and_released_with_its_instance() {
+async fn a_server_is_imported_by_id_or_name_kept_and_released_with_its_instance() {
     let mut world = Setup::default().imports().begin("import").await;
     let servers = strangers(&world, 3);
     let bought = create_calls(&world.sim);
@@ -87,7 +87,7 @@ async fn a_server_is_taken_over_by_id_or_name_kept_and_released_with_its_instanc
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_not_certain_is_not_taken_over_and_nothing_is_bought_instead() {
+async fn an_uncertain_match_is_not_imported_and_nothing_is_bought_instead() {
     let world = Setup::default().imports().begin("import-not").await;
     let servers = strangers(&world, 2);
     // Any action at the console cancels a create in progress.
@@ -167,7 +167,7 @@ fn address(world: &World, server: &ServerInfo) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_filter_takes_over_the_one_server_that_all_of_it_fits() {
+async fn a_filter_imports_the_only_server_that_matches_all_fields() {
     let world = Setup::default().imports().begin("import-filter").await;
     strangers(&world, 3);
     let is_made = |s: &ServerInfo| s.status == "STARTED";
@@ -284,7 +284,7 @@ async fn of_two_that_import_one_server_one_gets_it_although_the_operator_is_kill
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_to_import_can_be_mended_and_cannot_change_once_there_is_a_server() {
+async fn an_import_can_be_corrected_until_there_is_a_server() {
     let world = Setup::default().imports().begin("import-rules").await;
     let servers = strangers(&world, 1);
     world
@@ -366,7 +366,7 @@ async fn set_imports(world: &World, imports: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_is_imported_unless_the_account_allows_it_and_what_was_stays() {
+async fn imports_need_the_consent_of_the_account_and_earlier_imports_stay() {
     let mut world = Setup::default().begin("import-denied").await;
     let servers = strangers(&world, 2);
     let bought = create_calls(&world.sim);

@@ -267,7 +267,7 @@ async fn an_operator_that_was_stopped_past_its_lease_calls_and_writes_nothing_an
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_standby_is_ready_and_silent_and_takes_nothing_for_new_that_it_saw_before_its_term() {
+async fn a_standby_is_ready_makes_no_calls_and_treats_no_object_from_before_its_term_as_new() {
     let mut world = Setup::default()
         .leases()
         .without_operator()

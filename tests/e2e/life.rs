@@ -57,7 +57,7 @@ const DETAIL: &[&str] = &[
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_object_has_conditions_before_an_operator_has_seen_it() {
+async fn an_object_has_conditions_before_an_operator_reads_it() {
     let setup = Setup::default().without_operator();
     let mut world = setup.begin("unwritten").await;
     world.apply(&instance("web")).await;

@@ -62,7 +62,7 @@ fn trusting(pem: &str) -> Client {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn metrics_are_for_those_alone_whom_the_apiserver_lets_get_them() {
+async fn metrics_are_only_for_clients_that_the_apiserver_authorizes() {
     let folder = tempfile::tempdir().unwrap();
     let pem = certify(folder.path());
     let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
@@ -130,7 +130,7 @@ async fn metrics_are_for_those_alone_whom_the_apiserver_lets_get_them() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn those_who_only_hold_connections_keep_no_probe_out() {
+async fn idle_connections_block_no_probe() {
     let mut world = Setup::default().begin("holders").await;
     let address = world.operator().address().await;
     let livez = world.operator().url("livez").await;

@@ -41,7 +41,7 @@ fn assert_names(message: &str, things: &[&str]) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_missing_account_then_a_missing_token_then_a_missing_password_are_named_and_mended() {
+async fn a_missing_account_then_a_missing_token_then_a_missing_password_are_reported_until_fixed() {
     let world = Setup::default().bare().begin("missing").await;
     let web = world.apply(&instance("web")).await;
     let (kinds, message) = until_reported(&world, "web", "AccountNotFound").await;
@@ -88,7 +88,7 @@ async fn a_missing_account_then_a_missing_token_then_a_missing_password_are_name
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_refused_token_costs_few_calls_and_is_mended_by_the_secret() {
+async fn a_refused_token_costs_few_calls_and_is_fixed_by_the_secret() {
     let world = Setup::default().begin("token").await;
     world.apply(&instance("before")).await;
     world.ready("before").await;

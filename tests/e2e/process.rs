@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn metrics_are_openmetrics_and_count_what_was_done() {
+async fn metrics_are_openmetrics_and_count_the_actions() {
     let mut world = Setup::default().begin("metrics").await;
     world.apply(&instance("web")).await;
     world.ready("web").await;
@@ -50,7 +50,7 @@ async fn metrics_are_openmetrics_and_count_what_was_done() {
 
 /// No core dump of it is written, and other processes of the same user cannot read its memory.
 #[tokio::test]
-async fn what_it_holds_in_memory_stays_there() {
+async fn secrets_in_memory_stay_there() {
     let unprivileged = |program: &str| {
         let mut command = Command::new("/usr/bin/setpriv");
         command.args([

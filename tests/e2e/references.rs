@@ -92,7 +92,7 @@ fn message(instance: &Instance) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_is_asked_for_by_names_and_filters_is_the_one_that_is_bought() {
+async fn the_bought_server_matches_the_names_and_filters_of_the_spec() {
     let world = Setup::default().begin("named").await;
     world.apply(&by_name("api-1")).await;
     let ready = world.ready("api-1").await;
@@ -123,7 +123,7 @@ async fn a_server_that_is_asked_for_by_names_and_filters_is_the_one_that_is_boug
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_image_that_is_asked_for_by_distribution_name_and_type_is_the_one_that_is_installed() {
+async fn the_installed_image_matches_the_distribution_name_and_type_of_the_spec() {
     let world = Setup::default().begin("by-distribution").await;
     let path = concat!(
         env!("CARGO_MANIFEST_DIR"),

@@ -25,7 +25,7 @@ fn changed(path: &str, value: Value) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_the_service_cannot_change_is_refused_with_the_remedy_once_a_server_exists() {
+async fn a_change_that_the_service_cannot_make_is_refused_with_the_remedy() {
     let world = Setup::default().bare().begin("immutable").await;
     // Without a server, a typing error can be fixed.
     world

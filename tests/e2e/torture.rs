@@ -63,7 +63,7 @@ async fn a_kill_at_any_boundary_of_a_deletion_ends_with_no_server() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_kill_at_any_boundary_of_an_import_takes_the_server_over_and_buys_none() {
+async fn a_kill_at_any_boundary_of_an_import_imports_the_server_and_buys_none() {
     matrix::kill_everywhere(Operation::Import).await;
 }
 

@@ -31,7 +31,7 @@ struct Open {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs the executable of another version: make upgrade"]
-async fn each_version_takes_over_what_the_other_left_open() {
+async fn each_version_continues_the_open_operations_of_the_other() {
     let previous = std::env::var("PREVIOUS").expect("PREVIOUS names no executable: make upgrade");
     let mut world = Setup::default()
         .executable(&previous)

@@ -162,7 +162,7 @@ async fn verbs_another_password_is_set_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn verbs_a_reinstall_taken_back_while_the_server_stops_for_it_erases_nothing() {
+async fn verbs_a_reinstall_revoked_while_the_server_stops_for_it_erases_nothing() {
     let readings = Readings {
         reinstall_needs_stop: true,
         ..Readings::default()

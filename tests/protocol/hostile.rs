@@ -308,7 +308,7 @@ fn fields(kind: &'static str, schema: &Value) -> (usize, Vec<String>) {
 }
 
 #[test]
-fn no_string_of_an_instance_leads_a_request_elsewhere() {
+fn no_string_of_an_instance_changes_the_path_of_a_request() {
     let (played, wrong) = fields(INSTANCES, &schema(&Instance::crd()));
     println!("HOSTILE: {played} lives of an Instance");
     assert!(played > 300, "{played}");
@@ -316,7 +316,7 @@ fn no_string_of_an_instance_leads_a_request_elsewhere() {
 }
 
 #[test]
-fn no_string_of_an_account_leads_a_request_elsewhere() {
+fn no_string_of_an_account_changes_the_path_of_a_request() {
     let (played, wrong) = fields(ACCOUNTS, &schema(&Account::crd()));
     println!("HOSTILE: {played} lives of an Account");
     assert!(played > 150, "{played}");
@@ -324,7 +324,7 @@ fn no_string_of_an_account_leads_a_request_elsewhere() {
 }
 
 #[test]
-fn no_string_of_a_record_leads_a_request_elsewhere() {
+fn no_string_of_a_record_changes_the_path_of_a_request() {
     // A record as the operator itself writes it.
     let record = |object: &Value| -> Value {
         let text = object["metadata"]["annotations"][BINDING].as_str();
@@ -370,7 +370,7 @@ fn leaves(value: &Value, at: &str, found: &mut BTreeSet<String>) {
 }
 
 #[test]
-fn requests_that_stray_are_seen() {
+fn requests_outside_the_allowed_paths_are_noticed() {
     for line in [
         "GET /api/v1/namespaces/team-a/secrets/../../victim/secrets/x",
         "GET /api/v1/namespaces/team-a/secrets/?limit=1",

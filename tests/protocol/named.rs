@@ -69,7 +69,7 @@ schedules! {
     q1j_settling_too_short_and_status_wiped => "bought 2, left 1; web-1 Available":
         one().settle(3).on(Create, 1, Late(15)).at(14_000, WipeStatus(1)).on(Release, 1, Late(4));
 
-    q2a_object_taken_away_by_force_while_its_create_is_on_the_wire => "bought 1, left 0; web-1 gone":
+    q2a_object_removed_by_force_while_its_create_is_in_flight => "bought 1, left 0; web-1 gone":
         one().on(Create, 1, Before(Delete(1))).on(Receipt, 1, Before(ForceFinalizers(1))).released_at_any_time();
     q7_two_processes_see_a_new_object_at_the_same_time => "bought 1, left 1; web-1 Available":
         no_lease();
@@ -108,7 +108,7 @@ schedules! {
         no_lease().on(Intent, 1, LoseRequest).on(Create, 1, LoseAnswer);
     q2g_an_intent_comes_late_and_another_process_wrote_the_same_number => "bought 1, left 1; web-1 Available":
         lease().on(Intent, 1, PauseBefore(40)).on(Create, 1, LoseAnswer);
-    q2h_the_intent_is_answered_with_504_and_stands => "bought 1, left 1; web-1 Available":
+    q2h_the_intent_is_answered_with_504_and_stored => "bought 1, left 1; web-1 Available":
         one().on(Intent, 1, StatusAfter(504)).on(Read, 4, LoseRequest);
     q2j_replaced_and_crashed_before_it_is_listed => "bought 1, left 1; web-1 Available":
         one().visible_late(5).on(Create, 1, CrashAfter).at(700, Replace(1));

@@ -81,7 +81,7 @@ fn an_object_of_the_last_release_is_deleted_after_its_server_was_released_at_the
 }
 
 #[test]
-fn what_the_last_release_left_open_is_carried_out_once() {
+fn open_operations_of_the_last_release_are_carried_out_once() {
     let mut played = BTreeSet::new();
     for (name, play, line) in lives() {
         let taken_over = play

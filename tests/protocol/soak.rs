@@ -183,7 +183,7 @@ const FAILED_ONCE: [u64; 142] = [
 ];
 
 #[test]
-fn what_failed_once_holds() {
+fn seeds_that_failed_once_pass() {
     for seed in FAILED_ONCE {
         let outcome = run(&schedule(seed), Look::Verdict);
         assert_eq!(outcome.violations, [""; 0], "seed {seed}");

@@ -158,7 +158,7 @@ fn holds(mut schedule: Schedule) {
 
 /// The bound of the issue, taken literally.
 #[test]
-fn beside_two_thousand_instances_of_ten_accounts_in_trouble() {
+fn next_to_two_thousand_instances_of_ten_failing_accounts() {
     holds(beside(&[
         (Manner::Dead, 2, 200),
         (Manner::Silent, 2, 200),
@@ -170,7 +170,7 @@ fn beside_two_thousand_instances_of_ten_accounts_in_trouble() {
 
 /// Nineteen other teams, one of which applies two thousand at once, every other one of them wrong (issue 22).
 #[test]
-fn beside_eighteen_teams_and_one_that_has_a_thousand_of_two_thousand_wrong() {
+fn next_to_eighteen_teams_and_one_with_a_thousand_wrong_instances_of_two_thousand() {
     let mut others = vec![(Manner::Well, 1, 5); 18];
     others.push((Manner::Careless, 1, 2_000));
     holds(beside(&others));
@@ -179,7 +179,7 @@ fn beside_eighteen_teams_and_one_that_has_a_thousand_of_two_thousand_wrong() {
 /// Four processes, each with a shard, buy for twenty teams. Each server is bought once, and the judged team is not affected,
 /// even if its shard changes hands.
 #[test]
-fn beside_two_thousand_instances_that_four_shards_share() {
+fn next_to_two_thousand_instances_of_four_shards() {
     let mut schedule = beside(&[(Manner::Well, 1, 100); 20]);
     schedule.operators = Operators::Shards(4);
     let ends = Timed {
@@ -200,35 +200,35 @@ fn beside_two_thousand_instances_that_four_shards_share() {
 
 /// One team with one Account, limited only by its own bound.
 #[test]
-fn beside_five_hundred_instances_on_one_service_that_is_slow() {
+fn next_to_five_hundred_instances_on_one_slow_service() {
     holds(beside(&[(Manner::Slow, 1, 500)]));
 }
 
 #[test]
-fn beside_five_hundred_instances_on_one_service_that_is_well() {
+fn next_to_five_hundred_instances_on_one_healthy_service() {
     holds(beside(&[(Manner::Well, 1, 500)]));
 }
 
 /// Each of their creates holds its slot for a minute, and is then repeated.
 #[test]
-fn beside_accounts_whose_services_answer_no_create() {
+fn next_to_accounts_whose_services_answer_no_create() {
     holds(beside(&[(Manner::Lure, 6, 50)]));
 }
 
 /// Each Account has its own slots.
 #[test]
-fn beside_a_hundred_accounts_whose_services_are_silent() {
+fn next_to_a_hundred_accounts_whose_services_are_silent() {
     holds(beside(&[(Manner::Silent, 100, 1)]));
 }
 
 #[test]
-fn beside_services_that_answer_with_garbage_or_without_end() {
+fn next_to_services_that_answer_with_garbage_or_without_end() {
     holds(beside(&[(Manner::Garbage, 5, 20), (Manner::Flood, 5, 20)]));
 }
 
 /// A team that arrives when all others are in trouble already: nothing is known of its service yet.
 #[test]
-fn a_new_account_beside_all_of_them() {
+fn a_new_account_next_to_all_of_them() {
     let mut schedule = beside(&Manner::BAD.map(|manner| (manner, 3, 30)));
     schedule.setting.account_comes_later = true;
     let comes = Timed {
@@ -241,7 +241,7 @@ fn a_new_account_beside_all_of_them() {
 
 /// A process that starts finds all teams in trouble at once.
 #[test]
-fn beside_all_of_them_after_a_restart() {
+fn next_to_all_of_them_after_a_restart() {
     let mut schedule = beside(&Manner::BAD.map(|manner| (manner, 2, 50)));
     let kill = Timed {
         at: 120_000,
@@ -293,7 +293,7 @@ fn by_chance(seed: u64) -> Schedule {
 }
 
 #[test]
-fn beside_neighbours_by_chance() {
+fn next_to_random_neighbours() {
     let mut wrong = Vec::new();
     for seed in 1..=20 {
         let schedule = by_chance(seed);

@@ -48,7 +48,7 @@ fn home_with_stand_in() -> tempfile::TempDir {
 }
 
 #[test]
-fn a_build_that_stopped_goes_on_where_it_stopped() {
+fn an_interrupted_build_continues() {
     let home = home_with_stand_in();
 
     let stopped = build(home.path(), "go1.26.0", "kube-controller-manager");
@@ -101,7 +101,7 @@ fn built(home: &Path) -> Vec<String> {
 }
 
 #[test]
-fn the_controllers_are_built_only_for_who_needs_them() {
+fn the_controllers_are_built_only_on_demand() {
     let home = home_with_stand_in();
     let leaner = build_with(
         &["--without-controllers"],

@@ -26,7 +26,7 @@ fn named(name: &str) -> ConfigMap {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_store_is_frozen_filled_compacted_and_put_back() {
+async fn a_store_is_frozen_filled_compacted_and_restored() {
     let cluster = Cluster::builder().start().await.unwrap();
     let client = cluster.client().await.unwrap();
     let api: Api<ConfigMap> = Api::default_namespaced(client);

@@ -90,7 +90,7 @@ async fn a_cluster_ends_when_its_owner_is_killed() {
 /// Half a minute after its start, the collector looks for new kinds. A collector that knows them from its start needs only a
 /// part of that time. The time limit must stay below half a minute, so a stalled machine gets three rounds.
 #[tokio::test]
-async fn restarted_controllers_collect_what_a_new_kind_owned() {
+async fn restarted_controllers_collect_the_dependents_of_a_new_kind() {
     let mut rounds = Vec::new();
     while rounds.len() < 3 {
         let took = collecting_of_a_new_kind().await;

@@ -244,7 +244,7 @@ async fn a_kubeconfig_for_a_token_works_in_kubectl() {
 }
 
 #[tokio::test]
-async fn a_deleted_namespace_goes_with_what_is_in_it() {
+async fn a_deleted_namespace_goes_with_its_objects() {
     let cluster = shared().await;
     let client = namespace(cluster, "leaving").await;
     let config_maps = Api::<ConfigMap>::namespaced(client.clone(), "leaving");
@@ -261,7 +261,7 @@ async fn a_deleted_namespace_goes_with_what_is_in_it() {
 }
 
 #[tokio::test]
-async fn what_is_owned_goes_with_its_owner() {
+async fn a_dependent_is_deleted_with_its_owner() {
     let cluster = shared().await;
     let client = namespace(cluster, "owners").await;
     let config_maps = Api::<ConfigMap>::namespaced(client, "owners");

@@ -143,7 +143,7 @@ fn a_refusal_has_the_shape_of_the_reading_but_a_401_is_a_401() {
 }
 
 #[test]
-fn the_token_is_looked_at_before_the_form() {
+fn the_token_is_checked_before_the_form() {
     let mut world = world(Readings::default());
     let mut raw = RawRequest::post("/instance/stop", &json!([]), "unknown");
     assert_eq!(exchange(&mut world, Timestamp::default(), &raw).status, 401);

@@ -336,7 +336,7 @@ async fn calls_beyond_a_limit_are_refused_and_not_executed() {
 }
 
 #[tokio::test]
-async fn an_identifier_is_given_away_again() {
+async fn an_identifier_is_reused() {
     let (sim, caller) = running().await;
     sim.add_account("other", "other-token").unwrap();
     let (server, _) = caller.create("web-1").await;

@@ -118,7 +118,8 @@ async fn a_namespace_goes_with_its_servers_although_it_was_deleted_while_no_oper
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_copy_holds_endpoint_and_token_follows_the_token_and_goes_with_the_last_that_needs_it() {
+async fn a_copy_holds_endpoint_and_token_follows_the_token_and_is_deleted_after_the_last_instance()
+{
     let mut world = Setup::default().keeps_tokens().begin("copy").await;
     // No Instance needs it yet.
     world.apply(&unpayable("never")).await;

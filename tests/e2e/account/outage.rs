@@ -139,7 +139,7 @@ async fn the_account_reports_a_silent_service_and_its_return_within_half_a_minut
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn calls_that_fail_beside_others_that_do_not_make_no_outage() {
+async fn failing_calls_next_to_successful_ones_are_no_outage() {
     let world = Setup::default().begin("outage-none").await;
     world.apply(&instance("web")).await;
     world.ready("web").await;
@@ -181,7 +181,7 @@ async fn calls_that_fail_beside_others_that_do_not_make_no_outage() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_account_in_arrears_is_not_ready_until_it_buys_again_and_all_else_goes_on() {
+async fn an_account_in_arrears_is_not_ready_until_it_buys_again_and_other_work_continues() {
     let mut world = Setup::default().begin("arrears").await;
     world.apply(&instance("old")).await;
     world.ready("old").await;

@@ -42,7 +42,7 @@ fn offered(output: &CommandOutput) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn bash_is_offered_values_where_values_belong_and_flags_where_a_hyphen_is_typed() {
+async fn bash_completes_values_and_completes_flags_after_a_hyphen() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("web.yaml");
     std::fs::write(&file, "").unwrap();
@@ -104,7 +104,7 @@ async fn every_shell_has_a_script_that_asks_this_program() {
 }
 
 #[tokio::test]
-async fn kubectl_gets_candidates_and_what_to_do_with_them() {
+async fn kubectl_gets_candidates_and_their_directive() {
     let mut command = Command::new(PLUGIN);
     let output = run(command.args(["completion", "kubectl"]), "").await;
     let directory = tempfile::tempdir().unwrap();
@@ -138,7 +138,7 @@ async fn kubectl_gets_candidates_and_what_to_do_with_them() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn names_of_the_cluster_are_offered_where_it_answers() {
+async fn names_of_the_cluster_are_offered_if_it_answers() {
     let world = Setup::default().imports().begin("completion").await;
     for name in ["web", "wiki", "db"] {
         world.apply(&instance(name)).await;
@@ -202,7 +202,7 @@ async fn names_of_the_cluster_are_offered_where_it_answers() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn where_no_cluster_answers_nothing_is_offered_soon_and_without_a_word() {
+async fn without_a_cluster_completion_ends_soon_and_silently() {
     let silence = Silence::new();
     let directory = tempfile::tempdir().unwrap();
     let kubeconfig = directory.path().join("kubeconfig");

@@ -7,7 +7,7 @@ use cloud_simulator::model::Console;
 use serde_json::Value;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_printed_takes_the_server_over_and_changes_nothing() {
+async fn the_printed_manifest_imports_the_server_and_changes_nothing() {
     let world = Setup::default()
         .imports()
         .own_ids()
@@ -148,7 +148,7 @@ async fn import_names_the_command_that_allows_imports_and_plan_reports_that_they
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_not_there_or_not_the_servers_prints_no_manifest() {
+async fn import_prints_no_manifest_for_a_missing_server_or_a_wrong_value() {
     let setup = Setup::default().imports().own_ids();
     let world = setup.begin("import-command-checks").await;
     world.apply(&instance("own")).await;

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::Command;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_looks_sees_what_is_ready_what_runs_and_what_waits_for_a_person() {
+async fn status_and_describe_show_ready_running_and_waiting_instances() {
     let world = Setup::default().begin("overview").await;
     world.apply(&instance("web")).await;
     let ready = world.ready("web").await;
@@ -79,7 +79,7 @@ async fn who_looks_sees_what_is_ready_what_runs_and_what_waits_for_a_person() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_archive_for_who_helps_has_objects_and_events_and_no_secret_and_is_never_written_over() {
+async fn a_support_archive_has_objects_and_events_and_no_secret_and_is_never_overwritten() {
     let world = Setup::default().begin("support").await;
     world.apply(&instance("web")).await;
     let id = world.only_server(&world.ready("web").await).id;
@@ -187,7 +187,7 @@ fn pod_spec(port: &Value) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_archive_has_nothing_of_what_pods_and_annotations_may_hide() {
+async fn a_support_archive_has_no_secret_of_pods_and_annotations() {
     let world = Setup::default().without_operator().begin("canaries").await;
     let named = |name: &str| {
         json!({"name": name, "labels": {"app.kubernetes.io/name": "cloud-server-operator"},

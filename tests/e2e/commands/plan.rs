@@ -155,7 +155,7 @@ async fn the_operator_does_what_plan_predicted() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn files_of_all_shapes_are_read_and_what_is_no_instance_is_skipped() {
+async fn files_of_all_shapes_are_read_and_other_objects_are_skipped() {
     let world = Setup::default()
         .own_ids()
         .without_operator()

@@ -177,7 +177,7 @@ async fn a_user_who_may_not_plan_gets_the_missing_permission_and_the_remedy() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_may_list_instances_alone_has_them_described() {
+async fn a_user_who_may_only_list_instances_may_describe_them() {
     let world = Setup::default()
         .without_operator()
         .begin("rights-describe")

@@ -85,7 +85,7 @@ async fn a_secret_in_the_files_counts_as_it_would_once_applied() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_account_whose_token_stands_in_the_files_can_be_planned_with() {
+async fn plan_uses_an_account_whose_token_is_in_the_files() {
     let world = Setup::default().own_ids().begin("plan-token").await;
     let account = json!({
         "apiVersion": "cloudserver.dev/v1alpha1",

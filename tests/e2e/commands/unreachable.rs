@@ -50,7 +50,7 @@ fn assert_names(output: &CommandOutput, place: &str, remedies: &[&str]) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_service_that_does_not_answer_is_named_with_what_to_check() {
+async fn a_service_that_does_not_answer_is_reported_with_the_remedy() {
     let world = Setup::default()
         .own_ids()
         .without_operator()
@@ -141,7 +141,7 @@ async fn a_server_whose_service_is_silent_is_judged_by_its_status_and_the_servic
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_apiserver_that_does_not_answer_is_named_with_what_to_check() {
+async fn an_apiserver_that_does_not_answer_is_reported_with_the_remedy() {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let silence = Silence::new();
     let directory = tempfile::tempdir().unwrap();

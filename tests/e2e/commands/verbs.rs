@@ -156,7 +156,7 @@ async fn each_verb_is_done_once_and_its_wait_ends_when_it_is() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_ready_from_before_the_edit_is_believed() {
+async fn a_ready_from_before_the_edit_does_not_end_the_wait() {
     let mut world = Setup::default().own_ids().begin("verbs-old").await;
     world.apply(&instance("web")).await;
     world.ready("web").await;
@@ -376,7 +376,7 @@ fn interrupted(mut command: Command, word: &str) -> (i32, String) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn on_a_terminal_it_shows_what_it_waits_for() {
+async fn on_a_terminal_a_command_shows_the_request_that_it_waits_for() {
     let world = Setup::default().own_ids().begin("verbs-terminal").await;
     world.apply(&stopped("web")).await;
     let output = shown(&world, BOTH, &[], &["wait", "web"]).await;

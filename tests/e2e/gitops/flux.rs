@@ -271,7 +271,7 @@ async fn flux_waits_for_servers_and_fails_at_once_where_human_action_is_needed()
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "builds a part of Flux: make gitops"]
-async fn flux_takes_back_what_others_edit_and_prunes_what_left_the_repository() {
+async fn flux_reverts_edits_and_prunes_objects_that_left_the_repository() {
     let world = Setup::default()
         .bare()
         .keeps_tokens()

@@ -90,7 +90,7 @@ async fn settle_seconds(world: &World, seconds: u32) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_clock_that_is_stepped_changes_what_is_shown_and_nothing_else() {
+async fn a_clock_step_changes_only_the_times_that_are_shown() {
     let clock = Clock::new();
     // Certificates and tokens contain times of their own, so the apiserver is reached through a proxy without TLS.
     let mut world = clock.setup().tasks(2_000).recorder().begin("clock").await;

@@ -33,7 +33,7 @@ async fn killed_while_buying(world: &mut World, fleet: &[String]) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn killed_at_every_look_for_its_servers_it_buys_none_again() {
+async fn killed_at_every_search_for_its_servers_the_operator_buys_none_again() {
     let mut world = Setup::default().begin("loop-look").await;
     let fleet = names("web", 3);
     killed_while_buying(&mut world, &fleet).await;

@@ -90,7 +90,7 @@ const LINES: [(&str, &str); 9] = [
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_line_is_logged_for_each_decision_and_more_where_more_is_asked_for() {
+async fn a_line_is_logged_for_each_decision_and_more_at_a_higher_level() {
     let filters = ["info", "info,cloud_server_operator=debug"];
     side_by_side(2, filters, |filter| async move {
         let world = Setup::default().filter(filter).begin("lines").await;
@@ -135,7 +135,7 @@ async fn a_line_is_logged_for_each_decision_and_more_where_more_is_asked_for() {
 
 /// The client library logs each 5xx answer as an error, and the operator logs it as well.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_the_apiserver_fails_to_do_is_logged_once() {
+async fn a_failure_of_the_apiserver_is_logged_once() {
     let world = Setup::default().links().begin("once").await;
     world.apply(&instance("web")).await;
     world.ready("web").await;

@@ -64,8 +64,7 @@ async fn over_a_poor_network_all_is_done_once() {
 const PARTITION: Duration = Duration::from_secs(25);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn while_the_cluster_is_cut_off_nothing_is_begun_and_what_was_bought_is_recorded_afterwards()
-{
+async fn while_the_cluster_is_cut_off_nothing_is_begun_and_purchases_are_recorded_afterwards() {
     side_by_side(2, [Weather::Cut, Weather::Silent], cut_off).await;
 }
 

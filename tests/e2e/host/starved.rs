@@ -94,7 +94,7 @@ fn signal(name: &str, process: u32) {
 /// The machine was suspended with all its processes; the service continued.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "a control plane of its own stands still for half a minute, three times"]
-async fn a_machine_that_stood_still_goes_on_where_it_was() {
+async fn a_suspended_machine_continues() {
     let mut world = Setup::default()
         .tasks(2_000)
         .cluster(own().await)

@@ -26,7 +26,7 @@ async fn copied(world: &World, own: &str) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_operators_for_a_namespace_each_stand_side_by_side() {
+async fn two_operators_for_a_namespace_each_coexist() {
     let cluster = own().await;
     let begin = async |name: &'static str| {
         let setup = Setup::default().cluster(cluster.clone()).own_ids();

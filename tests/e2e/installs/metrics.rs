@@ -183,7 +183,7 @@ fn stand_side_by_side(one: &[Value], other: &[Value]) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn metrics_for_those_alone_who_may_read_them_go_with_every_form_of_installation() {
+async fn protected_metrics_work_with_every_form_of_installation() {
     let setup = Setup::default().cluster(own().await).bare();
     let world = setup.without_operator().begin("metrics-forms").await;
     let manifests = manifests(&world.namespace);

@@ -3,7 +3,7 @@
 use crate::support::{Setup, eventually};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn accounts_are_the_admins_and_who_may_view_sees_nothing_secret() {
+async fn accounts_belong_to_admins_and_viewers_read_no_secret() {
     let setup = Setup::default().bare().without_operator();
     let world = setup.begin("roles").await;
     for role in ["view", "edit", "admin"] {

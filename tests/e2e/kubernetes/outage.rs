@@ -25,7 +25,7 @@ fn assert_one_each(world: &World, names: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_apiserver_that_is_away_for_a_minute_costs_nothing_and_everything_goes_on() {
+async fn an_apiserver_outage_of_a_minute_costs_nothing_and_all_work_continues() {
     let plane = Plane::start().await;
     let setup = Setup::default().tasks(6_000).cluster(plane.shared.clone());
     let mut world = setup.begin("k1-outage").await;

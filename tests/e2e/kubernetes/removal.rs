@@ -42,7 +42,7 @@ async fn uid(world: &World, name: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_namesake_that_came_between_two_looks_gets_a_server_of_its_own() {
+async fn a_namesake_created_between_two_reads_gets_a_server_of_its_own() {
     let world = Setup::default().wire().begin("k8-namesake").await;
     for name in ["deleted", "forced", "unbought"] {
         let mut manifest = instance(name);

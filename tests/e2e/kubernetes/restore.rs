@@ -178,7 +178,7 @@ async fn finish(world: World) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_store_put_back_to_a_snapshot_finds_its_servers_again() {
+async fn a_store_restored_from_a_snapshot_finds_its_servers_again() {
     let plane = Plane::start().await;
     let setup = || Setup::default().tasks(1_000).cluster(plane.shared.clone());
     let (running, restarted) = tokio::join!(

@@ -76,7 +76,7 @@ async fn watches_that_end_every_second_lose_no_change() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_watch_that_is_dead_without_a_word_is_noticed_within_half_a_minute() {
+async fn a_silently_dead_watch_is_noticed_within_half_a_minute() {
     let world = fleet(Setup::default(), "k4-half-open").await;
     blow_all(&world, Blow::Freeze);
     world.apply(&instance_by_key("new")).await;
@@ -110,7 +110,7 @@ async fn a_watch_that_is_dead_without_a_word_is_noticed_within_half_a_minute() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_version_that_is_too_old_starts_a_listing_anew_and_changes_nothing() {
+async fn a_version_that_is_too_old_starts_a_new_listing_and_changes_nothing() {
     let world = fleet(Setup::default(), "k5-gone").await;
     let calls = posts(&world, 0);
     let since = Timestamp::now();

@@ -7,7 +7,7 @@ use serde_json::json;
 const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn login_the_examples_work_as_they_stand() {
+async fn login_the_examples_work_unchanged() {
     let world = Setup::default().begin("login-examples").await;
     for file in ["instance-generated.yaml", "instance-connection.yaml"] {
         let path = format!("{EXAMPLES}/{file}");

@@ -202,7 +202,7 @@ async fn login_a_policy_that_denies_the_secret_is_named_and_met_by_a_template() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn login_labels_of_a_policy_and_of_users_stay_and_stand_in_no_way() {
+async fn login_labels_of_a_policy_and_of_users_stay_and_do_no_harm() {
     let world = Setup::default().begin("labelled").await;
     let (kind, name) = (
         "MutatingAdmissionPolicy",

@@ -18,7 +18,7 @@ async fn looked(world: &World, token: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_new_token_has_everything_looked_at_once() {
+async fn a_new_token_causes_a_read_of_every_server_at_once() {
     let mut world = Setup::default().begin("looked-at").await;
     example(&world, "instance-looked-at").await;
     world.ready("fresh").await;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 const LIFETIME: Duration = Duration::from_secs(280);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_list_serves_for_its_lifetime_and_is_read_again_for_what_is_not_in_it() {
+async fn a_list_is_used_for_its_lifetime_and_read_again_for_an_entry_that_it_lacks() {
     let world = Setup::default().begin("list-lifetime").await;
     world.apply(&by_name("api-1")).await;
     let first = Instant::now();

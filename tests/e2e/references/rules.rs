@@ -10,7 +10,7 @@ async fn refused(world: &World, manifest: &Value, words: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_selector_of_what_cannot_be_changed_cannot_be_changed_either() {
+async fn a_selector_of_an_immutable_field_is_immutable() {
     let world = Setup::default().begin("fixed-name").await;
     world.apply(&by_name("web")).await;
     world.ready("web").await;

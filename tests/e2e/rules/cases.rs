@@ -92,7 +92,7 @@ async fn stand(world: &World, name: &str, manifest: &Value, server: Option<&str>
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_cannot_be_right_is_refused_with_its_message_and_what_can_is_accepted() {
+async fn an_invalid_manifest_is_refused_with_its_message_and_a_valid_one_is_accepted() {
     let setup = Setup::default().bare().without_operator();
     let world = setup.begin("rules").await;
     let rules = rules();

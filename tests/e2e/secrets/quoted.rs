@@ -77,7 +77,7 @@ async fn refuse(world: &World) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_the_apiserver_quotes_of_a_secret_is_not_logged() {
+async fn a_secret_that_the_apiserver_quotes_is_not_logged() {
     let setup = Setup::default().keeps_tokens().without_operator();
     let mut world = setup.filter(everything()).begin("quoted").await;
     let policy = refuse(&world).await;

@@ -41,7 +41,7 @@ fn recycle(world: &World, instance: &Instance, account: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_has_the_identifier_of_ours_is_left_alone() {
+async fn a_server_of_another_account_with_the_same_identifier_is_unchanged() {
     let mut world = Setup::default().begin("recycled").await;
     world
         .sim

@@ -27,7 +27,7 @@ async fn limited(world: &World) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_purchase_and_a_change_do_not_wait_until_a_whole_fleet_has_been_looked_at() {
+async fn a_purchase_and_a_change_do_not_wait_for_the_reads_of_a_whole_fleet() {
     let world = Setup::default().begin("priorities").await;
     let fleet = names("web", FLEET);
     let all = [&fleet[..], &["changed".to_owned()]].concat();

@@ -42,7 +42,7 @@ async fn two_regions(test: &str) -> World {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_new_token_that_sees_other_regions_alone_makes_no_server_look_gone() {
+async fn a_new_token_for_other_regions_only_makes_no_server_count_as_missing() {
     let world = two_regions("limited-new").await;
     let before = world.sim.ledger().last_seq();
     world

@@ -50,7 +50,7 @@ async fn verbs_a_server_started_at_the_console_is_stopped_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn verbs_an_unmanaged_power_state_is_left_alone() {
+async fn verbs_an_unmanaged_power_state_is_unchanged() {
     let (world, ready) = begin(Setup::default(), "unmanaged").await;
     let server = world.only_server(&ready).id;
     world

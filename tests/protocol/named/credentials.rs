@@ -15,7 +15,7 @@ schedules! {
         one().at(5_000, Kill(0)).at(20_000, ConsoleRelease(1)).at(60_000, Delete(1));
     one_of_two_servers_released_at_the_console_and_deleted_after_a_restart => "bought 2, left 1; web-1 gone, web-2 Available":
         one().at(600, Apply(2)).at(20_000, ConsoleRelease(1)).at(20_000, Kill(0)).at(60_000, Delete(1));
-    bought_anew_by_another_process_than_the_first_server => "bought 2, left 1; web-1 Available":
+    bought_again_by_another_process_than_the_first_server => "bought 2, left 1; web-1 Available":
         one().spec(recreates(3)).at(20_000, Kill(0)).at(60_000, ConsoleRelease(1));
     no_receipt_and_status_wiped_after_a_restart => "bought 1, left 1; web-1 Available":
         one().on(Receipt, 1, CrashBefore).at(20_000, WipeStatus(1));

@@ -148,7 +148,7 @@ schedules! {
         lease().spec(generated()).at(4_000, Spec(1, rotates())).at(45_000, Spec(1, rotates_no_more())).on(Password, 1, PauseBefore(40));
     rotated_and_taken_over_before_its_end_is_written => "bought 1, left 1, passwords 1; web-1 Available":
         lease().spec(generated()).at(4_000, Spec(1, rotates())).at(45_000, Spec(1, rotates_no_more())).on(Secret, 4, PauseBefore(40));
-    rotated_and_etcd_put_back => "bought 1, left 1, passwords 6; web-1 Available":
+    rotated_and_etcd_restored => "bought 1, left 1, passwords 6; web-1 Available":
         rotated().at(20_000, SnapshotEtcd).at(60_000, RestoreEtcd);
 
     edited_by_a_user => "bought 1, left 1, passwords 1; web-1 Available":
@@ -171,7 +171,7 @@ schedules! {
         edited().at(4_000, Reinstall(1)).on(Kind::Reinstall, 1, CrashBefore).at(12_000, WipeStatus(1));
     edited_with_a_reinstall_that_failed_and_whose_task_is_denied => "bought 1, left 1, passwords 1; web-1 ImageDiffers":
         edited().at(4_000, EditImage(1)).on(Kind::Reinstall, 1, TaskFails).on(Task, 2, FalseNotFound).on(Task, 3, FalseNotFound);
-    given_anew_with_a_reinstall_that_failed_and_whose_task_is_denied => "bought 1, left 1, passwords 1; web-1 ImageDiffers":
+    given_again_with_a_reinstall_that_failed_and_whose_task_is_denied => "bought 1, left 1, passwords 1; web-1 ImageDiffers":
         one().at(4_000, RotatePassword).at(4_000, EditImage(1)).on(Kind::Reinstall, 1, TaskFails)
             .on(Task, 2, FalseNotFound).on(Task, 3, FalseNotFound);
     dropped_and_made_again => "bought 1, left 1, passwords 2; web-1 Available":
@@ -194,7 +194,7 @@ schedules! {
         login().at(4_000, Spec(1, json!({"login": {"generate": null, "passwordSecretRef": {"name": "login", "key": "value"}}})));
     connection_dropped => "bought 1, left 1; web-1 Available":
         login().at(4_000, DropConnection(1)).on(Secret, 3, LoseAnswer);
-    connection_dropped_again_while_it_is_made_anew => "bought 1, left 1; web-1 Available":
+    connection_dropped_again_while_it_is_made_again => "bought 1, left 1; web-1 Available":
         login().at(4_000, DropConnection(1)).on(Secret, 3, PauseAfter(60)).at(9_000, DropConnection(1));
     connection_dropped_while_a_password_is_set => "bought 1, left 1, passwords 1; web-1 Available":
         edited().on(Password, 1, After(DropConnection(1))).on(Secret, 4, CrashBefore);

@@ -62,7 +62,7 @@ schedules! {
         import().at(4_000, Imports(false)).at(8_000, Delete(1));
     import_that_the_account_allows_no_more_and_its_record_is_dropped => "bought 0, left 0; web-1 gone":
         import().at(4_000, Imports(false)).at(8_000, Replace(1)).at(8_100, Kill(0)).at(60_000, Delete(1));
-    import_that_the_account_allows_no_more_under_its_record => "bought 0, left 1; web-1 Available":
+    import_that_the_account_denies_after_its_record => "bought 0, left 1; web-1 Available":
         import().on(Intent, 1, After(Imports(false))).on(Status, 2, CrashBefore);
     import_by_name_and_a_crash_before_its_record => "bought 0, left 1; web-1 Available":
         import().on(Intent, 1, CrashBefore);
@@ -80,7 +80,7 @@ schedules! {
         import().at(500, Apply(2)).on(Intent, 1, CrashAfter);
     import_of_one_server_by_two_and_the_record_of_the_first_is_lost_on_its_way_back => "bought 0, left 1; web-1 ImportConflict, web-2 Available | bought 0, left 1; web-1 Available, web-2 ImportConflict":
         import().at(500, Apply(2)).on(Intent, 1, LoseAnswer);
-    import_of_one_server_by_two_whose_records_are_late_to_be_seen => "bought 0, left 1; web-1 Available, web-2 ImportConflict | bought 0, left 1; web-1 ImportConflict, web-2 Available":
+    import_of_one_server_by_two_whose_records_are_seen_late => "bought 0, left 1; web-1 Available, web-2 ImportConflict | bought 0, left 1; web-1 ImportConflict, web-2 Available":
         import().stale(25).at(500, Apply(2)).at(3_000, Kill(0));
     import_of_one_server_by_two_under_two_processes => "bought 0, left 1; web-1 ImportConflict, web-2 Available | bought 0, left 1; web-1 Available, web-2 ImportConflict":
         no_lease().import(ImportBy::Id).at(500, Apply(2));
@@ -100,7 +100,7 @@ schedules! {
         import().at(500, Apply(2)).on(Intent, 1, Act::Status(500)).on(Kind::Read, 2, LoseRequest);
     import_of_one_server_by_two_and_the_first_goes => "bought 0, left 1; web-1 gone, web-2 Available":
         import().at(500, Apply(2)).at(6_000, Spec(1, retains())).at(8_000, Delete(1));
-    import_of_one_server_by_two_and_etcd_is_put_back_under_the_first_record => "bought 0, left 1; web-1 Available, web-2 ImportConflict | bought 0, left 1; web-1 ImportConflict, web-2 Available":
+    import_of_one_server_by_two_and_etcd_is_restored_under_the_first_record => "bought 0, left 1; web-1 Available, web-2 ImportConflict | bought 0, left 1; web-1 ImportConflict, web-2 Available":
         import().tasks(8).stale(25).at(600, Apply(2)).at(7_000, SnapshotEtcd).on(Intent, 1, PauseAfter(60)).at(30_000, RestoreEtcd);
     import_that_is_listed_late => "bought 0, left 1; web-1 Available":
         import().on(Listing, 1, Omit).on(Detail, 1, FalseNotFound);
@@ -116,7 +116,7 @@ schedules! {
         import().spec(retains()).at(4_000, Delete(1)).at(30_000, Apply(1));
     import_released_at_the_console => "bought 0, left 0; web-1 ServerMissing":
         import().at(4_000, ConsoleRelease(1)).at(4_000, WipeStatus(1)).at(6_000, Kill(0));
-    import_released_at_the_console_is_not_bought_anew => "bought 0, left 0; web-1 ImportNotFound":
+    import_released_at_the_console_is_not_bought_again => "bought 0, left 0; web-1 ImportNotFound":
         import().spec(recreates(3)).at(4_000, ConsoleRelease(1));
     import_whose_record_and_status_are_lost => "bought 0, left 1; web-1 Available":
         import().at(4_000, Replace(1)).at(4_000, WipeStatus(1)).at(4_100, Kill(0));
@@ -132,7 +132,7 @@ schedules! {
         import().at(4_000, EditPower(1)).on(Power, 1, LoseAnswer);
     import_of_a_server_that_is_another_one => "bought 0, left 1; web-1 ImportDiffers":
         import().spec(json!({"image": {"id": example().other_image}}));
-    import_only_looked_at => "bought 0, left 1; web-1 gone":
+    import_only_observed => "bought 0, left 1; web-1 gone":
         import().spec(management("Observe")).at(4_000, EditPower(1)).at(9_000, Delete(1));
     import_paused_and_going_on => "bought 0, left 1; web-1 Available":
         import().spec(paused()).at(20_000, Spec(1, goes_on()));
@@ -203,23 +203,23 @@ schedules! {
         recreated(0).at(60_000, Spec(1, recreates(1)));
     recreated_where_it_was_released_right_before_an_edit => "bought 2, left 1; web-1 Available":
         one().spec(recreates(1)).at(5_000, ConsoleRelease(1)).at(5_500, EditImage(1)).at(5_900, EditImage(1));
-    bought_and_etcd_put_back_to_before_that_and_restarted_before_the_server_is_listed => "bought 1, left 1; web-1 Available":
+    bought_and_etcd_restored_to_before_that_and_restarted_before_the_server_is_listed => "bought 1, left 1; web-1 Available":
         one().visible_late(2).at(515, SnapshotEtcd).at(700, RestoreEtcd).at(710, Kill(0));
-    recreated_and_etcd_put_back_to_before_that => "bought 2, left 1; web-1 Available":
+    recreated_and_etcd_restored_to_before_that => "bought 2, left 1; web-1 Available":
         recreated(5).on(Intent, 2, Before(SnapshotEtcd)).on(Receipt, 2, After(RestoreEtcd));
-    recreated_and_etcd_put_back_to_when_all_was_well => "bought 2, left 1; web-1 Available":
+    recreated_and_etcd_restored_to_a_ready_object => "bought 2, left 1; web-1 Available":
         one().spec(recreates(5)).at(5_000, SnapshotEtcd).at(6_000, ConsoleRelease(1)).on(Receipt, 2, After(RestoreEtcd));
-    made_anew_after_a_failure_unanswered_and_etcd_put_back_to_before_that => "bought 2, left 1, passwords 1; web-1 Available":
+    made_again_after_a_failure_unanswered_and_etcd_restored_to_before_that => "bought 2, left 1, passwords 1; web-1 Available":
         one().on(Create, 1, TaskFails).on(Intent, 2, Before(SnapshotEtcd)).on(Create, 2, Late(15)).at(26_000, RestoreEtcd);
-    recreated_with_another_image_and_etcd_put_back_to_before_that => "bought 2, left 1; web-1 ImageDiffers":
+    recreated_with_another_image_and_etcd_restored_to_before_that => "bought 2, left 1; web-1 ImageDiffers":
         one().spec(recreates(5)).at(5_000, SnapshotEtcd).at(6_000, ConsoleRelease(1)).at(6_100, EditImage(1)).on(Receipt, 2, After(RestoreEtcd));
-    recreated_unanswered_and_etcd_put_back_to_before_that_and_deleted => "bought 2, left 0; web-1 gone":
+    recreated_unanswered_and_etcd_restored_to_before_that_and_deleted => "bought 2, left 0; web-1 gone":
         one().spec(recreates(5)).at(5_000, SnapshotEtcd).at(6_000, ConsoleRelease(1)).on(Create, 2, Late(15)).at(95_000, RestoreEtcd).at(96_000, Delete(1));
-    recreated_and_etcd_put_back_while_its_answer_is_on_its_way => "bought 2, left 1; web-1 Available":
+    recreated_and_etcd_restored_while_its_answer_is_in_flight => "bought 2, left 1; web-1 Available":
         recreated(5).on(Intent, 2, Before(SnapshotEtcd)).on(Create, 2, After(RestoreEtcd));
-    made_anew_after_a_failure_and_etcd_put_back_to_before_that => "bought 2, left 1; web-1 Available":
+    made_again_after_a_failure_and_etcd_restored_to_before_that => "bought 2, left 1; web-1 Available":
         one().tasks(3).at(100, TasksFail(true)).at(8_000, TasksFail(false)).on(Intent, 2, Before(SnapshotEtcd)).on(Receipt, 2, After(RestoreEtcd));
-    recreate_nothing_for_a_lie => "bought 1, left 1, stopped 1; web-1 Available":
+    recreate_nothing_for_a_false_answer => "bought 1, left 1, stopped 1; web-1 Available":
         one().spec(recreates(1)).at(4_000, EditPower(1)).on(Detail, 2, FalseNotFound).on(Listing, 3, Omit);
     recreate_not_while_paused => "bought 2, left 1; web-1 Available":
         recreated(1).at(4_100, Spec(1, paused())).at(200_000, Spec(1, goes_on()));
@@ -257,7 +257,7 @@ schedules! {
     reinstall_no_more_while_an_answer_is_lost => "bought 1, left 1; web-1 ReinstallNeedsApproval":
         one().at(4_000, EditImage(1)).on(Reinstall, 1, LoseRequest).at(5_000, Spec(1, reinstalls("OnRequest")));
 
-    retain_a_server_that_stands => "bought 1, left 1; web-1 gone":
+    retain_an_existing_server => "bought 1, left 1; web-1 gone":
         one().spec(retains()).at(4_000, Delete(1)).on(Finalizer, 1, LoseAnswer);
     retain_a_server_whose_answer_was_lost => "bought 1, left 1; web-1 gone":
         one().spec(retains()).on(Create, 1, LoseAnswer).at(900, Delete(1));
@@ -338,13 +338,13 @@ schedules! {
         one().reinstall_stops().at(4_000, EditImage(1)).on(Reinstall, 1, CrashAfter).at(10_000, Spec(1, paused()));
     pause_and_finalizers_forced_off => "bought 1, left 0; web-1 gone":
         one().at(4_000, Spec(1, paused())).at(7_000, ForceFinalizers(1)).at(60_000, Delete(1)).at(90_000, Spec(1, goes_on()));
-    reinstall_that_runs_while_etcd_is_put_back_and_the_spec_is_edited_again => "bought 1, left 1, erased 1, restarted 1; web-1 ImageDiffers":
+    reinstall_that_runs_while_etcd_is_restored_and_the_spec_is_edited_again => "bought 1, left 1, erased 1, restarted 1; web-1 ImageDiffers":
         one().tasks(20).at(30_000, SnapshotEtcd).at(31_000, EditImage(1)).at(35_000, RestoreEtcd).at(90_000, Restart(1));
-    deleted_under_a_version_that_was_used_before_etcd_was_put_back => "bought 1, left 0; web-1 gone":
+    deleted_under_a_version_that_was_used_before_etcd_was_restored => "bought 1, left 0; web-1 gone":
         put_back_between_look_and_intent(Delete(1));
-    never_edited_under_a_version_that_was_used_before_etcd_was_put_back => "bought 1, left 1; web-1 Available":
+    never_edited_under_a_version_that_was_used_before_etcd_was_restored => "bought 1, left 1; web-1 Available":
         put_back_between_look_and_intent(Label(1));
-    pause_and_etcd_put_back => "bought 1, left 1; web-1 Available":
+    pause_and_etcd_restored => "bought 1, left 1; web-1 Available":
         one().at(600, SnapshotEtcd).at(4_000, Spec(1, paused())).at(7_000, RestoreEtcd);
 
     stop_by_force_after_the_grace_period => "bought 1, left 1, stopped 1; web-1 Available":
@@ -357,9 +357,9 @@ schedules! {
         one().stops_in(60).spec(forces("AfterGracePeriod")).at(4_000, EditPower(1)).on(Power, 2, LoseAnswer);
     stop_by_force_when_the_stop_failed => "bought 1, left 1, stopped 1; web-1 Available":
         one().spec(forces("AfterGracePeriod")).at(4_000, EditPower(1)).on(Power, 1, TaskFails);
-    stop_by_force_wished_away_in_the_grace_period => "bought 1, left 1, stopped 1; web-1 Available":
+    stop_by_force_revoked_in_the_grace_period => "bought 1, left 1, stopped 1; web-1 Available":
         one().stops_in(60).spec(forces("AfterGracePeriod")).at(4_000, EditPower(1)).at(6_000, Spec(1, forces("Never")));
-    stop_taken_back_in_the_grace_period => "bought 1, left 1, stopped 1, started 1; web-1 Available":
+    stop_revoked_in_the_grace_period => "bought 1, left 1, stopped 1, started 1; web-1 Available":
         one().stops_in(60).spec(forces("AfterGracePeriod")).at(4_000, EditPower(1)).at(6_000, EditPower(1));
     stop_by_force_while_the_service_fails => "bought 1, left 1, stopped 1; web-1 Available":
         one().stops_in(60).spec(forces("AfterGracePeriod")).at(4_000, EditPower(1)).at(8_000, Answers(Service, 500)).at(600_000, Back(Service));
@@ -372,7 +372,7 @@ schedules! {
         one().fields_move().at(60_000, EditPower(1));
     a_state_that_is_not_known_passes => "bought 1, left 1, started 1; web-1 Available":
         one().at(15_000, ConsoleMigrate(1)).at(195_000, ConsoleOn(1));
-    a_state_that_is_not_known_holds_up_what_is_asked_for => "bought 1, left 1, erased 1, started 1; web-1 Available":
+    an_unknown_state_delays_requested_changes => "bought 1, left 1, erased 1, started 1; web-1 Available":
         one().at(15_000, ConsoleMigrate(1)).at(80_000, EditImage(1)).at(90_000, Kill(0)).at(195_000, ConsoleOn(1));
     a_state_that_is_not_known_does_not_keep_the_server => "bought 1, left 0; web-1 gone":
         one().at(15_000, ConsoleMigrate(1)).at(80_000, Delete(1));
@@ -393,7 +393,7 @@ schedules! {
         one().spec(by_name()).on(Create, 1, Before(SellOut)).at(60_000, Restock);
     names_that_are_not_there_yet => "bought 1, left 1; web-1 Available":
         one().spec(by_name()).at(100, SellOut).at(60_000, Restock);
-    names_of_which_there_are_two => "bought 1, left 1; web-1 Available":
+    names_with_two_matches => "bought 1, left 1; web-1 Available":
         one().spec(by_name()).at(100, OfferImage).at(60_000, WithdrawImage);
     names_whose_lists_cannot_be_read => "bought 1, left 1; web-1 Available":
         one().spec(by_name()).on(Query, 2, LoseRequest).on(Query, 3, Act::Cut).on(Query, 4, Act::Status(500));

@@ -98,7 +98,7 @@ schedules! {
         one().tasks(5).at(15_000, Delete(1)).refuses(16_000, Service, 401, 300);
     refused_401_and_deleted => "bought 1, left 0; web-1 gone":
         one().refuses(4_000, Service, 401, 300).at(5_000, Delete(1)).at(60_000, Kill(0));
-    refused_401_of_what_is_bought_anew_when_it_is_gone => "bought 1, left 1; web-1 Available":
+    refused_401_of_a_server_that_is_bought_again_when_it_is_gone => "bought 1, left 1; web-1 Available":
         one().spec(recreates(2)).refuses(4_000, Service, 401, 600).at(100_000, WipeStatus(1));
     refused_401_after_a_release_at_the_console => "bought 2, left 1; web-1 Available":
         one().spec(recreates(1)).at(4_000, ConsoleRelease(1)).refuses(4_050, Service, 401, 300);
@@ -120,14 +120,14 @@ schedules! {
         lease().tasks(8).refuses(2_000, Service, 403, 300).at(30_000, Terminate(0));
     refused_403_and_deleted => "bought 1, left 0; web-1 gone":
         one().refuses(4_000, Service, 403, 300).at(5_000, Delete(1)).at(60_000, Kill(0));
-    refused_403_of_what_is_bought_anew_when_it_is_gone => "bought 1, left 1; web-1 Available":
+    refused_403_of_a_server_that_is_bought_again_when_it_is_gone => "bought 1, left 1; web-1 Available":
         one().spec(recreates(2)).refuses(4_000, Service, 403, 600);
 
     reinstall_with_the_same_image_whose_intent_is_not_acknowledged => "bought 1, left 1, erased 1; web-1 Available":
         one().at(6_000, Reinstall(1)).on(Intent, 2, StatusAfter(504)).on(Kind::Read, 6, LoseRequest);
-    reinstall_with_the_same_image_whose_intent_is_not_acknowledged_and_the_look_at_it_is_refused => "bought 1, left 1, erased 1; web-1 Available":
+    reinstall_with_the_same_image_whose_intent_is_not_acknowledged_and_its_read_is_refused => "bought 1, left 1, erased 1; web-1 Available":
         one().at(6_000, Reinstall(1)).on(Intent, 2, LoseAnswer).on(Kind::Read, 6, Status(429));
-    reinstall_with_the_same_image_asked_for_again_by_an_etcd_that_was_put_back => "bought 1, left 1, erased 1; web-1 Available | bought 1, left 1, erased 2; web-1 Available | bought 1, left 1; web-1 Available":
+    reinstall_with_the_same_image_requested_again_by_a_restored_etcd => "bought 1, left 1, erased 1; web-1 Available | bought 1, left 1, erased 2; web-1 Available | bought 1, left 1; web-1 Available":
         one().tasks(3).stale(25).at(2_100, Reinstall(1)).at(7_400, SnapshotEtcd).at(60_000, RestoreEtcd).on(Intent, 3, StatusAfter(504)).met_sometimes();
 
     l3_the_service_fails_while_a_server_is_bought => "bought 1, left 1; web-1 Available":
@@ -142,7 +142,7 @@ schedules! {
         one().refuses(4_000, Service, 429, 1_200).at(5_000, EditImage(1));
     l3_an_image_that_is_unknown => "bought 1, left 1; web-1 Available":
         unknown_image();
-    refused_for_good_and_a_crash_before_it_is_mended => "bought 1, left 1; web-1 Available":
+    refused_for_good_and_a_crash_before_it_is_fixed => "bought 1, left 1; web-1 Available":
         refused_until(60_000).at(20_000, Kill(0));
     refused_for_good_and_a_crash_right_before_that_is_on_record => "bought 1, left 1; web-1 Available":
         refused_until(60_000).on(Receipt, 1, CrashBefore);
@@ -152,7 +152,7 @@ schedules! {
         refused_for_good().at(20_000, Kill(0)).at(40_000, Delete(1));
     refused_for_good_and_its_record_is_lost => "bought 1, left 1; web-1 Available":
         refused_until(60_000).at(10_000, Replace(1)).at(20_000, Kill(0));
-    refused_for_good_and_etcd_is_put_back_to_that => "bought 1, left 1; web-1 ImageDiffers":
+    refused_for_good_and_etcd_is_restored_to_that => "bought 1, left 1; web-1 ImageDiffers":
         refused_until(60_000).at(50_000, SnapshotEtcd).at(90_000, RestoreEtcd);
     refused_for_good_and_etcd_is_restored_to_that_while_no_process_runs => "bought 1, left 1; web-1 ImageDiffers":
         refused_until(60_000).at(50_000, SnapshotEtcd).at(89_900, Kill(0)).at(90_000, RestoreEtcd);
@@ -164,7 +164,7 @@ schedules! {
         missing_secret();
     l3_a_region_that_sells_nothing => "bought 1, left 1; web-1 Available":
         one().at(100, SellOut).at(1_200_000, Restock);
-    l3_a_name_of_what_is_sold_out => "bought 1, left 1; web-1 Available":
+    l3_a_name_of_a_package_that_is_sold_out => "bought 1, left 1; web-1 Available":
         one().spec(by_name()).at(100, SellOut).at(1_200_000, Restock);
     l3_every_create_fails => "bought 2, left 1; web-1 Available":
         one().at(100, TasksFail(true)).at(1_200_000, TasksFail(false));
@@ -205,7 +205,7 @@ schedules! {
         one().at(4_000, Spec(1, paused_until(90))).at(5_000, EditImage(1)).at(30_000, Kill(0));
     pause_until_a_time_that_is_moved => "bought 1, left 1, stopped 1; web-1 Available":
         one().at(4_000, Spec(1, paused_until(60))).at(5_000, EditPower(1)).at(30_000, Spec(1, paused_until(150)));
-    pause_until_a_time_and_taken_out_before => "bought 1, left 1, stopped 1; web-1 Available":
+    pause_until_a_time_and_removed_before => "bought 1, left 1, stopped 1; web-1 Available":
         one().at(4_000, Spec(1, paused_until(400))).at(5_000, EditPower(1)).at(30_000, Spec(1, goes_on()));
     pause_until_a_time_that_is_over => "bought 1, left 1, stopped 1; web-1 Available":
         one().at(20_000, Spec(1, paused_until(5))).at(20_000, EditPower(1));
@@ -225,9 +225,9 @@ schedules! {
         one().two_of(1).on(Create, 1, crate::fault::Act::CrashAfter).at(60_000, Delete(1)).at(61_000, Delete(2));
     most_of_none_until_there_may_be_some => "bought 2, left 2; web-1 Available, web-2 Available":
         one().two_of(0).at(200_000, Most(2));
-    most_of_none_and_one_that_went_while_it_was_looked_at => "bought 1, left 1; web-1 gone, web-2 Available":
+    most_of_none_and_one_that_went_while_it_was_read => "bought 1, left 1; web-1 gone, web-2 Available":
         one().two_of(0).at(529, Delete(1)).at(35_000, Most(1));
-    most_lowered_below_what_there_is => "bought 2, left 1; web-1 AccountLimitReached, web-2 Available":
+    most_lowered_below_the_current_number => "bought 2, left 1; web-1 AccountLimitReached, web-2 Available":
         one().two_of(2).at(10_000, Most(1)).at(200_000, Delete(1)).at(230_000, Apply(1));
     most_of_one_whose_answer_is_lost => "bought 1, left 1; web-1 Available, web-2 AccountLimitReached":
         one().two_of(1).on(Create, 1, LoseAnswer);

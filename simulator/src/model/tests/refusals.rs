@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn what_is_wrong_with_a_create_has_a_code() {
+fn each_invalid_create_has_an_error_code() {
     type Spoil = fn(&mut CreateRequest);
     let table: [(Spoil, &str); 17] = [
         (|c| c.package_code = None, "InvalidPackageCode.NotNull"),

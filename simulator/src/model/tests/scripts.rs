@@ -57,7 +57,7 @@ fn tasks_follow_their_script() {
 }
 
 #[test]
-fn a_lost_task_id_leaves_the_server_to_be_looked_at() {
+fn a_lost_task_id_leaves_the_server_to_be_read() {
     let mut world = world(Readings::default());
     let request = Request::Create(create("web"));
     let (task, server) =
