@@ -6,7 +6,6 @@
 
 use crate::api::conditions::{READY, Readiness, Reason, STALLED};
 use crate::instance::context::Context;
-use crate::instance::fact::Fact;
 use crate::instance::facts::Facts;
 use crate::instance::memory::{Memory, open};
 use crate::instance::observation::Observation;
@@ -57,11 +56,9 @@ pub(super) fn first(observed: &Observation, plan: &mut Plan, memory: &Mutex<Memo
     if *acknowledged == Some(facts.generation) || !(calls_unannounced || is_idle) {
         return;
     }
-    if plan.buys() {
-        // Status must not claim a create before the intent is on record: if the record got lost, the claim would remain.
-        plan.why = Some(waits(facts, "the service is asked for a server next"));
-    } else if plan.why.is_none() {
-        plan.why = Some(waits(facts, obstacle(observed)));
+    // Status must not claim a create before the intent is on record: if the record got lost, the claim would remain.
+    if plan.buys() || plan.why.is_none() {
+        plan.why = Some(waits(facts));
     }
     if calls_unannounced {
         plan.step = Step::Rest;
@@ -119,22 +116,17 @@ fn answer(facts: &Facts) -> Option<Readiness> {
             return Some(Readiness::reconciling(reason, shown.message.clone()));
         }
     }
-    let why = "the operator has not observed it yet: a call is under way, or waits because spec.requests of the Account are in use";
-    Some(waits(facts, why))
+    Some(waits(facts))
 }
 
-fn waits(facts: &Facts, why: &str) -> Readiness {
+/// The readiness for an edit or a deletion on which the operator has not acted yet.
+fn waits(facts: &Facts) -> Readiness {
     let (reason, what) = match facts.deleting {
         true => (Reason::Releasing, "this Instance is being deleted"),
         false => (Reason::WaitingForService, "the spec was changed"),
     };
-    Readiness::reconciling(reason, format!("{what}; {why}"))
-}
-
-/// Why the plan knows nothing about the new spec yet.
-fn obstacle(observed: &Observation) -> &str {
-    match (&observed.detail, &observed.task) {
-        (Fact::Unknown(why), _) | (_, Fact::Unknown(why)) => why,
-        _ => "the state of the server is read before anything is done to it",
-    }
+    let message = format!(
+        "{what}; the operator reads the service before it acts, or waits for it or for spec.requests of the Account"
+    );
+    Readiness::reconciling(reason, message)
 }

@@ -2,7 +2,7 @@
 //! each mutating call that the service accepts, with its cause and the generation of the spec.
 
 use crate::api::conditions::Reason;
-use crate::api::{EndReason, ForceStop, HistoryEntry, Operation, Verb};
+use crate::api::{EndReason, HistoryEntry, Operation, Verb};
 use crate::cloud::ServerId;
 use crate::instance::context::Context;
 use crate::instance::facts::Facts;
@@ -143,10 +143,15 @@ pub(super) fn event_of_call(
     match (outcome, &plan.step) {
         (Outcome::Accepted { id, .. }, _) => {
             let operation = plan.step.operation()?;
-            let why = cause::summary(&operation);
-            let verb = operation.call();
+            let (verb, why) = (operation.call(), cause::summary(&operation));
             Some(match operation.power_cut && verb == Verb::Stop {
-                true => power_cut(observed, &operation, id),
+                true => {
+                    let note = format!(
+                        "the power of server {id} is cut: it did not stop in time (spec.stopPolicy.gracePeriodSeconds, or 30 s for \
+                         a reinstall), or spec.stopPolicy.force is Always ({why})"
+                    );
+                    EventNote::warning("ForcedPowerOff", note)
+                }
                 false => {
                     let note = words::accepted(&operation, id);
                     EventNote::normal(row(verb).reason.as_str(), format!("{note} ({why})"))
@@ -176,38 +181,18 @@ fn unanswered(id: &ServerId, why: &str) -> EventNote {
     EventNote::warning("CallOutcomeUnknown", note)
 }
 
-fn power_cut(observed: &Observation, operation: &Operation, id: &ServerId) -> EventNote {
-    let rule = match (operation.stage, observed.facts.spec.stop_policy.force) {
-        (Some(_), _) => "it did not stop for its reinstall",
-        (None, ForceStop::Always) => "spec.stopPolicy.force is Always",
-        (None, _) => {
-            "it did not stop within spec.stopPolicy.gracePeriodSeconds, or its stop failed"
-        }
-    };
-    let why = cause::summary(operation);
-    EventNote::warning(
-        "ForcedPowerOff",
-        format!("the power of server {id} is cut: {rule} ({why})"),
-    )
-}
-
 fn released(observed: &Observation, id: &ServerId, why: ReleaseReason) -> EventNote {
-    match why {
-        ReleaseReason::Deleted => EventNote::normal(
-            "Releasing",
-            format!(
-                "the service is releasing server {id}: this Instance is deleted, and spec.deletionPolicy is {:?} (spec of \
-                 generation {})",
-                observed.facts.spec.deletion_policy, observed.facts.generation
-            ),
-        ),
-        ReleaseReason::Surplus => EventNote::warning(
-            "SurplusServerReleased",
-            format!("released server {id}: another server is recorded for this Instance"),
-        ),
-        ReleaseReason::Failed => EventNote::normal(
-            "Releasing",
-            format!("releasing server {id}, which its failed create left behind"),
-        ),
-    }
+    let cause = match why {
+        ReleaseReason::Surplus => {
+            let note =
+                format!("released server {id}: another server is recorded for this Instance");
+            return EventNote::warning("SurplusServerReleased", note);
+        }
+        ReleaseReason::Deleted => "this Instance is deleted, and spec.deletionPolicy is Release",
+        ReleaseReason::Failed => "its create failed and left it behind",
+    };
+    let generation = observed.facts.generation;
+    let note =
+        format!("the service is releasing server {id}: {cause} (spec of generation {generation})");
+    EventNote::normal("Releasing", note)
 }

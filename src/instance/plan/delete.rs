@@ -85,25 +85,23 @@ fn retain(observed: &Observation, servers: &[ServerId]) -> Plan {
     let names: Vec<String> = servers.iter().map(ToString::to_string).collect();
     let was_released = |id| {
         let call = observed.memory.release_call(id);
-        call.is_some_and(|call: &ReleaseCall| call.accepted)
+        call.is_some_and(|call| call.accepted)
     };
-    let open = observed.open().map(|open| open.verb);
-    let rest = match open {
-        _ if servers.iter().any(was_released) => {
-            "; but its release was called before that: look at the service's console".to_owned()
+    let is_in_doubt = observed.open().is_some()
+        || observed.look().is_absent()
+        || servers.iter().any(was_released);
+    let doubt = match is_in_doubt {
+        true => {
+            "; but a call for it was not seen to end, or the service did not show it: look at the service's console"
         }
-        _ if observed.look().is_absent() => {
-            "; but the service knew no such server at the last look".to_owned()
-        }
-        Some(verb) => format!("; its {verb} was not seen to end"),
-        None => String::new(),
+        false => "",
     };
     let password = match observed.facts.spec.login.generate {
         Some(_) => "; the Secret with its generated password goes with this Instance",
         None => "",
     };
     let note = format!(
-        "server {} is kept at the service and goes on being billed, since {why}{rest}{password}",
+        "server {} is kept at the service and goes on being billed, since {why}{doubt}{password}",
         names.join(", ")
     );
     let event = (!servers.is_empty()).then(|| EventNote::normal("Retained", note));

@@ -144,41 +144,50 @@ impl<'a> Comparison<'a> {
         }
         let request = observed.facts.spec.reinstall.as_ref();
         let named = request.and_then(|request| request.image.as_deref());
-        let names_it = is_new && named == Some(spec.image.as_str());
-        let names_another = is_new && named.is_some() && !names_it;
+        let named = named.filter(|_| is_new);
         let shown = observation::text(detail, "imageResourceUUID").unwrap_or("another one");
         let image = &spec.image;
-        let what = if spec.image != applied.image {
-            format!("the spec wants image {image}, the server has {shown}")
-        } else if spec.key != applied.key {
-            "the spec wants another key pair, or a password instead of one".to_owned()
-        } else {
-            "spec.reinstall.token asks for a reinstall".to_owned()
-        };
-        let keep = "to keep the disk, set spec.image, spec.login and spec.reinstall back";
-        let approval = |message| Readiness::stalled(Reason::ReinstallNeedsApproval, message);
-        let held = match (undecided, observed.facts.spec.reinstall_policy) {
-            (Some(retry), _) => words::undecided(retry.message.as_deref().unwrap_or_default()),
-            (None, ReinstallPolicy::Never) => Readiness::stalled(
-                Reason::ReinstallForbidden,
-                format!(
-                    "{what}: that takes a reinstall, which ERASES THE DISK, and spec.reinstallPolicy is Never; {keep}; to \
-                 erase it, set spec.reinstallPolicy to OnRequest or Automatic"
-                ),
+        let what = match named {
+            Some(named) if named != image => format!(
+                "spec.reinstall.token is new and acknowledges image {named}, the spec wants {image}"
             ),
-            (None, ReinstallPolicy::Automatic | ReinstallPolicy::OnRequest) if names_another => {
-                approval(format!(
-                    "spec.reinstall.token is new and acknowledges image {}, the spec wants {image}: nothing is started; to \
-                 reinstall, which ERASES THE DISK, set spec.reinstall.image to {image}; {keep}",
-                    named.unwrap_or_default()
-                ))
+            _ if spec.image != applied.image => {
+                format!("the spec wants image {image}, the server has {shown}")
             }
-            (None, ReinstallPolicy::OnRequest) if !names_it => approval(format!(
-                "{what}: that takes a reinstall, which ERASES THE DISK, and waits, since spec.reinstallPolicy is OnRequest; to \
-                 start it, set a new spec.reinstall.token and spec.reinstall.image to {image}; {keep}"
-            )),
-            (None, ReinstallPolicy::Automatic | ReinstallPolicy::OnRequest) => {
-                return ReinstallDecision::Due;
+            _ if spec.key != applied.key => {
+                "the spec wants another key pair, or a password instead of one".to_owned()
+            }
+            _ => "spec.reinstall.token asks for a reinstall".to_owned(),
+        };
+        let policy = observed.facts.spec.reinstall_policy;
+        let is_approved = match (policy, named) {
+            (ReinstallPolicy::Never, _) => false,
+            (ReinstallPolicy::Automatic | ReinstallPolicy::OnRequest, Some(named)) => {
+                named == image
+            }
+            (policy, None) => policy == ReinstallPolicy::Automatic,
+        };
+        let held = match undecided {
+            Some(retry) => words::undecided(retry.message.as_deref().unwrap_or_default()),
+            None if is_approved => return ReinstallDecision::Due,
+            None => {
+                let (reason, remedy) = match policy {
+                    ReinstallPolicy::Never => (
+                        Reason::ReinstallForbidden,
+                        "set spec.reinstallPolicy to OnRequest or Automatic".to_owned(),
+                    ),
+                    ReinstallPolicy::Automatic | ReinstallPolicy::OnRequest => (
+                        Reason::ReinstallNeedsApproval,
+                        format!(
+                            "set a new spec.reinstall.token and spec.reinstall.image to {image}"
+                        ),
+                    ),
+                };
+                let message = format!(
+                    "{what}: that takes a reinstall, which ERASES THE DISK, and spec.reinstallPolicy is {policy:?}; to start it, \
+                     {remedy}; to keep the disk, set spec.image, spec.login and spec.reinstall back"
+                );
+                Readiness::stalled(reason, message)
             }
         };
         ReinstallDecision::Held(match policy::is_observed(observed) {

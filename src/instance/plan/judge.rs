@@ -72,31 +72,22 @@ fn at_rest(observed: &Observation, detail: &Map<String, Value>) -> Readiness {
     if let Some(readiness) = renamed(observed, detail) {
         return readiness;
     }
-    let (power, shown) = (observed.facts.spec.power_state, ServerPower::of(detail));
-    let as_specified = |words| as_specified(observed, words);
-    match (power, shown) {
-        (PowerState::Running, Some(ServerPower::Started)) => {
-            as_specified("the server is running as specified")
-        }
-        (PowerState::Stopped, Some(ServerPower::Stopped)) => {
-            as_specified("the server is stopped as specified")
-        }
-        (PowerState::Unmanaged, _) => as_specified("the server is as specified"),
-        (PowerState::Running | PowerState::Stopped, _) => {
-            if let Some(state) = observed.unknown_state(detail) {
-                return passes(state);
-            }
-            let specified = match power {
-                PowerState::Stopped => "stopped",
-                PowerState::Running | PowerState::Unmanaged => "running",
-            };
-            let message = format!(
-                "the server is {}, the spec asks for a {specified} server: look at the server at the service",
-                text(detail, "ecsStatus").unwrap_or("in an unknown state")
-            );
-            Readiness::drifted(Reason::PowerStateDiffers, message)
-        }
+    let (power, specified) = match observed.facts.spec.power_state {
+        PowerState::Running => (ServerPower::Started, "running"),
+        PowerState::Stopped => (ServerPower::Stopped, "stopped"),
+        PowerState::Unmanaged => return as_specified(observed, "the server is as specified"),
+    };
+    if ServerPower::of(detail) == Some(power) {
+        return as_specified(observed, &format!("the server is {specified} as specified"));
     }
+    if let Some(state) = observed.unknown_state(detail) {
+        return passes(state);
+    }
+    let message = format!(
+        "the server is {}, the spec asks for a {specified} server: look at the server at the service",
+        text(detail, "ecsStatus").unwrap_or("in an unknown state")
+    );
+    Readiness::drifted(Reason::PowerStateDiffers, message)
 }
 
 /// The readiness if the server has another name than the operator gave it.

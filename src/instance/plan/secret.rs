@@ -34,25 +34,22 @@ fn unread(why: &str) -> Plan {
 /// The Secret of this Instance exists without its owner reference. It gets the reference back before its password is used, and
 /// keeps the password.
 fn adopt(observed: &Observation, version: &str) -> Plan {
-    let name = observed.facts.login_secret().map(|secret| secret.name);
-    let note = format!(
-        "adopted Secret {}, which was made for this Instance and had lost its owner",
-        name.unwrap_or_default()
-    );
     let version = version.to_owned();
-    Plan::act(Step::Secret(Chore::Keep { version }))
-        .with_event(EventNote::normal("SecretAdopted", note))
+    let note = "adopted the Secret that was made for this Instance and had lost its owner";
+    write(observed, Chore::Keep { version }, "SecretAdopted", note)
 }
 
 /// The Secret does not exist: the operator generates a password, and reads it once the Secret is written.
 fn generate(observed: &Observation) -> Plan {
+    let note = "wrote a new password into the Secret";
+    write(observed, Chore::Generate, "PasswordGenerated", note)
+}
+
+/// Writes the login Secret, and reports that in an Event.
+fn write(observed: &Observation, chore: Chore, reason: &'static str, note: &str) -> Plan {
     let name = observed.facts.login_secret().map(|secret| secret.name);
-    let note = format!(
-        "wrote a new password into Secret {}",
-        name.unwrap_or_default()
-    );
-    Plan::act(Step::Secret(Chore::Generate))
-        .with_event(EventNote::normal("PasswordGenerated", note))
+    let note = format!("{note} {}", name.unwrap_or_default());
+    Plan::act(Step::Secret(chore)).with_event(EventNote::normal(reason, note))
 }
 
 /// The login, if the operation needs one.

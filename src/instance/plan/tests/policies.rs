@@ -203,7 +203,7 @@ fn a_retained_server_is_named_and_left() {
     assert!(kept(&away).is_some(), "that needs no service");
     let running = retained(Scene::recorded(Some(ID), |_| {}));
     let note = kept(&running).unwrap();
-    assert!(note.contains("create was not seen to end"), "{note}");
+    assert!(note.contains("not seen to end"), "{note}");
 }
 
 #[test]
