@@ -100,7 +100,7 @@ fn each_page_is_in_the_summary_once() {
     let listed = summary.split("](").skip(1);
     let listed: Vec<&str> = listed.map(|rest| rest.split(')').next().unwrap()).collect();
     let once: BTreeSet<&str> = listed.iter().copied().collect();
-    assert_eq!(once.len(), listed.len(), "a page stands there twice");
+    assert_eq!(once.len(), listed.len(), "a page is listed twice");
     let mut there = BTreeSet::new();
     pages(&docs(), &mut there);
     there.remove("SUMMARY.md");

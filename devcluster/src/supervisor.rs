@@ -237,10 +237,10 @@ mod tests {
             .success()
     }
 
-    fn wait_for<T>(mut look: impl FnMut() -> Option<T>) -> T {
+    fn wait_for<T>(mut check: impl FnMut() -> Option<T>) -> T {
         let deadline = Instant::now() + END_DEADLINE;
         loop {
-            if let Some(found) = look() {
+            if let Some(found) = check() {
                 return found;
             }
             assert!(Instant::now() < deadline, "never came true");

@@ -31,7 +31,7 @@ struct Options {
     /// File that stores the state. Without a file the state is lost when the process ends.
     #[arg(long, env = "SIMULATOR_DATA")]
     data: Option<PathBuf>,
-    /// Seed of everything that looks random.
+    /// Seed of everything that appears random.
     #[arg(long, env = "SIMULATOR_SEED", default_value_t = DEFAULT_SEED)]
     seed: u64,
     /// Duration of operations in seconds; fractions are allowed.

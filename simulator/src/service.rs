@@ -139,9 +139,9 @@ impl Service {
     }
 
     /// Reads the world.
-    pub fn look<R>(&self, look: impl FnOnce(&World) -> R) -> R {
+    pub fn read<R>(&self, read: impl FnOnce(&World) -> R) -> R {
         self.tick();
-        look(&self.state().world)
+        read(&self.state().world)
     }
 
     /// The ledger as it is now.

@@ -77,7 +77,7 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// Sets the seed of everything that looks random.
+    /// Sets the seed of everything that appears random.
     pub fn seed(mut self, seed: u64) -> Self {
         self.config.seed = seed;
         if !self.token_chosen {
@@ -321,13 +321,13 @@ impl Simulator {
     /// The true state of every server that was ever created.
     #[must_use]
     pub fn servers(&self) -> Vec<ServerInfo> {
-        self.service.look(World::servers)
+        self.service.read(World::servers)
     }
 
     /// The true state of the servers that exist.
     #[must_use]
     pub fn live_servers(&self) -> Vec<ServerInfo> {
-        self.service.look(World::live_servers)
+        self.service.read(World::live_servers)
     }
 
     /// Acts on the world under the lock, at the current time. The change counts as an action at the console.
@@ -343,7 +343,7 @@ impl Simulator {
 
     /// Adds a rule. Unlike [`Faults::add`], this function has access to the current state, which stale answers are taken from.
     pub fn fault(&self, rule: Rule) -> u64 {
-        let snapshot = (rule.act == Act::Stale).then(|| self.service.look(World::clone));
+        let snapshot = (rule.act == Act::Stale).then(|| self.service.read(World::clone));
         self.faults().add_with(rule, snapshot)
     }
 
@@ -370,7 +370,7 @@ impl Simulator {
         condition: impl Fn(&World) -> bool,
         deadline: Duration,
     ) -> Result<(), TimedOut> {
-        self.wait(|service| service.look(&condition), deadline)
+        self.wait(|service| service.read(&condition), deadline)
             .await
     }
 

@@ -170,7 +170,7 @@ impl Browser {
             .await;
     }
 
-    async fn let_go(&self) {
+    async fn release_button(&self) {
         self.mouse(&[json!({"type": "pointerUp", "button": 0})])
             .await;
     }
@@ -275,7 +275,7 @@ async fn a_press_that_is_held_during_a_refresh_of_the_page_is_a_click() {
     assert_eq!(console.post("/console", &rename).await.status, 200);
     browser.shows("servers", "web-2").await;
     assert_eq!(sim.live_servers().len(), 1, "released before it is let go");
-    browser.let_go().await;
+    browser.release_button().await;
     browser.shows("summary", "0 servers live, 1 released").await;
     let entries = browser.shows("entries", "released").await;
     let releases = entries.matches(&format!("released {server}")).count();

@@ -44,14 +44,14 @@ async fn readings_change_the_wording() {
         .await;
     let running = json!({ "taskStatus": "PROCESSING", "processResult": null });
     assert_eq!(answer.body["asyncTaskInfo"], running);
-    for look in [1, 2] {
+    for read in [1, 2] {
         let answer = caller
             .get("/instance/detail", &[("ecsResourceUUID", &server)])
             .await;
         let server = &answer.body["instance"];
         assert_eq!(
             (&server["usedFlow"], &server["cpuLoad"]),
-            (&json!(f64::from(look) * 0.125), &json!(look))
+            (&json!(f64::from(read) * 0.125), &json!(read))
         );
     }
     caller.post("/instance/create", &create_body("web-2")).await;

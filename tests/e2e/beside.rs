@@ -21,7 +21,7 @@ async fn status_is_as_prompt_next_to_a_thousand_other_instances() {
         world.apply_all(part, instance).await;
         world.until_all(part, "are Ready", is_ready).await;
     }
-    println!("BOUND beside {FLEET}, bought in {:.0?}", begun.elapsed());
+    println!("BOUND next to {FLEET}, bought in {:.0?}", begun.elapsed());
     acknowledge::at_a_fair_service(&world).await;
     done::reports_ends_in_time(&world, TASK, 5).await;
     acknowledge::while_it_is_away(&world, acknowledge::Away::Silent).await;

@@ -125,7 +125,7 @@ async fn nothing_is_done_to_a_renamed_server_until_it_has_its_name_again() {
     let before = mark(&world, "web").await;
     world.apply(&other_image("web")).await;
     world
-        .until("web", "has looked at the new spec", |i| {
+        .until("web", "has read the new spec", |i| {
             i.status.as_ref().map(|s| Some(s.observed_generation)) == Some(i.metadata.generation)
         })
         .await;
@@ -160,21 +160,21 @@ async fn error_codes_that_the_account_names_mean_that_a_server_is_gone() {
         when: When::BeforeEffect,
     };
     busy(&world).await;
-    let looks = world.sim.fault(Rule::on("/instance/detail", words));
+    let reads = world.sim.fault(Rule::on("/instance/detail", words));
     console(&world, Console::Release { server });
-    let looked = async |more: u64| {
-        eventually("it is looked for", async || {
-            match world.sim.faults().hits(looks) {
-                hits if hits < more => Err(format!("{hits} looks")),
+    let until_read = async |more: u64| {
+        eventually("the server is searched", async || {
+            match world.sim.faults().hits(reads) {
+                hits if hits < more => Err(format!("{hits} reads")),
                 _ => Ok(()),
             }
         })
         .await;
     };
-    looked(1).await;
+    until_read(1).await;
     world.delete("web").await;
     // The detail shows whether it may be released.
-    looked(world.sim.faults().hits(looks) + 2).await;
+    until_read(world.sim.faults().hits(reads) + 2).await;
     let held = world.get("web").await;
     assert!(!held.finalizers().is_empty(), "{}", outline(&held));
     world

@@ -63,7 +63,7 @@ fn nothing_is_shared(object: &impl ResourceExt, marks: &[&str]) {
     assert!(users.iter().all(|path| is_spec(&path)), "{users:?}");
     let outside = ours.iter().filter(|path| !path.starts_with("/status/"));
     let outside: Vec<&str> = outside.map(String::as_str).collect();
-    assert_eq!(outside, marks, "beside status");
+    assert_eq!(outside, marks, "outside status");
 }
 
 async fn read<K>(api: Api<K>, name: &str) -> Value

@@ -13,8 +13,8 @@ use cloud_simulator::faults::Act;
 use cloud_simulator::model::AccountStatus;
 use play::play;
 use row::Step::{
-    Account, Answers, Bytes, Endpoint, NoAccount, NoSecret, Plain, Restocked, Secret, Settle,
-    SoldOut, Spec, Standing, Token,
+    Account, Answers, Bytes, Endpoint, NoAccount, NoSecret, Plain, Restocked, Secret, SetStatus,
+    Settle, SoldOut, Spec, Token,
 };
 use row::{Begins, Row, row};
 use serde_json::json;
@@ -82,12 +82,12 @@ fn accounts() -> Vec<Row> {
         row(
             "account-not-normal",
             Begins::New,
-            [Standing(AccountStatus::Arrears)],
+            [SetStatus(AccountStatus::Arrears)],
             (RECONCILING, "AccountNotNormal"),
-            [Standing(AccountStatus::Normal)],
+            [SetStatus(AccountStatus::Normal)],
         ),
     ];
-    rows.map(Row::beside_another_account).into()
+    rows.map(Row::next_to_another_account).into()
 }
 
 /// The endpoint, and the server at that address.
@@ -125,7 +125,7 @@ fn endpoints() -> Vec<Row> {
             [Plain],
         ),
     ];
-    rows.map(Row::beside_another_account).into()
+    rows.map(Row::next_to_another_account).into()
 }
 
 /// Answers that are not JSON.
@@ -156,7 +156,7 @@ fn answers() -> Vec<Row> {
         )
         .with_a_server(),
     ];
-    rows.map(Row::beside_another_account).into()
+    rows.map(Row::next_to_another_account).into()
 }
 
 /// Errors in the spec and the login Secret of a new Instance.
@@ -294,7 +294,7 @@ fn changes() -> Vec<Row> {
             (RECONCILING, "AccountNotFound"),
             [Account],
         )
-        .beside_another_account(),
+        .next_to_another_account(),
         row(
             "reinstall-with-a-refused-token",
             Begins::Server,
@@ -302,7 +302,7 @@ fn changes() -> Vec<Row> {
             (RECONCILING, "TokenRefused"),
             [Secret("cloud-token", "token", OTHER_TOKEN)],
         )
-        .beside_another_account(),
+        .next_to_another_account(),
     ]
 }
 

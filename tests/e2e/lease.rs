@@ -1,8 +1,8 @@
 //! Several operators, one of which is active by a Lease.
 
+mod concurrent;
 mod fence;
 mod gate;
-mod rivals;
 mod stranger;
 
 use crate::support::{

@@ -117,7 +117,7 @@ async fn version(world: &World, secret: &str) -> String {
 
 /// Waits until the Instance is Ready with the password of the current version.
 async fn in_force(world: &World, name: &str, secret: &str) -> Instance {
-    eventually("what stands is in force", async || {
+    eventually("the written login is in force", async || {
         let (web, version) = (world.get(name).await, version(world, secret).await);
         let applied = web
             .status
@@ -339,7 +339,7 @@ async fn login_an_old_password_is_rotated_and_no_secret_leaks() {
     quiet_all(&world).await;
     for (place, text) in pages(&mut world).await {
         for form in all.iter().flat_map(|password| writings(password)) {
-            assert!(!text.contains(&form), "a password stands in {place}");
+            assert!(!text.contains(&form), "a password is in {place}");
         }
     }
     world.finish().await;

@@ -124,7 +124,7 @@ async fn metrics_are_only_for_clients_that_the_apiserver_authorizes() {
     }
     let log = world.operator().log_text();
     for token in [&stranger, &scraper] {
-        assert!(!log.contains(token.as_str()), "a token stands in the log");
+        assert!(!log.contains(token.as_str()), "a token is in the log");
     }
     world.finish().await;
 }

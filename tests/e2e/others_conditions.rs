@@ -18,7 +18,7 @@ use tokio::time::interval;
 
 const TYPE: &str = "example.com/Paid";
 /// How often the other controller checks its condition.
-const LOOKS: Duration = Duration::from_millis(20);
+const INTERVAL: Duration = Duration::from_millis(20);
 /// Changes of the other controller's condition in the window in which the operator must write nothing.
 const CHANGES: usize = 40;
 
@@ -90,7 +90,7 @@ impl Other {
         let writes = Arc::new(AtomicUsize::new(0));
         let count = writes.clone();
         let task = tokio::spawn(async move {
-            let mut ticks = interval(LOOKS);
+            let mut ticks = interval(INTERVAL);
             loop {
                 ticks.tick().await;
                 let Some(now) = self.get().await else {

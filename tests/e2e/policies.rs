@@ -2,7 +2,7 @@
 //! calls.
 
 mod deletion;
-mod looks;
+mod reads;
 mod reinstall;
 
 use crate::support::{Mark, World, ended};

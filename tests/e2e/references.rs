@@ -42,7 +42,7 @@ fn named_image(name: &str, image: &str) -> Value {
 }
 
 /// Calls of the lists since then.
-fn looks(world: &World, since: u64) -> BTreeMap<String, usize> {
+fn list_reads(world: &World, since: u64) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for entry in world.sim.ledger().since(since) {
         // The probe of the Account requests one row of the key pairs.

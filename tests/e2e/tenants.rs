@@ -18,7 +18,7 @@ const LATER: Duration = Duration::from_secs(3);
 /// The number of newcomers, one after another. The first ones after a start get their status later, until the operator has
 /// learned how long the service's tasks take: therefore the comparison uses the median.
 const TRIES: usize = 5;
-/// The time between two looks of the waiting test: a small part of the measured time.
+/// The time between two checks of the waiting test: a small part of the measured time.
 const GLANCE: Duration = Duration::from_millis(20);
 
 /// Ten Accounts, each with its share of the Instances: most belong to Accounts whose services keep the caller waiting.
@@ -156,21 +156,21 @@ async fn newcomers(world: &World, when: &str, token: Token) -> Newcomers {
     }
 }
 
-fn assert_as_soon(alone: &Newcomers, beside: &Newcomers) {
-    let (alone, beside) = (alone.middle, beside.most);
-    for (what, alone, beside) in [
-        ("first status", alone.status, beside.status),
-        ("first call", alone.call, beside.call),
+fn assert_as_soon(alone: &Newcomers, loaded: &Newcomers) {
+    let (alone, loaded) = (alone.middle, loaded.most);
+    for (what, alone, loaded) in [
+        ("first status", alone.status, loaded.status),
+        ("first call", alone.call, loaded.call),
     ] {
         assert!(
-            beside <= alone + LATER,
-            "{what}: {alone:?} on an idle operator, {beside:?} at most beside bad services"
+            loaded <= alone + LATER,
+            "{what}: {alone:?} on an idle operator, {loaded:?} at most next to bad services"
         );
     }
 }
 
 /// Applies `scale` times the shares of [`ACCOUNTS`], all without ever getting a server, and measures newcomers among them.
-async fn beside(scale: usize) {
+async fn next_to_bad_services(scale: usize) {
     let world = Setup::default().begin("tenants").await;
     let alone = newcomers(&world, "alone", Token::New).await;
     let mut services = Vec::new();
@@ -230,13 +230,13 @@ async fn all_are_reported(world: &World, count: usize) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_new_instance_does_not_wait_for_hundreds_of_others_on_bad_services() {
-    beside(4).await;
+    next_to_bad_services(4).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "two thousand Instances"]
 async fn a_new_instance_does_not_wait_for_two_thousand_others_on_bad_services() {
-    beside(20).await;
+    next_to_bad_services(20).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -252,7 +252,7 @@ async fn a_new_account_does_not_wait_for_a_hundred_that_never_answer() {
             account(&world, &name, &format!("{endpoint}/{name}"), "cloud-token").await;
         })
         .await;
-    eventually("they are being looked at", async || match silent.calls() {
+    eventually("they are being read", async || match silent.calls() {
         16.. => Ok(()),
         n => Err(format!("{n} calls")),
     })

@@ -109,7 +109,7 @@ impl Apiserver {
 
     /// An object.
     pub fn get(&self, key: &Key) -> Option<&Value> {
-        self.beside(key).get(key)
+        self.map_of(key).get(key)
     }
 
     /// Every object of the judged namespace.
@@ -122,7 +122,7 @@ impl Apiserver {
         self.neighbours.iter()
     }
 
-    fn beside(&self, key: &Key) -> &BTreeMap<Key, Value> {
+    fn map_of(&self, key: &Key) -> &BTreeMap<Key, Value> {
         if is_neighbours(&key.1) {
             &self.neighbours
         } else {
@@ -130,7 +130,7 @@ impl Apiserver {
         }
     }
 
-    fn beside_mut(&mut self, key: &Key) -> &mut BTreeMap<Key, Value> {
+    fn map_of_mut(&mut self, key: &Key) -> &mut BTreeMap<Key, Value> {
         if is_neighbours(&key.1) {
             &mut self.neighbours
         } else {
@@ -318,12 +318,12 @@ impl Apiserver {
             object: Some(object.clone()),
             is_listed: false,
         });
-        self.beside_mut(key).insert(key.clone(), object);
+        self.map_of_mut(key).insert(key.clone(), object);
     }
 
     fn remove(&mut self, key: &Key, former: &Value) {
         self.version += 1;
-        self.beside_mut(key).remove(key);
+        self.map_of_mut(key).remove(key);
         self.changes.push(Change {
             key: key.clone(),
             uid: uid(former),

@@ -1,7 +1,7 @@
 //! Every schedule of a script with up to a number of faults: each fault at each request after the previous fault.
 
 use crate::fault::{Act, Kind, On, Rule, Step, Timed};
-use crate::run::{Look, Operators, Outcome, Schedule, run};
+use crate::run::{Operators, Outcome, Recording, Schedule, run};
 use crate::specs;
 use crate::universe::{ImportBy, Setting};
 use serde_json::Value;
@@ -91,7 +91,7 @@ fn exhaust(script: &Schedule, depth: usize) -> Sum {
                         }
                         let mut schedule = script.clone();
                         schedule.rules.clone_from(rules);
-                        let outcome = run(&schedule, Look::States);
+                        let outcome = run(&schedule, Recording::States);
                         if level < depth {
                             found.lock().unwrap().extend(further(rules, &outcome.kinds));
                         }
@@ -261,7 +261,7 @@ fn all_to_depth(depth: usize, scripts: &[(&str, Schedule)]) {
         if let Some((rules, _)) = sum.failed.first() {
             let mut first = script.clone();
             first.rules.clone_from(rules);
-            println!("{}", run(&first, Look::Trace).trace.join("\n"));
+            println!("{}", run(&first, Recording::Trace).trace.join("\n"));
         }
         failed.extend(sum.failed);
         if failed.len() >= ENOUGH {

@@ -1,7 +1,7 @@
 //! The limit of scale: a fleet too large for our machines with real components, in virtual time.
 
 use crate::fault::{Kind, Step, Timed};
-use crate::run::{Look, Operators, Schedule, run};
+use crate::run::{Operators, Recording, Schedule, run};
 use crate::universe::{Manner, Neighbour, Setting};
 use serde_json::json;
 use std::time::Duration;
@@ -47,7 +47,7 @@ fn a_hundred_thousand_instances_on_four_replicas() {
         rules: Vec::new(),
         steps: steps.map(|(at, step)| Timed { at, step }).to_vec(),
     };
-    let outcome = run(&schedule, Look::Verdict);
+    let outcome = run(&schedule, Recording::Verdict);
     let done = outcome.neighbours;
     let count = |kind| done.calls.get(&kind).copied().unwrap_or(0);
     let figures = json!({

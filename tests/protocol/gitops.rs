@@ -15,7 +15,7 @@ use crate::fault::Step::{
 };
 use crate::judges::{self, Verdict};
 use crate::named::play::{Play, one};
-use crate::run::{Look, run};
+use crate::run::{Recording, run};
 use crate::specs::{goes_on, paused, reinstalls};
 use crate::universe::Moment;
 use cloud_simulator::catalogue::example;
@@ -27,9 +27,9 @@ const SEEDS: u64 = 3;
 /// The operator reports within this time that human action is needed.
 const REPORTED_WITHIN: Duration = Duration::from_secs(60);
 /// An action at the console shows only at the next read of the server, and an idle server is read this rarely.
-const LOOKS: Duration = Duration::from_secs(700);
+const READ_WITHIN: Duration = Duration::from_secs(700);
 /// A Secret is not part of the object, so its edit shows in status only after the watch event and a reconcile.
-const TURN: Duration = Duration::from_secs(1);
+const RECONCILED_WITHIN: Duration = Duration::from_secs(1);
 
 /// A schedule, and when it needs human action.
 struct Scene {
@@ -71,7 +71,7 @@ struct Judged {
 fn judged(scene: &Scene, seed: u64) -> Vec<Judged> {
     let mut schedule = scene.play.schedule.clone();
     schedule.setting.seed = seed;
-    let outcome = run(&schedule, Look::Moments);
+    let outcome = run(&schedule, Recording::Moments);
     assert_eq!(outcome.violations, [""; 0], "seed {seed}");
     assert_eq!(outcome.unmet, [""; 0], "seed {seed}");
     let objects: Vec<Value> = outcome.moments.iter().map(|m| m.object.clone()).collect();
@@ -148,7 +148,7 @@ impl Scene {
             return Some(format!("a {verb} runs"));
         }
         // The operator cannot know of an action at the console before the next read.
-        let is_drift = self.within == LOOKS && (self.needs_human)(moment);
+        let is_drift = self.within == READ_WITHIN && (self.needs_human)(moment);
         if let Some(lacks) = truth.lacks.filter(|_| !is_drift) {
             return Some(lacks.to_owned());
         }
@@ -157,7 +157,7 @@ impl Scene {
         }
         let steps = self.play.schedule.steps.iter();
         let mut edits = steps.filter(|timed| timed.step == RotatePassword);
-        let late = self.play.schedule.watch_delay + TURN;
+        let late = self.play.schedule.watch_delay + RECONCILED_WITHIN;
         let is_new = |at: Duration| (at..=at + late).contains(&moment.at);
         let is_unread = edits.any(|timed| is_new(timed.after()));
         (truth.has_old_password && !is_unread).then(|| "it has the old password".to_owned())
@@ -257,9 +257,9 @@ fn an_edit_is_in_progress_although_every_watch_is_late() {
 
 #[test]
 fn a_refused_create_has_failed_until_a_user_fixes_it() {
-    let mended = json!({"image": {"id": example().image}});
+    let fixed = json!({"image": {"id": example().image}});
     let refused = one().spec(json!({"image": {"id": NO_IMAGE}}));
-    scene(refused.at(300_000, Spec(1, mended)))
+    scene(refused.at(300_000, Spec(1, fixed)))
         .needs(|now| image_of(now) == NO_IMAGE && now.truth.refused > 0)
         .shows(&DONE, &["InProgress", "Failed", "InProgress", "Current"]);
 }
@@ -317,7 +317,7 @@ fn a_drift_that_only_a_user_may_resolve_has_failed_once_it_is_seen() {
     let accepted = json!({"image": {"id": example().windows_image}});
     scene(drifted.at(1_500_000, Spec(1, accepted)))
         .needs(|now| now.truth.lacks == Some("another image"))
-        .within(LOOKS)
+        .within(READ_WITHIN)
         .shows(&DONE, &[&DONE[..], &["Failed"], &DONE].concat());
 }
 

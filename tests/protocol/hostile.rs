@@ -4,7 +4,7 @@
 use crate::apiserver::{ACCOUNTS, INSTANCES, Key};
 use crate::fault::Step;
 use crate::process::Process;
-use crate::run::Look;
+use crate::run::Recording;
 use crate::universe::{Setting, Shared, instance};
 use cloud_server_operator::api::names::BINDING;
 use cloud_server_operator::api::{Account, Instance};
@@ -125,7 +125,7 @@ fn life(kind: &'static str, when: When, change: impl Fn(&mut Value)) -> Sent {
         .build()
         .unwrap();
     runtime.block_on(async {
-        let universe = Shared::new(&Setting::default(), Vec::new(), Look::Verdict);
+        let universe = Shared::new(&Setting::default(), Vec::new(), Recording::Verdict);
         universe.lock().sent = Some(Default::default());
         universe.with(|u| u.step(&Step::Apply(1)));
         let key: Key = match kind {

@@ -72,12 +72,15 @@ impl Link {
     }
 
     /// A reconcile of this object begins.
-    pub fn begins_turn(&self, object: &str) {
+    pub fn begins_reconcile(&self, object: &str) {
         if is_neighbours(object) {
             return;
         }
         let process = self.state.process;
-        self.universe.lock().oracle.begins_turn(process, object);
+        self.universe
+            .lock()
+            .oracle
+            .begins_reconcile(process, object);
     }
 
     /// Until when the process is stopped.
@@ -189,7 +192,7 @@ impl Link {
             Some(Act::CrashBefore) => self.die(),
             Some(Act::LoseRequest) => return Err(CarrierError::Broken),
             Some(Act::NotSent) => return Err(CarrierError::NotSent),
-            Some(Act::Status(status)) => return Ok(odd(*status)),
+            Some(Act::Status(status)) => return Ok(unexpected_status(*status)),
             Some(Act::FalseNotFound) => return Ok(not_found()),
             Some(Act::PauseBefore(seconds)) => self.pause(*seconds),
             Some(Act::Before(step)) => self.universe.with(|u| u.step(step)),
@@ -206,7 +209,7 @@ impl Link {
             Some(Act::Twice) if kind.is_cloud() => drop(self.universe.with(|u| effect(u, None))),
             Some(Act::CrashAfter) => self.die(),
             Some(Act::LoseAnswer) => return Err(CarrierError::Broken),
-            Some(Act::StatusAfter(status)) => reply = odd(*status),
+            Some(Act::StatusAfter(status)) => reply = unexpected_status(*status),
             Some(Act::PauseAfter(seconds)) => self.pause(*seconds),
             Some(Act::Slow(seconds)) => sleep(Duration::from_secs(u64::from(*seconds))).await,
             Some(Act::Cut) => reply.body = Value::Null,
@@ -470,7 +473,7 @@ fn refusal(kind: Kind, status: u16) -> Reply {
 }
 
 /// An answer of a middlebox between the operator and the service.
-fn odd(status: u16) -> Reply {
+fn unexpected_status(status: u16) -> Reply {
     let body =
         json!({"code": "InternalError.Unknown", "httpStatus": status, "message": "an error"});
     Reply { status, body }

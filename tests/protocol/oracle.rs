@@ -1,44 +1,44 @@
 //! Judges all events by the true state of the world: the invariants of the design, S1 to S6, S8 and L1, and the promises of an
 //! Instance's policies.
 //!
-//! This file has the knowledge about a run, and [`troubles`] the faults that make promises impossible; [`wishes`] has the
+//! This file has the knowledge about a run, and [`troubles`] the faults that make promises impossible; [`requests`] has the
 //! users' requests. [`servers`] and [`releases`] judge the service's actions, [`written`] the operator's writes, [`passwords`]
 //! the Secrets that it created, [`rest`] and [`settled`] the final state. [`heard`] records which information the service gave
 //! to which process, and [`truth`] and [`claims`] judge status by that. [`counts`] has the rules, and counts how often each was
 //! judged.
 
+mod basis;
 mod claims;
 mod counts;
 mod effort;
 mod heard;
-mod looks;
 mod passwords;
 mod releases;
+mod requests;
 mod rest;
 mod servers;
 mod settled;
 mod troubles;
 mod truth;
-mod wishes;
 mod written;
 
 use crate::apiserver::{Apiserver, INSTANCES, Key, uid};
 use crate::fault::Kind;
+use basis::Basis;
 use cloud_server_operator::api::names::BINDING;
 use cloud_server_operator::api::{Marker, Operation, PurchaseRecord, Verb};
 use cloud_simulator::model::{Answer, Reply, Request, ServerInfo, World};
 pub use counts::{Count, Rule, Verdict, idle, table};
 use effort::Effort;
 use heard::Talk;
-use looks::Looks;
 use passwords::Passwords;
+use requests::{Property, Requests};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tokio::time::Instant;
 use troubles::{Lists, Troubles};
 use truth::Truth;
-use wishes::{Property, Wishes};
 
 /// By then every process knows that the service's lists changed: lists are cached for five minutes, and an Instance that waits
 /// for an entry checks every minute.
@@ -66,12 +66,12 @@ pub struct Oracle {
     troubles: Troubles,
     names: BTreeMap<Marker, String>,
     /// The users' requests and their executions, by name of the object.
-    wishes: BTreeMap<String, Wishes>,
+    requests: BTreeMap<String, Requests>,
     erasures_done: BTreeMap<String, usize>,
     restarts_done: BTreeMap<String, usize>,
     passwords: Passwords,
     effort: Effort,
-    looks: Looks,
+    basis: Basis,
     talk: Talk,
     truth: Truth,
     /// The server of each task.
@@ -182,7 +182,7 @@ impl Oracle {
     }
 
     /// A server was bought externally.
-    pub fn bought_elsewhere(&mut self, server: &str) {
+    pub fn bought_externally(&mut self, server: &str) {
         self.foreign.insert(server.to_owned(), None);
     }
 
@@ -195,7 +195,7 @@ impl Oracle {
         kube: &Apiserver,
     ) {
         self.counts_call(process, request, cloud);
-        if let Some(seen) = self.judge_look(process, request, cloud) {
+        if let Some(seen) = self.judge_basis(process, request, cloud) {
             self.judge_acknowledged(process, request, &seen);
         }
         self.begins_call(process, request, cloud, kube);
@@ -205,7 +205,7 @@ impl Oracle {
     pub fn writes(&mut self, process: ProcessId, kind: Kind, key: &Key, object: Option<&Value>) {
         let is_status = matches!(kind, Kind::Status | Kind::Intent | Kind::Receipt);
         self.counts_write(process, kind, key);
-        self.lets_go(process, kind, object);
+        self.removes_finalizer(process, kind, object);
         if is_status {
             self.tracks_status_write(process, key, false);
         }
@@ -223,8 +223,8 @@ impl Oracle {
     pub fn created(&mut self, object: &Value) {
         self.specifies(object);
         let name = name_of(object);
-        let wishes = self.wishes.entry(name.to_owned()).or_default();
-        wishes.are_born(object);
+        let requests = self.requests.entry(name.to_owned()).or_default();
+        requests.are_born(object);
         // A restored object keeps the marker of its record.
         if let Some(record) = record(object).filter(|record| speaks(record, object)) {
             self.names.insert(record.marker, name.to_owned());
@@ -236,9 +236,9 @@ impl Oracle {
     /// A user changed an object.
     pub fn edited(&mut self, object: &Value) {
         self.specifies(object);
-        let wishes = self.wishes.entry(name_of(object).to_owned()).or_default();
-        wishes.are_edited(object);
-        self.troubles.same_image |= wishes.may_leave_the_image();
+        let requests = self.requests.entry(name_of(object).to_owned()).or_default();
+        requests.are_edited(object);
+        self.troubles.same_image |= requests.may_leave_the_image();
     }
 
     /// An object that may be in the middle of its deletion is about to be removed or restored.
@@ -254,8 +254,8 @@ impl Oracle {
     /// Etcd was restored, and with it the specs and records.
     pub fn went_back(&mut self, kube: &Apiserver) {
         for (_, object) in kube.all().filter(|(key, _)| key.0 == INSTANCES) {
-            let wishes = self.wishes.entry(name_of(object).to_owned()).or_default();
-            wishes.go_back(object);
+            let requests = self.requests.entry(name_of(object).to_owned()).or_default();
+            requests.go_back(object);
             self.specifies(object);
             let record = record(object).filter(|record| speaks(record, object));
             let known = record.as_ref().and_then(|record| record.id.as_ref());
@@ -300,8 +300,8 @@ impl Oracle {
 
     /// Whether the spec of this object has had this property for longer than an earlier decided call may be under way.
     fn holds(&self, name: &str, property: Property) -> bool {
-        let wishes = self.wishes.get(name);
-        wishes.is_some_and(|wishes| wishes.have_held(property, self.under_way()))
+        let requests = self.requests.get(name);
+        requests.is_some_and(|requests| requests.have_held(property, self.under_way()))
     }
 
     /// How long a call may be under way that is based on an older state.
@@ -315,8 +315,8 @@ impl Oracle {
 
     /// Whether the spec has this property now, for any length of time.
     fn requests_now(&self, name: &str, property: Property) -> bool {
-        let wishes = self.wishes.get(name);
-        wishes.is_some_and(|wishes| wishes.hold_now(property))
+        let requests = self.requests.get(name);
+        requests.is_some_and(|requests| requests.hold_now(property))
     }
 
     /// Whether the operator must begin nothing for this object.
@@ -331,8 +331,8 @@ impl Oracle {
 
     /// Whether the spec has ever restrained the operator.
     fn was_ever_restrained(&self, name: &str) -> bool {
-        let wishes = self.wishes.get(name);
-        wishes.is_some_and(Wishes::have_ever_restrained)
+        let requests = self.requests.get(name);
+        requests.is_some_and(Requests::have_ever_restrained)
     }
 
     /// The object that owns a server: by its marker, or by the record of the import.

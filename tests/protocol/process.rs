@@ -195,25 +195,25 @@ impl Inbox {
 }
 
 /// An object to be reconciled, and its priority unless the object determines it.
-type Wish = (Who, Option<Priority>);
+type Trigger = (Who, Option<Priority>);
 
 /// The objects to be reconciled; shared with the code that wakes objects.
 #[derive(Clone, Default)]
 struct Due {
-    wishes: Arc<Mutex<Vec<Wish>>>,
+    triggers: Arc<Mutex<Vec<Trigger>>>,
     woken: Arc<Notify>,
 }
 
 impl Due {
     fn now(&self, who: Who, priority: Option<Priority>) {
-        let mut wishes = self.lock();
-        wishes.push((who, priority));
-        drop(wishes);
+        let mut triggers = self.lock();
+        triggers.push((who, priority));
+        drop(triggers);
         self.woken.notify_one();
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Wish>> {
-        self.wishes.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Vec<Trigger>> {
+        self.triggers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -260,7 +260,7 @@ impl Running {
             self.hear(change);
         }
         self.instances.sessions.owners().set_listed_all();
-        let mut turns: FuturesUnordered<BoxFuture<'static, (Who, Duration)>> =
+        let mut reconciles: FuturesUnordered<BoxFuture<'static, (Who, Duration)>> =
             FuturesUnordered::new();
         let places = match link.has_neighbours() {
             true => FEW_PLACES,
@@ -280,17 +280,17 @@ impl Running {
                 self.hear(change);
             }
             let is_leaving = exit.is_wanted.load(Ordering::SeqCst);
-            if is_leaving && turns.is_empty() {
+            if is_leaving && reconciles.is_empty() {
                 self.term.end("the schedule ends it");
                 exit.is_done.store(true, Ordering::SeqCst);
                 link.die();
             }
-            let next_turn = if is_leaving {
+            let next_reconcile = if is_leaving {
                 None
             } else {
-                self.begin_turns(&mut turns, &mut schedules, now)
+                self.begin_reconciles(&mut reconciles, &mut schedules, now)
             };
-            let next = [next_change, next_turn].into_iter().flatten().min();
+            let next = [next_change, next_reconcile].into_iter().flatten().min();
             let timer = async {
                 match next {
                     Some(at) => sleep_until(at).await,
@@ -299,7 +299,7 @@ impl Running {
             };
             tokio::select! {
                 biased;
-                Some((who, again)) = turns.next() => {
+                Some((who, again)) = reconciles.next() => {
                     schedules.of(&who).end(&who, Instant::now(), again);
                 }
                 () = inbox.arrived.notified() => {}
@@ -310,9 +310,9 @@ impl Running {
     }
 
     /// Begins every reconcile that is due, and returns when the next one is.
-    fn begin_turns(
+    fn begin_reconciles(
         &self,
-        turns: &mut FuturesUnordered<BoxFuture<'static, (Who, Duration)>>,
+        reconciles: &mut FuturesUnordered<BoxFuture<'static, (Who, Duration)>>,
         schedules: &mut Schedules,
         now: Instant,
     ) -> Option<Instant> {
@@ -330,8 +330,8 @@ impl Running {
         for schedule in [&mut *accounts, &mut *instances] {
             schedule.advance(now, |who| self.describe(who));
             while let Some(begun) = schedule.begin(|flow| instance::bound(sessions, flow)) {
-                match self.turn(&begun.key) {
-                    Some(turn) => turns.push(turn),
+                match self.reconcile(&begun.key) {
+                    Some(reconcile) => reconciles.push(reconcile),
                     // The object was deleted while it waited.
                     None => schedule.end(&begun.key, now, Duration::ZERO),
                 }
@@ -348,7 +348,7 @@ impl Running {
         }
     }
 
-    fn turn(&self, who: &Who) -> Option<BoxFuture<'static, (Who, Duration)>> {
+    fn reconcile(&self, who: &Who) -> Option<BoxFuture<'static, (Who, Duration)>> {
         let me = who.clone();
         match who {
             Who::Account(name) => {
@@ -357,10 +357,10 @@ impl Running {
                     self.known().accounts.get(name)?.clone(),
                 );
                 Some(Box::pin(async move {
-                    let turn = account::reconcile(&context, &object);
+                    let reconcile = account::reconcile(&context, &object);
                     (
                         me,
-                        tokio::time::timeout(RECONCILE_LIMIT, turn)
+                        tokio::time::timeout(RECONCILE_LIMIT, reconcile)
                             .await
                             .unwrap_or(RECONCILE_LIMIT),
                     )
@@ -371,12 +371,12 @@ impl Running {
                     self.instances.clone(),
                     self.known().instances.get(name)?.clone(),
                 );
-                self.link.begins_turn(name);
+                self.link.begins_reconcile(name);
                 Some(Box::pin(async move {
-                    let turn = instance::reconcile(&context, &object);
+                    let reconcile = instance::reconcile(&context, &object);
                     (
                         me,
-                        tokio::time::timeout(RECONCILE_LIMIT, turn)
+                        tokio::time::timeout(RECONCILE_LIMIT, reconcile)
                             .await
                             .unwrap_or(RECONCILE_LIMIT),
                     )

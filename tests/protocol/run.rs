@@ -57,7 +57,7 @@ pub struct Schedule {
 
 /// The data that a run keeps in addition to its verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Look {
+pub enum Recording {
     /// Nothing.
     Verdict,
     /// Every state, as a digest.
@@ -99,7 +99,7 @@ pub struct Outcome {
 
 /// A Lease as the operator holds it (design section 9): the holder stops first, and others take over later.
 const FENCED: Duration = Duration::from_secs(10);
-const TAKEN_OVER: Duration = Duration::from_secs(15);
+const TAKEOVER_AFTER: Duration = Duration::from_secs(15);
 /// A killed process is restarted after this time.
 const STARTED_AGAIN: Duration = Duration::from_secs(1);
 /// Faults that have not found their request by then find none any more.
@@ -115,7 +115,7 @@ const TICK: Duration = Duration::from_secs(5);
 const MOST_REQUESTS: u32 = 2_500;
 
 /// Plays a schedule.
-pub fn run(schedule: &Schedule, look: Look) -> Outcome {
+pub fn run(schedule: &Schedule, recording: Recording) -> Outcome {
     hear_panics();
     PANICKED.set(false);
     chance::seed(schedule.setting.seed);
@@ -130,7 +130,7 @@ pub fn run(schedule: &Schedule, look: Look) -> Outcome {
     let played = std::panic::catch_unwind(AssertUnwindSafe(|| {
         // Created inside of the runtime, since the clock outside is not virtual.
         runtime.block_on(async {
-            let field = Field::new(schedule, look);
+            let field = Field::new(schedule, recording);
             let universe = field.universe.watched();
             (field.play(schedule).await, universe)
         })
@@ -189,8 +189,8 @@ struct Field {
 }
 
 impl Field {
-    fn new(schedule: &Schedule, look: Look) -> Self {
-        let universe = Shared::new(&schedule.setting, schedule.rules.clone(), look);
+    fn new(schedule: &Schedule, recording: Recording) -> Self {
+        let universe = Shared::new(&schedule.setting, schedule.rules.clone(), recording);
         if schedule.operators == Operators::NoLease {
             universe.lock().oracle.without_lease();
         }
@@ -218,8 +218,8 @@ impl Field {
         steps.sort_by_key(|step| step.at);
         let mut steps = steps.into_iter().peekable();
         let last = schedule.steps.iter().map(Timed::after).max();
-        let calm_at = began + last.unwrap_or_default() + LAST_FAULT;
-        let mut is_calm = false;
+        let faults_end_at = began + last.unwrap_or_default() + LAST_FAULT;
+        let mut are_faults_over = false;
         let mut at_rest: Option<(Instant, BTreeMap<String, u64>)> = None;
         loop {
             let changed = self.universe.changed.clone();
@@ -230,12 +230,12 @@ impl Field {
             while let Some(step) = steps.next_if(|step| began + step.after() <= now) {
                 self.universe.with(|u| u.step(&step.step));
             }
-            if !is_calm && now >= calm_at {
-                is_calm = true;
-                self.universe.with(Universe::calm);
+            if !are_faults_over && now >= faults_end_at {
+                are_faults_over = true;
+                self.universe.with(Universe::end_faults);
             }
             self.universe.lock().collect_garbage();
-            if !self.is_anybody_fit() {
+            if !self.may_a_process_act() {
                 self.universe.lock().cannot_ask();
             }
             let unheard = self.universe.lock().unheard();
@@ -250,8 +250,8 @@ impl Field {
             if let Some(step) = steps.peek() {
                 next = next.min(began + step.after());
             }
-            if is_calm || self.universe.lock().requests() > MOST_REQUESTS {
-                match self.judge(now, calm_at, &mut at_rest) {
+            if are_faults_over || self.universe.lock().requests() > MOST_REQUESTS {
+                match self.judge(now, faults_end_at, &mut at_rest) {
                     Some(outcome) => return outcome,
                     None => next = next.max(now),
                 }
@@ -265,10 +265,10 @@ impl Field {
     }
 
     /// Whether a process that may act is running, with current objects.
-    fn is_anybody_fit(&self) -> bool {
+    fn may_a_process_act(&self) -> bool {
         self.judged().any(|p| {
-            let stands_still = p.link.is_dead() || p.link.paused_until().is_some();
-            p.leads() && !p.is_deposed() && !stands_still && !p.is_behind()
+            let is_stopped = p.link.is_dead() || p.link.paused_until().is_some();
+            p.leads() && !p.is_deposed() && !is_stopped && !p.is_behind()
         })
     }
 
@@ -292,7 +292,7 @@ impl Field {
     fn judge(
         &self,
         now: Instant,
-        calm_at: Instant,
+        faults_end_at: Instant,
         at_rest: &mut Option<(Instant, BTreeMap<String, u64>)>,
     ) -> Option<Outcome> {
         let mut universe = self.universe.lock();
@@ -328,7 +328,7 @@ impl Field {
             && is_manned
             && is_known
             && !may_go;
-        let is_late = now >= calm_at + PATIENCE;
+        let is_late = now >= faults_end_at + PATIENCE;
         if !is_quiet && !is_late {
             return None;
         }
@@ -443,8 +443,8 @@ impl Field {
         let Some(since) = self.silent_since else {
             return next;
         };
-        if now < since + TAKEN_OVER && !self.is_released {
-            return next.min(since + TAKEN_OVER);
+        if now < since + TAKEOVER_AFTER && !self.is_released {
+            return next.min(since + TAKEOVER_AFTER);
         }
         let is_fit = |p: &Process| {
             let is_judged = p.link.shard().owns(NAMESPACE);
@@ -454,9 +454,9 @@ impl Field {
         let standby = processes.position(|p| p.as_ref().is_some_and(is_fit));
         if let Some(slot) = standby {
             let version = {
-                let stands_still =
+                let is_stopped =
                     |p: &Process| p.leads() && !p.link.is_dead() && p.link.paused_until().is_some();
-                let is_alive = self.judged().any(stands_still);
+                let is_alive = self.judged().any(is_stopped);
                 let mut universe = self.universe.lock();
                 // A dead process calls nothing any more.
                 if is_alive && !self.is_released {

@@ -3,7 +3,7 @@
 use crate::exhaust::ENOUGH;
 use crate::oracle::{Count, Rule, idle, table};
 use crate::random::{OF_SHARDS, schedule};
-use crate::run::{Look, Schedule, run};
+use crate::run::{Recording, Schedule, run};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -37,7 +37,7 @@ fn play(first: u64, count: u64, longest: Option<Duration>) -> (Sum, Duration) {
                     if seed >= first + count || is_over || is_hopeless {
                         return;
                     }
-                    let outcome = run(&schedule(seed), Look::Verdict);
+                    let outcome = run(&schedule(seed), Recording::Verdict);
                     let mut sum = sum.lock().unwrap();
                     sum.runs += 1;
                     sum.requests += u64::from(outcome.requests);
@@ -79,7 +79,7 @@ fn assert_well(sum: &Sum, took: Duration) {
     };
     let smallest = shrink(schedule(*seed));
     println!("seed {seed}, as small as it gets:\n{smallest:#?}");
-    for line in run(&smallest, Look::Trace).trace {
+    for line in run(&smallest, Recording::Trace).trace {
         println!("{line}");
     }
     panic!(
@@ -89,7 +89,7 @@ fn assert_well(sum: &Sum, took: Duration) {
 
 /// Removes the parts that are not needed for the failure.
 fn shrink(mut schedule: Schedule) -> Schedule {
-    let fails = |schedule: &Schedule| !run(schedule, Look::Verdict).violations.is_empty();
+    let fails = |schedule: &Schedule| !run(schedule, Recording::Verdict).violations.is_empty();
     loop {
         let smaller = (0..schedule.rules.len())
             .map(|n| {
@@ -152,7 +152,7 @@ fn replay() {
     let seed = number("SEED").expect("set SEED to the number that a failure printed");
     let schedule = schedule(seed);
     println!("{schedule:#?}");
-    let outcome = run(&schedule, Look::Trace);
+    let outcome = run(&schedule, Recording::Trace);
     for line in &outcome.trace {
         println!("{line}");
     }
@@ -185,7 +185,7 @@ const FAILED_ONCE: [u64; 142] = [
 #[test]
 fn seeds_that_failed_once_pass() {
     for seed in FAILED_ONCE {
-        let outcome = run(&schedule(seed), Look::Verdict);
+        let outcome = run(&schedule(seed), Recording::Verdict);
         assert_eq!(outcome.violations, [""; 0], "seed {seed}");
     }
 }
@@ -194,8 +194,8 @@ fn seeds_that_failed_once_pass() {
 fn a_schedule_played_twice_goes_the_same_way() {
     for seed in 1..40 {
         let (first, again) = (
-            run(&schedule(seed), Look::Trace),
-            run(&schedule(seed), Look::Trace),
+            run(&schedule(seed), Recording::Trace),
+            run(&schedule(seed), Recording::Trace),
         );
         assert_eq!(first.trace, again.trace, "seed {seed}");
         assert_eq!(first.states, again.states, "seed {seed}");

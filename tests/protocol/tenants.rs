@@ -3,7 +3,7 @@
 //! both runs as usual.
 
 use crate::fault::{Kind, Step, Timed};
-use crate::run::{Look, Operators, Outcome, Schedule, run};
+use crate::run::{Operators, Outcome, Recording, Schedule, run};
 use crate::universe::{Manner, Neighbour, Setting};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
@@ -54,42 +54,47 @@ pub fn is_ready(object: &Value) -> bool {
 }
 
 /// The cost of the neighbours.
-fn judge(alone: &Outcome, beside: &Outcome) -> Vec<String> {
+fn judge(alone: &Outcome, together: &Outcome) -> Vec<String> {
     let mut wrong = Vec::new();
-    for (run, outcome) in [("alone", alone), ("beside", beside)] {
+    for (run, outcome) in [("alone", alone), ("together", together)] {
         wrong.extend(outcome.violations.iter().map(|v| format!("{run}: {v}")));
     }
     let firsts = [
         (
             "reported",
             &alone.pace.reported,
-            &beside.pace.reported,
+            &together.pace.reported,
             LATER,
         ),
-        ("called for", &alone.pace.called, &beside.pace.called, LATER),
-        ("Ready", &alone.pace.ready, &beside.pace.ready, DONE),
+        (
+            "called for",
+            &alone.pace.called,
+            &together.pace.called,
+            LATER,
+        ),
+        ("Ready", &alone.pace.ready, &together.pace.ready, DONE),
     ];
-    for (what, alone, beside, most) in firsts {
+    for (what, alone, together, most) in firsts {
         for (object, at) in alone {
-            let later = beside.get(object);
+            let later = together.get(object);
             if later.is_none_or(|later| *later > *at + most) {
                 wrong.push(format!(
-                    "L5: {object} was {what} after {at:?} alone, and {later:?} beside others"
+                    "L5: {object} was {what} after {at:?} alone, and {later:?} next to others"
                 ));
             }
         }
     }
     for kind in Kind::ALL.into_iter().filter(|kind| kind.is_cloud()) {
         let count = |outcome: &Outcome| outcome.pace.calls.get(&kind).copied().unwrap_or(0);
-        let (alone, beside) = (count(alone), count(beside));
+        let (alone, together) = (count(alone), count(together));
         let is_same = if kind.is_mutating_call() {
-            beside == alone
+            together == alone
         } else {
-            beside <= 2 * alone + MORE_READS && alone <= 2 * beside + MORE_READS
+            together <= 2 * alone + MORE_READS && alone <= 2 * together + MORE_READS
         };
         if !is_same {
             wrong.push(format!(
-                "L5: {alone} calls of {kind:?} alone, {beside} beside others"
+                "L5: {alone} calls of {kind:?} alone, {together} next to others"
             ));
         }
     }
@@ -100,8 +105,11 @@ fn judge(alone: &Outcome, beside: &Outcome) -> Vec<String> {
 fn hold(schedule: &Schedule) -> Vec<String> {
     let mut alone = schedule.clone();
     alone.setting.neighbours.clear();
-    let (alone, beside) = (run(&alone, Look::Verdict), run(schedule, Look::Verdict));
-    let mut wrong = judge(&alone, &beside);
+    let (alone, together) = (
+        run(&alone, Recording::Verdict),
+        run(schedule, Recording::Verdict),
+    );
+    let mut wrong = judge(&alone, &together);
     if alone.pace.ready.is_empty() {
         wrong.push("nothing became Ready: the run shows nothing".to_owned());
     }
@@ -111,7 +119,7 @@ fn hold(schedule: &Schedule) -> Vec<String> {
         .iter()
         .map(|neighbour| usize::from(neighbour.accounts))
         .sum();
-    let calls = beside.neighbours.all_calls();
+    let calls = together.neighbours.all_calls();
     if calls < accounts {
         wrong.push(format!(
             "the neighbours made {} calls: the run shows nothing",
@@ -122,7 +130,7 @@ fn hold(schedule: &Schedule) -> Vec<String> {
 }
 
 /// Long after the others have begun, an Instance is created and changed, and another one is created, changed and deleted.
-fn beside(neighbours: &[(Manner, u16, u16)]) -> Schedule {
+fn with_neighbours(neighbours: &[(Manner, u16, u16)]) -> Schedule {
     let steps = [
         (20_000, Step::Apply(1)),
         (35_000, Step::Apply(2)),
@@ -159,7 +167,7 @@ fn holds(mut schedule: Schedule) {
 /// The bound of the issue, taken literally.
 #[test]
 fn next_to_two_thousand_instances_of_ten_failing_accounts() {
-    holds(beside(&[
+    holds(with_neighbours(&[
         (Manner::Dead, 2, 200),
         (Manner::Silent, 2, 200),
         (Manner::Slow, 2, 200),
@@ -173,14 +181,14 @@ fn next_to_two_thousand_instances_of_ten_failing_accounts() {
 fn next_to_eighteen_teams_and_one_with_a_thousand_wrong_instances_of_two_thousand() {
     let mut others = vec![(Manner::Well, 1, 5); 18];
     others.push((Manner::Careless, 1, 2_000));
-    holds(beside(&others));
+    holds(with_neighbours(&others));
 }
 
 /// Four processes, each with a shard, buy for twenty teams. Each server is bought once, and the judged team is not affected,
 /// even if its shard changes hands.
 #[test]
 fn next_to_two_thousand_instances_of_four_shards() {
-    let mut schedule = beside(&[(Manner::Well, 1, 100); 20]);
+    let mut schedule = with_neighbours(&[(Manner::Well, 1, 100); 20]);
     schedule.operators = Operators::Shards(4);
     let ends = Timed {
         at: 45_000,
@@ -193,7 +201,7 @@ fn next_to_two_thousand_instances_of_four_shards() {
         at: 180_000,
         step: Step::Label(1),
     });
-    let outcome = run(&schedule, Look::Verdict);
+    let outcome = run(&schedule, Recording::Verdict);
     assert_eq!(outcome.violations, [""; 0]);
     assert_eq!(outcome.neighbours.bought, 2_000);
 }
@@ -201,35 +209,38 @@ fn next_to_two_thousand_instances_of_four_shards() {
 /// One team with one Account, limited only by its own bound.
 #[test]
 fn next_to_five_hundred_instances_on_one_slow_service() {
-    holds(beside(&[(Manner::Slow, 1, 500)]));
+    holds(with_neighbours(&[(Manner::Slow, 1, 500)]));
 }
 
 #[test]
 fn next_to_five_hundred_instances_on_one_healthy_service() {
-    holds(beside(&[(Manner::Well, 1, 500)]));
+    holds(with_neighbours(&[(Manner::Well, 1, 500)]));
 }
 
 /// Each of their creates holds its slot for a minute, and is then repeated.
 #[test]
 fn next_to_accounts_whose_services_answer_no_create() {
-    holds(beside(&[(Manner::Lure, 6, 50)]));
+    holds(with_neighbours(&[(Manner::Lure, 6, 50)]));
 }
 
 /// Each Account has its own slots.
 #[test]
 fn next_to_a_hundred_accounts_whose_services_are_silent() {
-    holds(beside(&[(Manner::Silent, 100, 1)]));
+    holds(with_neighbours(&[(Manner::Silent, 100, 1)]));
 }
 
 #[test]
 fn next_to_services_that_answer_with_garbage_or_without_end() {
-    holds(beside(&[(Manner::Garbage, 5, 20), (Manner::Flood, 5, 20)]));
+    holds(with_neighbours(&[
+        (Manner::Garbage, 5, 20),
+        (Manner::Flood, 5, 20),
+    ]));
 }
 
 /// A team that arrives when all others are in trouble already: nothing is known of its service yet.
 #[test]
 fn a_new_account_next_to_all_of_them() {
-    let mut schedule = beside(&Manner::BAD.map(|manner| (manner, 3, 30)));
+    let mut schedule = with_neighbours(&Manner::BAD.map(|manner| (manner, 3, 30)));
     schedule.setting.account_comes_later = true;
     let comes = Timed {
         at: 19_500,
@@ -242,7 +253,7 @@ fn a_new_account_next_to_all_of_them() {
 /// A process that starts finds all teams in trouble at once.
 #[test]
 fn next_to_all_of_them_after_a_restart() {
-    let mut schedule = beside(&Manner::BAD.map(|manner| (manner, 2, 50)));
+    let mut schedule = with_neighbours(&Manner::BAD.map(|manner| (manner, 2, 50)));
     let kill = Timed {
         at: 120_000,
         step: Step::Kill(0),
@@ -265,7 +276,7 @@ fn by_chance(seed: u64) -> Schedule {
             (manner, dice.random_range(1..=5), dice.random_range(1..=20))
         })
         .collect();
-    let mut schedule = beside(&neighbours);
+    let mut schedule = with_neighbours(&neighbours);
     schedule.setting.seed = seed;
     schedule.setting.tasks =
         Duration::from_millis(*[300, 2_500, 8_000].choose(&mut dice).unwrap_or(&300));

@@ -25,7 +25,7 @@ use crate::apiserver::{
 };
 use crate::fault::{Dependency, Kind, Rule};
 use crate::oracle::{Oracle, ProcessId};
-use crate::run::Look;
+use crate::run::Recording;
 use crate::tally::Tally;
 use crate::tenants::Pace;
 use cloud_simulator::Timestamp;
@@ -84,8 +84,8 @@ pub struct Shared {
 
 impl Shared {
     /// A universe with one Account, its token, and a login.
-    pub fn new(setting: &Setting, rules: Vec<Rule>, look: Look) -> Self {
-        let mut universe = Universe::new(setting, rules, look);
+    pub fn new(setting: &Setting, rules: Vec<Rule>, recording: Recording) -> Self {
+        let mut universe = Universe::new(setting, rules, recording);
         universe.furnish(setting);
         Self {
             inner: Arc::new(Mutex::new(universe)),
@@ -168,7 +168,7 @@ pub struct Universe {
     pub hides: bool,
     /// Every request to the apiserver, as method and target, and every URL of the service, if they are recorded.
     pub sent: Option<(Vec<String>, Vec<String>)>,
-    look: Look,
+    recording: Recording,
     trace: Vec<String>,
     moments: Vec<Moment>,
     /// The service's answers to calls so far.
@@ -176,7 +176,7 @@ pub struct Universe {
 }
 
 impl Universe {
-    fn new(setting: &Setting, rules: Vec<Rule>, look: Look) -> Self {
+    fn new(setting: &Setting, rules: Vec<Rule>, recording: Recording) -> Self {
         let now = Instant::now();
         let mut durations = Durations::all(setting.tasks);
         if let Some(stop) = setting.stop {
@@ -220,7 +220,7 @@ impl Universe {
             tasks_fail: false,
             hides: false,
             sent: None,
-            look,
+            recording,
             trace: Vec::new(),
             moments: Vec::new(),
             truth: Truth::default(),
@@ -235,7 +235,7 @@ impl Universe {
 
     /// Records an event for people, if a trace is requested.
     pub fn note(&mut self, what: impl FnOnce() -> String) {
-        if self.look == Look::Trace {
+        if self.recording == Recording::Trace {
             let at = self.began.elapsed().as_secs_f64();
             self.trace.push(format!("{at:9.3} {}", what()));
         }
@@ -253,7 +253,7 @@ impl Universe {
 
     /// Records a digest of the whole durable state, to count the different states.
     pub fn note_state(&mut self) {
-        if self.look == Look::Verdict {
+        if self.recording == Recording::Verdict {
             return;
         }
         let mut hash = DefaultHasher::new();

@@ -12,8 +12,8 @@ use std::{
 use super::Cluster;
 use crate::{Component, Error, ready::Reservation};
 
-/// A stopped thread stands still within milliseconds, but a busy machine can need seconds.
-const STANDS_STILL_WITHIN: Duration = Duration::from_secs(120);
+/// A thread stops within milliseconds, but a busy machine can need seconds.
+const STOPPED_WITHIN: Duration = Duration::from_secs(120);
 
 impl Cluster {
     /// Stops a component in the middle of its work: its connections stay open and get no answers. Returns when each of its
@@ -133,8 +133,8 @@ pub fn freeze(process: u32) -> io::Result<()> {
     signal(process, "STOP")?;
     // The signal may not have arrived when `kill` returns: a thread that waits for a processor can run on for a while.
     let begun = Instant::now();
-    while !stands_still(process) {
-        if begun.elapsed() > STANDS_STILL_WITHIN {
+    while !is_stopped(process) {
+        if begun.elapsed() > STOPPED_WITHIN {
             let goes_on = format!("process {process} goes on after SIGSTOP");
             return Err(io::Error::other(goes_on));
         }
@@ -173,7 +173,7 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
 }
 
 /// Whether the kernel reports every thread of a process as stopped.
-fn stands_still(process: u32) -> bool {
+fn is_stopped(process: u32) -> bool {
     let Ok(threads) = fs::read_dir(format!("/proc/{process}/task")) else {
         return false;
     };

@@ -122,7 +122,7 @@ struct ServersQuery {
 }
 
 async fn servers(State(service): Shared, Query(query): Query<ServersQuery>) -> Json<Value> {
-    let mut servers = service.look(World::servers);
+    let mut servers = service.read(World::servers);
     let all = servers.len();
     let is_live = |server: &ServerInfo| server.released_at.is_none();
     let live = servers.iter().filter(|server| is_live(server)).count();
@@ -135,7 +135,7 @@ async fn servers(State(service): Shared, Query(query): Query<ServersQuery>) -> J
 }
 
 async fn tasks(State(service): Shared) -> Json<Value> {
-    let (tasks, now) = service.look(|world| (world.newest_tasks(TASKS), world.now()));
+    let (tasks, now) = service.read(|world| (world.newest_tasks(TASKS), world.now()));
     Json(json!({ "tasks": tasks, "now": now }))
 }
 
@@ -144,7 +144,7 @@ async fn faults(State(service): Shared) -> Json<Value> {
 }
 
 async fn add_fault(State(service): Shared, Json(rule): Json<Rule>) -> Json<Value> {
-    let snapshot = (rule.act == Act::Stale).then(|| service.look(World::clone));
+    let snapshot = (rule.act == Act::Stale).then(|| service.read(World::clone));
     Json(json!({ "id": service.faults().add_with(rule, snapshot) }))
 }
 
@@ -179,7 +179,7 @@ async fn console(State(service): Shared, Json(action): Json<Console>) -> Respons
 }
 
 async fn accounts(State(service): Shared) -> Json<Value> {
-    let accounts = service.look(|world| {
+    let accounts = service.read(|world| {
         let account = |account: &crate::model::Account| {
             json!({ "name": account.name, "status": account.status, "quota": account.quota })
         };
@@ -247,7 +247,7 @@ async fn set_account_regions(State(service): Shared, Json(new): Json<NewRegions>
 }
 
 async fn readings(State(service): Shared) -> Json<Readings> {
-    Json(service.look(|world| world.readings().clone()))
+    Json(service.read(|world| world.readings().clone()))
 }
 
 async fn set_readings(State(service): Shared, Json(readings): Json<Readings>) -> Response {

@@ -134,7 +134,7 @@ impl World {
             visible_at: self.now,
             addressed_at: self.now,
             released_at: None,
-            looks: 0,
+            reads: 0,
             ..former.clone()
         };
         self.servers_made += 1;

@@ -220,7 +220,7 @@ impl World {
     fn look_at(&mut self, number: u64) -> ServerView {
         if self.readings.used_flow_grows {
             self.update(number, |server| {
-                server.looks = server.looks.saturating_add(1);
+                server.reads = server.reads.saturating_add(1);
             });
         }
         ServerView::of(

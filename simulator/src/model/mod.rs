@@ -70,7 +70,7 @@ impl Durations {
 /// The settings from which a world is created.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The seed of everything that looks random.
+    /// The seed of everything that appears random.
     pub seed: u64,
     /// How long each operation takes.
     pub durations: Durations,

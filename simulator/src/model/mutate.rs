@@ -63,7 +63,7 @@ impl World {
             visible_at: self.now.plus(self.readings.visible_late),
             addressed_at: Timestamp::default(),
             released_at: None,
-            looks: 0,
+            reads: 0,
         };
         self.index(&server);
         self.servers.insert(number, server);
@@ -244,7 +244,7 @@ impl World {
                 started_at: self.now,
                 due,
                 ended_at: None,
-                looks: 0,
+                reads: 0,
             },
         );
         // A task without a duration has ended when the caller first queries it.

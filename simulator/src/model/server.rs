@@ -81,7 +81,7 @@ pub struct Server {
     /// When the release completed. Billing ends then.
     pub released_at: Option<Timestamp>,
     /// How often its detail was read. `usedFlow` and `cpuLoad` may grow with this number.
-    pub looks: u32,
+    pub reads: u32,
 }
 
 impl Server {
@@ -255,11 +255,11 @@ impl ServerView {
             bandwidth_type: "CMCC",
             free_flow,
             used_flow: if readings.used_flow_grows {
-                f64::from(server.looks) * 0.125
+                f64::from(server.reads) * 0.125
             } else {
                 0.0
             },
-            cpu_load: readings.used_flow_grows.then_some(server.looks),
+            cpu_load: readings.used_flow_grows.then_some(server.reads),
             limit_flow: "FALSE",
             internet_charge_type: charge_type,
             network_type: "PRIVATE_NETWORK",

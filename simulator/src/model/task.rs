@@ -92,7 +92,7 @@ pub struct Task {
     /// When it ended.
     pub ended_at: Option<Timestamp>,
     /// How often it was queried after its end.
-    pub looks: u32,
+    pub reads: u32,
 }
 
 /// The true state of a task, for the control port.
@@ -154,8 +154,8 @@ impl Task {
             Progress::Running => report("PROCESSING", None, None),
             Progress::Retrying => report("PROCESSING", Some("RETRY"), None),
             Progress::Succeeded => {
-                self.looks = self.looks.saturating_add(1);
-                if self.script == TaskScript::Backwards && self.looks == 2 {
+                self.reads = self.reads.saturating_add(1);
+                if self.script == TaskScript::Backwards && self.reads == 2 {
                     report("PROCESSING", None, None)
                 } else {
                     report("FINISHED", Some("SUCCESS"), None)

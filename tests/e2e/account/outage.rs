@@ -157,9 +157,9 @@ async fn failing_calls_next_to_successful_ones_are_no_outage() {
     };
     world.sim.fault(Rule::on("/instance/detail", fails));
     let (seq, since) = (world.sim.ledger().last_seq(), Timestamp::now());
-    let mut looked = instance("web");
-    looked["spec"]["reconcile"] = json!({"token": "look"});
-    world.apply(&looked).await;
+    let mut reread = instance("web");
+    reread["spec"]["reconcile"] = json!({"token": "read"});
+    world.apply(&reread).await;
     eventually("details fail again and again", async || {
         let failed = world.calls_since(seq).into_iter();
         match failed.filter(|call| !call.faults.is_empty()).count() {
@@ -185,8 +185,8 @@ async fn an_account_in_arrears_is_not_ready_until_it_buys_again_and_other_work_c
     let mut world = Setup::default().begin("arrears").await;
     world.apply(&instance("old")).await;
     world.ready("old").await;
-    let standing = |status| world.sim.set_account_status("default", status).unwrap();
-    standing(AccountStatus::Arrears);
+    let set_state = |status| world.sim.set_account_status("default", status).unwrap();
+    set_state(AccountStatus::Arrears);
     world.apply(&instance("new")).await;
     world.until_reason("new", "AccountNotNormal").await;
     let account = until_reason(&world, "AccountNotNormal").await;
@@ -209,14 +209,14 @@ async fn an_account_in_arrears_is_not_ready_until_it_buys_again_and_other_work_c
         (is_at_rest && used == 2 && status.servers == Some(1)).then_some(())
     })
     .await;
-    let stood = world.accounts().get("default").await.unwrap().status;
+    let before = world.accounts().get("default").await.unwrap().status;
     let since = Timestamp::now();
     world.restart().await;
     let is_same = async || match &account_writes(&world, since).await[..] {
         [] => Ok(()),
         writes => {
-            let stands = world.accounts().get("default").await.unwrap().status;
-            Err(format!("{writes:#?}: {stood:#?}, now {stands:#?}"))
+            let status = world.accounts().get("default").await.unwrap().status;
+            Err(format!("{writes:#?}: {before:#?}, now {status:#?}"))
         }
     };
     stays("the same", Duration::from_secs(10), is_same).await;

@@ -25,14 +25,14 @@ async fn the_account_reports_a_refused_token_no_server_changes_and_all_continue_
         (ready.reason == "TokenRefused" && ready.message.contains("cloud-token")).then_some(())
     })
     .await;
-    let standing = world.all().await;
+    let before_all = world.all().await;
     let since = Timestamp::now();
     // Longer than the pause between two attempts with the token (25 s).
     stays("what was seen", Duration::from_secs(30), async || {
         let now = world.all().await;
         let differs = before
             .iter()
-            .find(|n| now[*n].status != standing[*n].status);
+            .find(|n| now[*n].status != before_all[*n].status);
         differs.map_or(Ok(()), |name| Err(outline(&now[name])))
     })
     .await;
@@ -40,7 +40,7 @@ async fn the_account_reports_a_refused_token_no_server_changes_and_all_continue_
     writes.retain(|e| e.resource == "accounts");
     // Counts from before the refusal (in flight, waiting) are written once, within 30 s.
     assert!(writes.len() <= 1, "{writes:#?}");
-    let mut took = mended(&world, "rotated-canary-3d", &new).await;
+    let mut took = fix(&world, "rotated-canary-3d", &new).await;
     world.all_ready(&new).await;
     // A stall can delay any single one. The best of three distinguishes the reaction to the Secret's event from the next
     // attempt with the token.
@@ -54,7 +54,7 @@ async fn the_account_reports_a_refused_token_no_server_changes_and_all_continue_
         world
             .until_all(&more, "report the refused token", refused)
             .await;
-        took = took.min(mended(&world, token, &more).await);
+        took = took.min(fix(&world, token, &more).await);
         world.all_ready(&more).await;
     }
     assert!(took < BY_EVENT, "{took:?}");
@@ -66,7 +66,7 @@ async fn the_account_reports_a_refused_token_no_server_changes_and_all_continue_
 const BY_EVENT: Duration = Duration::from_secs(15);
 
 /// Writes a token that the service accepts. Returns how long it took until all of these were bought.
-async fn mended(world: &World, token: &str, new: &[String]) -> Duration {
+async fn fix(world: &World, token: &str, new: &[String]) -> Duration {
     let begun = Instant::now();
     world.secret("cloud-token", "token", token).await;
     let is_bought = |i: &Instance| i.status.as_ref().is_some_and(|s| s.id.is_some());

@@ -70,9 +70,9 @@ async fn relist(world: &World) {
 
 /// Waits until the process has neither allocated nor freed memory for some seconds: the memory of a connection is freed a
 /// moment after its end.
-async fn stands_still(process: u32) {
+async fn until_stable(process: u32) {
     let mut since = (figure(process, "RssAnon:"), Instant::now());
-    eventually("its memory stands still", async || {
+    eventually("its memory is stable", async || {
         let now = figure(process, "RssAnon:");
         if now != since.0 {
             since = (now, Instant::now());
@@ -89,7 +89,7 @@ async fn weigh(world: &mut World, group: Option<&Cgroup>, count: usize, when: &s
     let (_, metrics) = world.operator().metrics().await;
     let process = world.operator().id();
     if !is_naive() {
-        stands_still(process).await;
+        until_stable(process).await;
     }
     let [resident, anonymous, most] =
         ["VmRSS:", "RssAnon:", "VmHWM:"].map(|name| figure(process, name));

@@ -151,8 +151,8 @@ async fn a_user_who_may_not_plan_gets_the_missing_permission_and_the_remedy() {
         "allowed to",
     ];
     user.until(&plan, &web, 1, &words).await;
-    let looks = (OURS, "instances", &["get", "list"][..]);
-    allow(&world, &[looks]).await;
+    let reads = (OURS, "instances", &["get", "list"][..]);
+    allow(&world, &[reads]).await;
     let words = [
         "web: refused",
         "cannot patch resource \"instances\"",

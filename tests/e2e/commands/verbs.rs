@@ -447,7 +447,7 @@ async fn a_user_who_may_not_edit_or_watch_gets_the_missing_permission_and_the_re
     let words = ["stop requested", &lacks("list"), "list and watch"];
     user.until(&["stop", "web", "--wait"], "", 1, &[words[1], words[2]])
         .await;
-    eventually("the edit stands", async || {
+    eventually("the edit is stored", async || {
         let spec = world.get("web").await.spec;
         match spec.power_state == PowerState::Stopped {
             true => Ok(()),

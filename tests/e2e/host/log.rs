@@ -10,7 +10,7 @@ use serde_json::Value;
 #[derive(Clone, Copy, Debug)]
 enum Reader {
     /// It stays and reads nothing: the pipe fills up.
-    Stands,
+    Stopped,
     /// It is gone: every write fails.
     Gone,
 }
@@ -20,7 +20,7 @@ impl Reader {
     /// operator. A reader that stays ends with it.
     fn around(self) -> String {
         let then = match self {
-            Self::Stands => "exec tail --pid=$$ -f /dev/null",
+            Self::Stopped => "exec tail --pid=$$ -f /dev/null",
             Self::Gone => "true",
         };
         format!("exec \"$0\" \"$@\" 2> >(grep -m1 '\"address\"' >&2; {then})")
@@ -29,7 +29,7 @@ impl Reader {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_log_without_a_reader_stops_no_work() {
-    side_by_side(2, [Reader::Stands, Reader::Gone], |reader| async move {
+    side_by_side(2, [Reader::Stopped, Reader::Gone], |reader| async move {
         let script = reader.around();
         let line = ["bash", "-c", &script];
         // Hundreds of lines per second: a pipe holds 64 KiB.

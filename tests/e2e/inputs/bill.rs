@@ -16,7 +16,7 @@ const WRITES: usize = 4;
 /// Writes per minute to the Account's status: the counts of its servers, at most once in 30 s.
 const ACCOUNT_WRITES: usize = 2;
 /// Reconciles of the object per minute: more would be a hot loop, even without calls and writes.
-const TURNS: usize = 30;
+const RECONCILES: usize = 30;
 
 /// The cost up to a moment, as far as it can be counted immediately.
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +26,7 @@ pub struct Count {
     probes: usize,
     passes: usize,
     unsent: usize,
-    turns: usize,
+    reconciles: usize,
 }
 
 impl Count {
@@ -46,7 +46,7 @@ impl Count {
             probes,
             passes: ledger.entries().filter(first).count(),
             unsent: sum(&metrics, "cloud_calls_total", "result=\"not_sent\""),
-            turns: sum(
+            reconciles: sum(
                 &metrics,
                 "controller_runtime_reconcile_total",
                 "controller=\"instance\"",
@@ -75,7 +75,7 @@ pub struct Bill {
     /// Writes of the status of Instances.
     pub statuses: usize,
     /// Reconciles of Instances.
-    pub turns: usize,
+    pub reconciles: usize,
 }
 
 impl Bill {
@@ -97,7 +97,7 @@ impl Bill {
                 .count(),
             writes: on("instances"),
             account_writes: on("accounts"),
-            turns: now.turns - before.turns,
+            reconciles: now.reconciles - before.reconciles,
         }
     }
 
@@ -119,7 +119,7 @@ impl Bill {
                 self.account_writes,
                 most(ACCOUNT_WRITES),
             ),
-            ("turns", self.turns, most(TURNS)),
+            ("reconciles", self.reconciles, most(RECONCILES)),
         ];
         bounds
             .into_iter()

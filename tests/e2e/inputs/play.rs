@@ -2,8 +2,8 @@
 
 use super::bill::{Bill, Count};
 use super::row::Step::{
-    Account, Answers, Bytes, Endpoint, NoAccount, NoSecret, Plain, Restocked, Secret, Settle,
-    SoldOut, Spec, Standing, Token,
+    Account, Answers, Bytes, Endpoint, NoAccount, NoSecret, Plain, Restocked, Secret, SetStatus,
+    Settle, SoldOut, Spec, Token,
 };
 use super::row::{Begins, Row, SAME, SPARE, Step};
 use crate::support::{
@@ -36,11 +36,11 @@ pub async fn play(row: &Row) {
     let message = conditions_of(&stage.world, &web).await;
     let last = lines(&web.status.unwrap().conditions);
 
-    stage.beside(row).await;
+    stage.assert_another_becomes_ready(row).await;
     let still = reason(&stage.world.get("web").await).to_owned();
-    let recovery = stage.mend(row).await;
+    let recovery = stage.fix(row).await;
 
-    println!("ROW {}: {spent:?}, mended in {recovery:.1?}", row.name);
+    println!("ROW {}: {spent:?}, fixed in {recovery:.1?}", row.name);
     let mut wrong = spent.too_much();
     if first != last {
         wrong.push(format!("it was reported twice, first: {first}"));
@@ -199,7 +199,7 @@ impl Stage {
                     account(world, SAME, world.sim.url(), "cloud-token", *seconds).await;
                 }
                 Token(token) => world.sim.set_token(SAME, token).unwrap(),
-                Standing(standing) => world.sim.set_account_status(SAME, *standing).unwrap(),
+                SetStatus(status) => world.sim.set_account_status(SAME, *status).unwrap(),
                 Answers(path, act) => {
                     world.sim.fault(Rule::on(path, act.clone()).account(SAME));
                 }
@@ -224,7 +224,7 @@ impl Stage {
     }
 
     /// A healthy Instance becomes ready next to the broken one.
-    async fn beside(&self, row: &Row) {
+    async fn assert_another_becomes_ready(&self, row: &Row) {
         let world = &self.world;
         let bought = world.sim.live_servers().len();
         assert_eq!(bought, row.servers, "{}: {}", row.name, world.ledger_text());
@@ -233,7 +233,7 @@ impl Stage {
             console(world, |region| Console::Restock { region });
         }
         let mut other = instance_by_key("other");
-        other["spec"]["accountRef"] = json!({"name": row.beside});
+        other["spec"]["accountRef"] = json!({"name": row.other_account});
         world.apply(&other).await;
         world.ready("other").await;
         if restock {
@@ -242,8 +242,8 @@ impl Stage {
     }
 
     /// Fixes the row. Returns how long it took until the Instance was ready.
-    async fn mend(&mut self, row: &Row) -> Duration {
-        self.change(&row.mended).await;
+    async fn fix(&mut self, row: &Row) -> Duration {
+        self.change(&row.fixed).await;
         let began = Instant::now();
         let ready = self.world.ready("web").await;
         let took = began.elapsed();
@@ -275,7 +275,7 @@ impl Stage {
             serde_json::to_string(&instances).unwrap(),
             serde_json::to_string(&accounts).unwrap(),
         ];
-        for step in row.broken.iter().chain(&row.mended) {
+        for step in row.broken.iter().chain(&row.fixed) {
             let Secret(_, _, value) = step else { continue };
             for line in value.lines().filter(|line| line.len() > 4) {
                 assert!(

@@ -21,9 +21,9 @@ pub struct Row {
     /// The expected report: the condition in addition to Ready, and the reason.
     pub report: (&'static str, &'static str),
     /// The steps that fix it.
-    pub mended: Vec<Step>,
+    pub fixed: Vec<Step>,
     /// The Account of the healthy Instance.
-    pub beside: &'static str,
+    pub other_account: &'static str,
     /// Number of servers that the Instance has while it is broken.
     pub servers: usize,
 }
@@ -57,7 +57,7 @@ pub enum Step {
     Settle(u32),
     /// The service accepts this token for the Account.
     Token(&'static str),
-    Standing(AccountStatus),
+    SetStatus(AccountStatus),
     /// Calls of this path get this fault.
     Answers(&'static str, Act),
     Plain,
@@ -70,23 +70,23 @@ pub fn row(
     begins: Begins,
     broken: impl Into<Vec<Step>>,
     report: (&'static str, &'static str),
-    mended: impl Into<Vec<Step>>,
+    fixed: impl Into<Vec<Step>>,
 ) -> Row {
     Row {
         name,
         begins,
         broken: broken.into(),
         report,
-        mended: mended.into(),
-        beside: SAME,
+        fixed: fixed.into(),
+        other_account: SAME,
         servers: usize::from(begins == Begins::Server),
     }
 }
 
 impl Row {
     /// The Account is unusable, so the healthy Instance uses another one.
-    pub fn beside_another_account(mut self) -> Self {
-        self.beside = SPARE;
+    pub fn next_to_another_account(mut self) -> Self {
+        self.other_account = SPARE;
         self
     }
 

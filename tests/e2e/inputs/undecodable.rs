@@ -42,7 +42,7 @@ async fn an_undecodable_instance_is_reported_stays_unchanged_and_delays_no_other
     let mut world = Setup::default().cluster(own().await).begin("newer").await;
     world.apply(&instance("web")).await;
     world.ready("web").await;
-    let stood = status_of(&world, "web").await;
+    let before_status = status_of(&world, "web").await;
     let newer = json!([{"op": "add", "path": POWER_STATES, "value": "Hibernated"}]).to_string();
     let patch = ["patch", "crd", "instances.cloudserver.dev", "--type=json"];
     let (done, text) = world
@@ -81,7 +81,10 @@ async fn an_undecodable_instance_is_reported_stays_unchanged_and_delays_no_other
     assert_eq!(world.sim.ledger().mutating().len(), posts);
     let after = status_of(&world, "web").await;
     for field in ["id", "detail", "applied", "history"] {
-        assert_eq!(after[field], stood[field], "what was seen of it stands");
+        assert_eq!(
+            after[field], before_status[field],
+            "the observed values stay"
+        );
     }
     assert_eq!(after["observedGeneration"], 2);
     let kinds = after["conditions"].as_array().unwrap().iter();

@@ -284,13 +284,13 @@ async fn no_secret_that_consents_to_be_sent_is_the_operators_to_write() {
     })
     .await;
     let ours: Api<Secret> = Api::namespaced(client, &world.namespace);
-    for (number, (stands, change, refusal)) in changes().into_iter().enumerate() {
+    for (number, (existing, change, refusal)) in changes().into_iter().enumerate() {
         let name = format!("tried-{number}");
-        let mut stands = stands;
+        let mut existing = existing;
         // Held by a finalizer, since the garbage collector deletes a Secret whose owner does not exist.
         let held = json!({"metadata": {"name": name, "finalizers": ["example.com/held"]}});
-        super::merge(&mut stands, &held);
-        create(&world.secrets(), &serde_json::from_value(stands).unwrap()).await;
+        super::merge(&mut existing, &held);
+        create(&world.secrets(), &serde_json::from_value(existing).unwrap()).await;
         let params = PatchParams {
             dry_run: true,
             ..PatchParams::default()

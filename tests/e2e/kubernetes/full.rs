@@ -35,7 +35,7 @@ async fn refused(world: &World, name: &str, since: Timestamp) -> usize {
 }
 
 /// Requests of users that wait only for the Account, without any record yet.
-async fn wishes(world: &World) {
+async fn request_changes(world: &World) {
     world.sim.set_token("default", "another-token").unwrap();
     // A changed Account is checked at once.
     world.limit("default", 500, 500, 49).await;
@@ -72,7 +72,7 @@ async fn a_store_that_is_full_buys_nothing_without_a_record() {
     }
     // Its server is already bought, and its receipt must be written into a full store.
     let hold = held(&world).await;
-    wishes(&world).await;
+    request_changes(&world).await;
     plane.cluster.fill().await.unwrap();
     let full = Timestamp::now();
     let before = called(&world);
@@ -97,7 +97,7 @@ async fn a_store_that_is_full_buys_nothing_without_a_record() {
         }
     })
     .await;
-    calm(&world, full).await;
+    assert_few_writes(&world, full).await;
     assert!(world.operator().is_running());
 
     plane.cluster.make_room().await.unwrap();
@@ -118,7 +118,7 @@ async fn a_store_that_is_full_buys_nothing_without_a_record() {
 }
 
 /// Asserts that the operator does not write to a full store too often.
-async fn calm(world: &World, since: Timestamp) {
+async fn assert_few_writes(world: &World, since: Timestamp) {
     // After 1, 2, 4, 8, 16 s and then every 20 s. These pauses are the operator's own, independent of the machine. A receipt is
     // tried three times in each attempt.
     for (name, most) in RECORDED

@@ -91,19 +91,19 @@ async fn an_apiserver_outage_of_a_minute_costs_nothing_and_all_work_continues() 
         all(&world, &names, is_ready).await
     })
     .await;
-    recovers("K1: new wishes are seen after an outage", async || {
+    recovers("K1: new requests are seen after an outage", async || {
         world.apply(&instance("late")).await;
         all(&world, &["late"], is_ready).await
     })
     .await;
     assert_eq!(started(&world), (11, [1, 1, 2]), "{}", world.ledger_text());
     assert_one_each(&world, names.len() + 1);
-    calm_return(&world, &quiet, down).await;
+    assert_quiet_return(&world, &quiet, down).await;
     world.finish().await;
 }
 
 /// Instances without changes cost no write, and all Instances together few requests.
-async fn calm_return(world: &World, quiet: &[&str], since: Timestamp) {
+async fn assert_quiet_return(world: &World, quiet: &[&str], since: Timestamp) {
     let writes = world.writes().await;
     let mine = writes.iter().filter(|write| write.received_at >= since);
     let of_quiet = mine.filter(|write| quiet.contains(&write.name.as_str()));

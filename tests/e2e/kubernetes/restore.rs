@@ -137,7 +137,7 @@ async fn found_again(world: &World, servers: &BTreeMap<String, String>, was_runn
     })
     .await;
     world.apply(&instance_by_key("new")).await;
-    recovers("K3: new wishes are seen", async || {
+    recovers("K3: new requests are seen", async || {
         all(world, &["new"], is_ready).await
     })
     .await;

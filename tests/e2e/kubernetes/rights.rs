@@ -30,7 +30,7 @@ async fn deploy(world: &World) {
 }
 
 /// Requests of a user while nothing can be done: one more Instance, another image, a deletion.
-async fn wish(world: &World, new: &str, rebuilt: &str, going: &str) {
+async fn request_changes(world: &World, new: &str, rebuilt: &str, going: &str) {
     world.apply(&instance(new)).await;
     world.apply(&other_image(rebuilt)).await;
     world.delete(going).await;
@@ -65,7 +65,7 @@ async fn rights_token_and_definitions_that_go_and_come_back_need_no_restart() {
     world
         .until_forbidden("patch", "instances.cloudserver.dev")
         .await;
-    wish(&world, "new-1", "web-1", "web-2").await;
+    request_changes(&world, "new-1", "web-1", "web-2").await;
     nothing_is_called(&world, Duration::from_secs(30)).await;
     deploy(&world).await;
     let names = ["web-1", "web-3", "web-4", "web-5", "new-1"];
@@ -77,7 +77,7 @@ async fn rights_token_and_definitions_that_go_and_come_back_need_no_restart() {
 
     // The token.
     let refused = world.wire().on(|_| true, Act::Answer(401));
-    wish(&world, "new-2", "web-3", "web-4").await;
+    request_changes(&world, "new-2", "web-3", "web-4").await;
     nothing_is_called(&world, Duration::from_secs(20)).await;
     refused.heal();
     let names = ["web-1", "web-3", "web-5", "new-1", "new-2"];
@@ -259,7 +259,7 @@ async fn a_policy_that_denies_the_operators_writes_is_reported_and_retried_slowl
     }
     let policy = Policy::begin(&world, "rebuilt").await;
     let since = (jiff::Timestamp::now(), Instant::now());
-    wish(&world, "new", "rebuilt", "going").await;
+    request_changes(&world, "new", "rebuilt", "going").await;
     // The status of the other one cannot be written.
     for name in ["new", "going"] {
         let refused = world.until_reason(name, "WriteRefused").await;

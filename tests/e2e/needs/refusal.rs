@@ -40,9 +40,9 @@ pub async fn is_remembered(world: &mut World) {
     let zone = || json!("ru-nowhere-1-a");
     let package = || json!({"code": "no-such-package"});
     let refused = [
-        wrong("zone-mended", "zone", zone()),
+        wrong("zone-fixed", "zone", zone()),
         wrong("zone-deleted", "zone", zone()),
-        wrong("package-mended", "package", package()),
+        wrong("package-fixed", "package", package()),
         wrong("package-deleted", "package", package()),
     ];
     for manifest in &refused {
@@ -69,14 +69,11 @@ pub async fn is_remembered(world: &mut World) {
         }
     })
     .await;
-    for name in ["zone-mended", "package-mended"] {
-        let mended = Instant::now();
+    for name in ["zone-fixed", "package-fixed"] {
+        let fixed = Instant::now();
         world.apply(&instance(name)).await;
         world.ready(name).await;
-        println!(
-            "BOUND refusal, {name}: Ready after {:.1?}",
-            mended.elapsed()
-        );
+        println!("BOUND refusal, {name}: Ready after {:.1?}", fixed.elapsed());
     }
     for name in ["zone-deleted", "package-deleted"] {
         let deleted = Instant::now();

@@ -14,7 +14,7 @@ use serde_json::json;
 /// Long enough for a restart meanwhile.
 const SETTLE: SignedDuration = SignedDuration::from_secs(20);
 /// After the settling time, two listings five seconds apart must show no server, on a machine that many tests share.
-const LOOKS: SignedDuration = SignedDuration::from_secs(30);
+const RECHECK: SignedDuration = SignedDuration::from_secs(30);
 
 /// A service that answers this many creates with 503, and a settling time of [`SETTLE`].
 async fn maintained(world: &World, times: u64) {
@@ -113,8 +113,11 @@ async fn the_time_that_is_named_is_still_to_come_while_nothing_was_bought() {
         };
         println!("{at} to {end}: nothing is bought before {named}");
         assert!(named > at, "reported at {at}: {named} is over");
-        let stood = end.duration_since(named);
-        assert!(stood < LOOKS, "{named} was over for {stood:#}, until {end}");
+        let expired = end.duration_since(named);
+        assert!(
+            expired < RECHECK,
+            "{named} was over for {expired:#}, until {end}"
+        );
         names.push((at, named));
     }
     for call in [second, third] {
@@ -145,21 +148,21 @@ async fn an_unclear_create_in_a_zone_that_does_not_exist_needs_no_human() {
     let rule = Rule::on(path_of(Verb::Create), error);
     world.sim.fault(rule.times(2));
     let nowhere = |name: &str| with(name, |spec| spec["zone"] = json!("ru-nowhere-1-a"));
-    for name in ["mended", "deleted"] {
+    for name in ["fixed", "deleted"] {
         world.apply(&nowhere(name)).await;
         until_reported(&world, name, "CreateUnconfirmed").await;
     }
     // The next process does not know of the calls, either.
     world.kill();
     world.start().await;
-    world.apply(&instance("mended")).await;
+    world.apply(&instance("fixed")).await;
     world.delete("deleted").await;
-    world.ready("mended").await;
+    world.ready("fixed").await;
     world.gone("deleted").await;
     assert_eq!(world.sim.live_servers().len(), 1);
     // The zone of the first attempt does not prevent the confirmation.
-    world.delete("mended").await;
-    world.gone("mended").await;
+    world.delete("fixed").await;
+    world.gone("fixed").await;
     assert_eq!(world.sim.live_servers().len(), 0);
     world.finish().await;
 }

@@ -76,8 +76,8 @@ async fn a_protected_instance_is_not_deleted_and_one_that_is_keeps_its_server() 
     let arguments = ["delete", "instance", "precious", "--wait=false"];
     let (done, text) = world.kubectl(&arguments, "").await;
     assert!(!done, "{text}");
-    let stands = world.get("precious").await;
-    assert!(stands.metadata.deletion_timestamp.is_none());
+    let kept = world.get("precious").await;
+    assert!(kept.metadata.deletion_timestamp.is_none());
 
     // Deleted anyway, as without the policy: while the Instance is paused, nothing is released before it is protected again.
     let before = mark(&world, "precious").await;

@@ -1,6 +1,6 @@
 //! The cost of the lists in which selectors are resolved.
 
-use super::{DEBIAN, IMAGES, UBUNTU, another_called, by_name, looks, named_image};
+use super::{DEBIAN, IMAGES, UBUNTU, another_called, by_name, list_reads, named_image};
 use crate::support::{Setup, at_rest, names, with};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ async fn a_list_is_used_for_its_lifetime_and_read_again_for_an_entry_that_it_lac
     let since = world.sim.ledger().last_seq();
     world.apply(&by_name("api-2")).await;
     world.ready("api-2").await;
-    let read = looks(&world, since);
+    let read = list_reads(&world, since);
     // On a machine that stalled for minutes, the cached lists would have expired.
     if first.elapsed() < LIFETIME {
         assert_eq!(read, BTreeMap::new(), "{}", world.ledger_text());
@@ -33,7 +33,7 @@ async fn a_list_is_used_for_its_lifetime_and_read_again_for_an_entry_that_it_lac
     });
     world.apply(&other).await;
     world.ready("api-3").await;
-    let read = looks(&world, since);
+    let read = list_reads(&world, since);
     if first.elapsed() < LIFETIME {
         assert_eq!(read, BTreeMap::new(), "{}", world.ledger_text());
     }
@@ -44,7 +44,7 @@ async fn a_list_is_used_for_its_lifetime_and_read_again_for_an_entry_that_it_lac
     world.apply(&named_image("api-4", new)).await;
     let ready = world.ready("api-4").await;
     assert_eq!(at_rest(&world, &ready).image, "img-just-made");
-    let read = looks(&world, since);
+    let read = list_reads(&world, since);
     let pages = read.get(IMAGES).copied().unwrap_or_default();
     assert!(pages > 0 && read.len() == 1, "{read:?}");
     // The list that was read again serves the next Instance.
@@ -52,7 +52,7 @@ async fn a_list_is_used_for_its_lifetime_and_read_again_for_an_entry_that_it_lac
     let second = Instant::now();
     world.apply(&named_image("api-5", new)).await;
     world.ready("api-5").await;
-    let read = looks(&world, since);
+    let read = list_reads(&world, since);
     if second.elapsed() < LIFETIME / 2 {
         assert_eq!(read, BTreeMap::new(), "{}", world.ledger_text());
     }
@@ -65,7 +65,7 @@ async fn twenty_instances_share_one_reading_of_each_list() {
     let names = names("api", 20);
     world.apply_all(&names, by_name).await;
     world.all_ready(&names).await;
-    let looks = looks(&world, 0);
+    let list_reads = list_reads(&world, 0);
     // A list of several pages ends with an empty page.
     for (list, most) in [
         ("/region/list", 1),
@@ -74,8 +74,8 @@ async fn twenty_instances_share_one_reading_of_each_list() {
         ("/firewall/list", 3),
         ("/sshkey/list", 3),
     ] {
-        let found = looks.get(list).copied().unwrap_or_default();
-        assert!((1..=most).contains(&found), "{list}: {looks:?}");
+        let found = list_reads.get(list).copied().unwrap_or_default();
+        assert!((1..=most).contains(&found), "{list}: {list_reads:?}");
     }
     world.finish().await;
 }

@@ -76,7 +76,7 @@ async fn attempt(world: &World, name: Option<&str>, manifest: &Value) -> Result<
 }
 
 /// Creates an Instance in this state, with or without a server.
-async fn stand(world: &World, name: &str, manifest: &Value, server: Option<&str>) {
+async fn make_existing(world: &World, name: &str, manifest: &Value, server: Option<&str>) {
     let mut manifest = manifest.clone();
     manifest["metadata"]["name"] = json!(name);
     world.apply(&manifest).await;
@@ -97,12 +97,12 @@ async fn an_invalid_manifest_is_refused_with_its_message_and_a_valid_one_is_acce
     let world = setup.begin("rules").await;
     let rules = rules();
     for (number, case) in cases().iter().enumerate() {
-        let (early, bought) = match &case.stands {
+        let (early, bought) = match &case.existing {
             None => (None, None),
-            Some(stands) => {
+            Some(existing) => {
                 let names = (format!("early-{number}"), format!("bought-{number}"));
-                stand(&world, &names.0, stands, None).await;
-                stand(&world, &names.1, stands, Some("ecs-1")).await;
+                make_existing(&world, &names.0, existing, None).await;
+                make_existing(&world, &names.1, existing, Some("ecs-1")).await;
                 (Some(names.0), Some(names.1))
             }
         };

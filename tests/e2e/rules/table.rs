@@ -10,7 +10,7 @@ pub struct Case {
     /// Whether it is a rule with a message of our own.
     pub is_rule: bool,
     /// The existing object, if the rule compares with it: a change that is refused once a server exists is accepted before.
-    pub stands: Option<Value>,
+    pub existing: Option<Value>,
     /// Accepted manifests.
     pub accepted: Vec<Value>,
     /// Refused manifests.
@@ -27,7 +27,7 @@ impl Case {
         Self {
             message,
             is_rule,
-            stands: None,
+            existing: None,
             accepted,
             refused,
         }
@@ -59,10 +59,10 @@ impl Case {
     }
 
     /// A rule about a field that is immutable once a server exists.
-    fn fixed<const N: usize>(message: &'static str, stands: Value, changes: [Value; N]) -> Self {
+    fn fixed<const N: usize>(message: &'static str, existing: Value, changes: [Value; N]) -> Self {
         let changes = Vec::from(changes);
         Self {
-            stands: Some(stands),
+            existing: Some(existing),
             ..Self::new(message, true, changes.clone(), changes)
         }
     }

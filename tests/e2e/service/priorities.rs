@@ -66,27 +66,27 @@ async fn a_purchase_and_a_change_do_not_wait_for_the_reads_of_a_whole_fleet() {
     })
     .await;
     world.limit("default", 500, 500, 50).await;
-    let is_looked_at = |one: &cloud_server_operator::api::Instance| {
+    let is_read = |one: &cloud_server_operator::api::Instance| {
         let status = one.status.as_ref();
         status.and_then(|status| status.last_reconcile_token.as_deref()) == Some("now")
     };
-    world.until_all(&fleet, "are looked at", is_looked_at).await;
+    world.until_all(&fleet, "are read", is_read).await;
     world.ready("urgent").await;
     world.ready("changed").await;
 
     let calls = world.calls_since(since);
-    let looks = |calls: &[Entry]| calls.iter().filter(|call| call.path == DETAIL).count();
-    let all = looks(&calls);
-    assert!(all >= FLEET, "each server was looked at");
+    let reads = |calls: &[Entry]| calls.iter().filter(|call| call.path == DETAIL).count();
+    let all = reads(&calls);
+    assert!(all >= FLEET, "each server was read");
     for path in [CREATE, STOP] {
         let at = calls.iter().position(|call| call.path == path).unwrap();
-        let before = looks(&calls[..at]);
-        println!("PRIORITIES: {before} of {all} looks went before {path}");
+        let before = reads(&calls[..at]);
+        println!("PRIORITIES: {before} of {all} reads went before {path}");
         // In the order of arrival, all reads would have gone before. A few may pass on a stalled machine, when the call gave up
         // its place in the queue and took another.
         assert!(
             before <= FLEET / 2,
-            "{before} of {all} looks went before {path}:\n{}",
+            "{before} of {all} reads went before {path}:\n{}",
             world.ledger_text()
         );
     }

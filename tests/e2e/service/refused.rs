@@ -121,7 +121,7 @@ async fn refused(status: u16, code: &'static str) {
         .unwrap();
     world.apply(&instance("late")).await;
     world.until_reason("late", "TokenRefused").await;
-    let mended = Instant::now();
+    let fixed = Instant::now();
     world
         .secret("cloud-token", "token", "another-canary-token")
         .await;
@@ -131,8 +131,8 @@ async fn refused(status: u16, code: &'static str) {
         })
         .await;
     println!(
-        "REFUSED {status}: bought {:?} after the Secret was mended",
-        mended.elapsed()
+        "REFUSED {status}: bought {:?} after the Secret was fixed",
+        fixed.elapsed()
     );
     world.ready("late").await;
     assert!(!world.logs().contains("another-canary-token"));

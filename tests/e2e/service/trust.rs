@@ -176,7 +176,7 @@ async fn a_client_certificate_is_shown_if_its_secret_consents() {
     world.apply(&instance("web-2")).await;
     world.ready("web-2").await;
     let body = key.lines().nth(1).unwrap();
-    assert!(!world.logs().contains(body), "the key stands in the log");
+    assert!(!world.logs().contains(body), "the key is in the log");
     assert_eq!(world.sim.servers().len(), 2, "{}", world.ledger_text());
     world.finish().await;
 }
@@ -232,7 +232,7 @@ async fn a_namespace_whose_service_wants_a_client_certificate_goes_with_its_serv
     assert_eq!(world.sim.servers().len(), 3, "{}", world.ledger_text());
     until_no_copy(&world).await;
     let body = client.1.lines().nth(1).unwrap();
-    assert!(!world.logs().contains(body), "the key stands in the log");
+    assert!(!world.logs().contains(body), "the key is in the log");
     world.finish().await;
 }
 

@@ -88,7 +88,7 @@ impl World {
                 let encoded = data_encoding::BASE64.encode(secret.as_bytes());
                 assert!(
                     !text.contains(secret) && !text.contains(encoded.trim_end_matches('=')),
-                    "a secret stands in: {place}"
+                    "a secret is in: {place}"
                 );
             }
         }

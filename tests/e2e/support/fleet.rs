@@ -108,7 +108,7 @@ impl World {
     /// Waits until the operator has checked the current version of an Account, and can use it.
     pub async fn account_is_ready(&self, account: &str) -> Account {
         let accounts = self.accounts();
-        eventually("the Account is ready as it stands", async || {
+        eventually("the Account is ready in its current version", async || {
             let account = insist("read it", async || accounts.get(account).await).await;
             let account = account.unwrap();
             let status = account.status.clone().unwrap_or_default();

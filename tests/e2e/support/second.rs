@@ -12,7 +12,7 @@ use serde_json::json;
 const LEASE_NAMESPACE: &str = "cloud-server-system";
 
 impl World {
-    /// Starts a second operator beside the first, and waits until it is ready. It reaches the apiserver directly, even if the
+    /// Starts a second operator next to the first, and waits until it is ready. It reaches the apiserver directly, even if the
     /// first one uses a proxy: delays of the first do not affect the second.
     pub async fn start_standby(&mut self) {
         let lease = self.namespace.clone();
@@ -20,8 +20,8 @@ impl World {
     }
 
     /// Starts a second operator with a Lease of its own, or without one if the first has none: both act.
-    pub async fn start_rival(&mut self) {
-        let lease = format!("{}-rival", self.namespace);
+    pub async fn start_concurrent(&mut self) {
+        let lease = format!("{}-concurrent", self.namespace);
         self.start_second(&lease).await;
     }
 
@@ -57,7 +57,7 @@ impl World {
     /// own namespace.
     pub(super) async fn allow_its_leases(&self) {
         self.allow_leases(&self.namespace).await;
-        self.allow_leases(&format!("{}-rival", self.namespace))
+        self.allow_leases(&format!("{}-concurrent", self.namespace))
             .await;
     }
 
@@ -127,7 +127,7 @@ impl World {
             if text.contains(r#"cloud_server_operator_shard_active{shard="0-of-1"} 1"#) {
                 Ok(())
             } else {
-                Err("it stands by".to_owned())
+                Err("it is a standby".to_owned())
             }
         })
         .await;

@@ -5,22 +5,22 @@ use tokio::time::{Instant, sleep};
 
 /// Long enough for a slow machine with other builds in progress; tests assert counts, not times.
 pub const PATIENCE: Duration = Duration::from_secs(240);
-/// The pause before the first repeated look.
+/// The pause before the first repeated check.
 const POLL: Duration = Duration::from_millis(50);
 /// A state that lasts longer than this is noticed even if it ends again.
 const POLL_MAX: Duration = Duration::from_millis(300);
 
-/// The time to the next look: a fixed share of the time waited so far, so that a long wait costs few looks and no look is late
+/// The time to the next check: a fixed share of the time waited so far, so that a long wait costs few checks and no check is late
 /// by much. Many tests share the machine, and they spend most of their time waiting.
 fn pause(since: Instant) -> Duration {
     (since.elapsed() / 16).clamp(POLL, POLL_MAX)
 }
 
-/// Waits until `look` returns a value. If it never does, panics with the description and the last error.
-pub async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Result<T, String>) -> T {
+/// Waits until `check` returns a value. If it never does, panics with the description and the last error.
+pub async fn eventually<T>(what: &str, mut check: impl AsyncFnMut() -> Result<T, String>) -> T {
     let since = Instant::now();
     loop {
-        let missing = match look().await {
+        let missing = match check().await {
             Ok(value) => return value,
             Err(missing) => missing,
         };
@@ -57,7 +57,7 @@ pub async fn stays(
 ) {
     let end = Instant::now() + window;
     loop {
-        // The last look comes after the window.
+        // The last check comes after the window.
         let is_over = Instant::now() >= end;
         if let Err(why) = holds().await {
             panic!("did not stay so: {what}: {why}");

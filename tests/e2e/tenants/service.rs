@@ -93,13 +93,13 @@ impl Drop for Service {
 /// Serves one connection until the other side closes it.
 async fn serve(bad: Bad, mut stream: TcpStream, calls: Arc<AtomicUsize>) {
     loop {
-        let Some(is_look) = request(&mut stream).await else {
+        let Some(is_read) = request(&mut stream).await else {
             return;
         };
         calls.fetch_add(1, Ordering::SeqCst);
         let answered = match bad {
             Bad::Dead | Bad::Silent => None,
-            Bad::Lure => is_look.then_some(Duration::ZERO),
+            Bad::Lure => is_read.then_some(Duration::ZERO),
             Bad::Slow => Some(Duration::from_secs(20)),
             Bad::Trickle | Bad::Refusing => Some(Duration::ZERO),
         };

@@ -78,13 +78,13 @@ impl Act {
             Self::Kill | Self::Sent | Self::Deleted => {
                 world.kill();
                 world.recorder().cut_off().await;
-                trap.let_go();
+                trap.release();
                 if self == Self::Deleted {
                     story.delete(world).await;
                 }
                 world.start().await;
             }
-            Self::Lost | Self::Reset => trap.let_go(),
+            Self::Lost | Self::Reset => trap.release(),
             Self::Late => {
                 // The sleep is the fault itself, not a wait for an event.
                 tokio::time::sleep(if case.point.kind.is_kubernetes() {
@@ -93,7 +93,7 @@ impl Act {
                     LATE_SERVICE
                 })
                 .await;
-                trap.let_go();
+                trap.release();
             }
             Self::Succeeded => return succeed(world, story, trap).await,
             Self::TakeOver => return take_over(world, case, story, trap).await,
@@ -106,7 +106,7 @@ async fn succeed(world: &mut World, story: &Story, trap: &Trap) -> Option<Findin
     let standby = world.standby().name();
     world.kill();
     world.recorder().cut_off().await;
-    trap.let_go();
+    trap.release();
     world.until_holder(&standby).await;
     drop(world.promote());
     // The standby must finish alone: starting another operator from here on would hide a failure to do so.
@@ -120,7 +120,7 @@ async fn take_over(world: &mut World, case: &Case, story: &Story, trap: &Trap) -
     world.operator().pause();
     if case.place == Place::AfterReply {
         // The operator may have sent the next request before it stood still: that request is on the wire.
-        trap.let_go();
+        trap.release();
     }
     let standby = world.standby().name();
     world.until_holder(&standby).await;
@@ -129,7 +129,7 @@ async fn take_over(world: &mut World, case: &Case, story: &Story, trap: &Trap) -
     let alone = settle(world, story).await;
     let before = world.recorder().mutations();
     former.go_on();
-    trap.let_go();
+    trap.release();
     if tokio::time::timeout(FENCED, former.ended()).await.is_err() {
         return Some(Finding::Broken("the former process lives on".to_owned()));
     }

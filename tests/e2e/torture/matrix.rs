@@ -215,7 +215,7 @@ fn print_figures(done: &[(Case, Report)], began: Instant) {
         count(|finding| matches!(finding, Finding::Orphan(_))),
         count(|finding| matches!(finding, Finding::Repeat(_))),
         count(|finding| matches!(finding, Finding::Helped(_))),
-        count(|finding| matches!(finding, Finding::Restless(_))),
+        count(|finding| matches!(finding, Finding::Unsettled(_))),
         count(|finding| matches!(finding, Finding::Broken(_))),
         runs(|report| report.surplus_healed > 0),
         runs(|report| report.known_repeats > 0),

@@ -63,7 +63,7 @@ pub async fn play(case: Case) -> Report {
         seen = act.carry_out(&mut world, &case, &story, &trap).await;
     } else {
         world.recorder().disarm();
-        trap.let_go();
+        trap.release();
     }
     let mut report = verdict::judge(&mut world, &story, Some(&case)).await;
     report.reached = reached;

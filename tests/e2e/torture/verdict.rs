@@ -19,7 +19,7 @@ const DONE: Duration = Duration::from_secs(240);
 /// Longer than a listing at the pace of running operations (5 s, and a tenth more), and than the settling time.
 const QUIET: Duration = Duration::from_secs(6);
 /// How long the world may take to become idle once everything is done.
-const CALMS: Duration = Duration::from_secs(90);
+const QUIET_WITHIN: Duration = Duration::from_secs(90);
 const POLL: Duration = Duration::from_millis(250);
 
 /// A violation.
@@ -34,7 +34,7 @@ pub enum Finding {
     /// The run did not complete without help.
     Helped(String),
     /// Writes or calls continued after everything was done.
-    Restless(String),
+    Unsettled(String),
     /// Any other violation.
     Broken(String),
 }
@@ -47,7 +47,7 @@ impl Finding {
             Self::Orphan(_) => "ORPHAN",
             Self::Repeat(_) => "REPEAT",
             Self::Helped(_) => "STUCK",
-            Self::Restless(_) => "RESTLESS",
+            Self::Unsettled(_) => "UNSETTLED",
             Self::Broken(_) => "BROKEN",
         }
     }
@@ -137,17 +137,17 @@ pub async fn settle(world: &mut World, story: &Story) -> Option<Finding> {
     {
         return Some(Finding::Helped(missing));
     }
-    let calm = within(CALMS, async || calm(world, story).await).await;
-    calm.err().map(Finding::Restless)
+    let quiet = within(QUIET_WITHIN, async || stays_quiet(world, story).await).await;
+    quiet.err().map(Finding::Unsettled)
 }
 
 async fn within(
     patience: Duration,
-    mut look: impl AsyncFnMut() -> Result<(), String>,
+    mut check: impl AsyncFnMut() -> Result<(), String>,
 ) -> Result<(), String> {
     let deadline = Instant::now() + patience;
     loop {
-        match look().await {
+        match check().await {
             Ok(()) => return Ok(()),
             Err(why) if Instant::now() >= deadline => return Err(why),
             Err(_) => sleep(POLL).await,
@@ -156,7 +156,7 @@ async fn within(
 }
 
 /// Checks that for a while nothing is written or called, and that the requested state remains.
-async fn calm(world: &World, story: &Story) -> Result<(), String> {
+async fn stays_quiet(world: &World, story: &Story) -> Result<(), String> {
     let (before, end) = (world.recorder().mutations(), Instant::now() + QUIET);
     let version = story.version(world).await;
     while Instant::now() < end {

@@ -1,7 +1,7 @@
 //! Builds a schedule: a setting, and events with their times.
 
 use crate::fault::{Act, Dependency, Kind, On, Rule, Step, Timed};
-use crate::run::{Look, Operators, Schedule, run};
+use crate::run::{Operators, Recording, Schedule, run};
 use crate::tally;
 use crate::universe::{ImportBy, OTHERS, Setting};
 use cloud_simulator::readings::{PowerAfterReinstall, ReleaseWhileCreating};
@@ -177,7 +177,7 @@ impl Play {
         let mut other = None;
         for seed in 1..=seeds {
             self.schedule.setting.seed = seed;
-            let outcome = run(&self.schedule, Look::Trace);
+            let outcome = run(&self.schedule, Recording::Trace);
             let trace = outcome.trace.join("\n");
             let wrong = &outcome.violations;
             let is_shared = matches!(self.schedule.operators, Operators::Shards(_));

@@ -47,8 +47,8 @@ fn unknown_image() -> Play {
 
 /// A create that the service refuses because of its image, until a user fixes that.
 fn refused_until(millis: u64) -> Play {
-    let mended = json!({"image": {"id": example().image}});
-    refused_for_good().at(millis, Spec(1, mended))
+    let fixed = json!({"image": {"id": example().image}});
+    refused_for_good().at(millis, Spec(1, fixed))
 }
 
 /// A create that the service refuses because of its image; no user fixes it.

@@ -86,7 +86,7 @@ rules! {
     /// S2: when idle, every live server has its Instance.
     Owned: 3_100, 5;
     /// S3: a mutating call is based on a read of its object in the same reconcile.
-    Look: 6_800, 5;
+    Basis: 6_800, 5;
     /// S3: the recorded server is released only with an Instance that is deleted and does not retain it.
     Released: 540, 5;
     /// S3: another server with the marker of an existing Instance is released only while a different one is recorded.
@@ -142,7 +142,7 @@ rules! {
     /// L3: calls for one object in a minute.
     Calls: 24_700, 30;
     /// L3: polls of a server's running operation in a minute.
-    Looks: 16_600, 5;
+    Polls: 16_600, 5;
     /// L3: writes to one object in a minute.
     Writes: 32_600, 35;
     /// L3: no status write repeats known content.

@@ -41,7 +41,7 @@ enum Cost {
     /// A call of the service.
     Calls,
     /// A poll of an operation that runs at the service.
-    Looks,
+    Polls,
     /// A write to Kubernetes.
     Writes,
 }
@@ -50,7 +50,7 @@ impl Cost {
     fn rule(self) -> Rule {
         match self {
             Self::Calls => Rule::Calls,
-            Self::Looks => Rule::Looks,
+            Self::Polls => Rule::Polls,
             Self::Writes => Rule::Writes,
         }
     }
@@ -98,7 +98,7 @@ impl Effort {
         let (steady, each) = match cost {
             Cost::Calls => (STEADY + WOKEN, EACH),
             Cost::Writes => (STEADY, WRITTEN),
-            Cost::Looks => {
+            Cost::Polls => {
                 let begun = self.begun.get(object).into_iter().flatten();
                 let begun = begun.filter(|at| **at + MINUTE + GROWN > now).count();
                 (FOLLOWED + YOUNG * begun.saturating_sub(1), 0)
@@ -170,7 +170,7 @@ impl Oracle {
         let is_shared = self.troubles.no_lease || !self.foreign.is_empty();
         let wanting = if is_shared { 2 } else { 1 };
         let cost = match follows_what_runs(request, cloud) {
-            true => Cost::Looks,
+            true => Cost::Polls,
             false => Cost::Calls,
         };
         let verdict = self.effort.spend((process, cost, object.as_str()), wanting);

@@ -1,6 +1,6 @@
 //! Judges releases: of recorded servers, of surplus servers, and of servers that must stay.
 
-use super::wishes::Property;
+use super::requests::Property;
 use super::{Oracle, Rule, Verdict, bearing, is_alive, record, speaks};
 use crate::apiserver::{Apiserver, INSTANCES, Key};
 use cloud_server_operator::api::{Marker, PurchaseRecord};
@@ -42,7 +42,7 @@ impl Oracle {
             if of.is_ours && self.was_ever_restrained(&key.1) {
                 let why = self.is_restrained_now(&key.1).then(|| {
                     format!(
-                        "{} is paused or only looked at, and its server {server} was released",
+                        "{} is paused or only observed, and its server {server} was released",
                         key.1
                     )
                 });

@@ -1,6 +1,6 @@
 //! Judges the final state, when all is idle.
 
-use super::wishes::Property;
+use super::requests::Property;
 use super::{Oracle, Rule, Verdict, condition, name_of, record, servers_of};
 use crate::apiserver::{Apiserver, INSTANCES};
 use cloud_server_operator::api::Marker;

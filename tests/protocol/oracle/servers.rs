@@ -1,6 +1,6 @@
 //! Judges the service's actions, and the requests for them.
 
-use super::wishes::Property;
+use super::requests::Property;
 use super::{Oracle, Rule, Verdict, bearing, open_operation, record, speaks};
 use crate::apiserver::{Apiserver, INSTANCES, uid};
 use crate::fault::Kind;
@@ -140,7 +140,7 @@ impl Oracle {
             return;
         }
         let why = self.is_restrained_now(&owner).then(|| {
-            format!("{owner} is paused or only looked at, and the service took {effect:?}")
+            format!("{owner} is paused or only observed, and the service took {effect:?}")
         });
         let is_excused =
             !self.is_restrained(&owner) || self.is_murky(&owner) || self.troubles.copied;
@@ -169,7 +169,7 @@ impl Oracle {
         }
         if self.was_ever_restrained(&owner) {
             let why = self.is_restrained_now(&owner).then(|| {
-                format!("a server was bought for {owner}, which is paused or only looked at")
+                format!("a server was bought for {owner}, which is paused or only observed")
             });
             let is_excused = is_unclear || !self.is_restrained(&owner);
             self.judge(Rule::RestrainedCall, Verdict::of(why, is_excused));
@@ -238,9 +238,9 @@ impl Oracle {
         let owner = self
             .names
             .get(marker)
-            .and_then(|name| self.wishes.get(name));
+            .and_then(|name| self.requests.get(name));
         let whole = self.whole.get(marker).copied().unwrap_or(0);
-        whole > owner.map_or(0, |wishes| wishes.recreations) + more
+        whole > owner.map_or(0, |requests| requests.recreations) + more
     }
 
     /// Whether one more server exceeds the limit.
@@ -281,9 +281,12 @@ impl Oracle {
         let forgotten = if t.crashes + t.ended > 0 { t.drops } else { 0 };
         let is_hidden = t.same_image || self.touched_at_console.contains(server);
         let again = if is_hidden { t.restores + forgotten } else { 0 };
-        let wishes = self.wishes.get(&name).map_or(0, |wishes| wishes.erasures);
-        let wanted = wishes + t.takeovers + again + unseen + undone + former;
-        let why = (*done > wishes).then(|| {
+        let requests = self
+            .requests
+            .get(&name)
+            .map_or(0, |requests| requests.erasures);
+        let wanted = requests + t.takeovers + again + unseen + undone + former;
+        let why = (*done > requests).then(|| {
             format!("S3: {name} was erased {done} times, and users asked for it {wanted} times")
         });
         let is_excused = *done <= wanted || t.no_lease || t.too_late;
@@ -300,9 +303,12 @@ impl Oracle {
         let t = &self.troubles;
         // A restart whose answer was lost with the process may be repeated (docs).
         let unknown = t.unknown.get(&Kind::Power).copied().unwrap_or(0);
-        let wishes = self.wishes.get(&name).map_or(0, |wishes| wishes.restarts);
-        let wanted = wishes + unknown + t.crashes + t.pauses;
-        let why = (*done > wishes)
+        let requests = self
+            .requests
+            .get(&name)
+            .map_or(0, |requests| requests.restarts);
+        let wanted = requests + unknown + t.crashes + t.pauses;
+        let why = (*done > requests)
             .then(|| format!("S3: {name} was restarted {done} times, at most {wanted} may be"));
         let is_excused = *done <= wanted || is_murky;
         self.judge(Rule::Restarted, Verdict::of(why, is_excused));

@@ -1,7 +1,7 @@
 //! Judges an Instance's status when all is idle: it has the state of its spec, or shows why not.
 
+use super::requests::{self, Property};
 use super::rest::{Rest, is_untaken};
-use super::wishes::{self, Property};
 use super::{Oracle, Verdict, condition, is_alive, name_of, record, speaks};
 use crate::apiserver::{ACCOUNTS, INSTANCES, uid};
 use crate::fault::Kind;
@@ -205,7 +205,7 @@ impl Oracle {
                     server.is_some_and(|server| Marker::in_name(&server.name) == marker)
                 });
                 let whole = marker.and_then(|marker| self.whole.get(&marker));
-                let is_spent = whole.is_some_and(|whole| *whole > wishes::limit(spec));
+                let is_spent = whole.is_some_and(|whole| *whole > requests::limit(spec));
                 alive.is_empty()
                     && !Property::NotRecreated.is_in(spec)
                     && (is_spent || is_broken_off)

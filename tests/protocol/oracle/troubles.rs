@@ -162,8 +162,8 @@ impl Oracle {
         }
         match *step {
             Step::ConsoleRebuild(n) => {
-                let wishes = self.wishes.entry(format!("web-{n}")).or_default();
-                wishes.erasures += 1;
+                let requests = self.requests.entry(format!("web-{n}")).or_default();
+                requests.erasures += 1;
             }
             Step::SellOut => self.lists.is_sold_out = true,
             Step::Restock => self.lists.is_sold_out = false,

@@ -4,7 +4,7 @@
 //! [`super::claims`] judges outcomes.
 
 use super::heard::{Begun, uids};
-use super::wishes::Property;
+use super::requests::Property;
 use super::{Oracle, ProcessId, Rule, Verdict, condition, is_ready, name_of, record};
 use crate::apiserver::{Key, uid};
 use cloud_simulator::model::{Request, Task, Verb, World};
@@ -73,7 +73,7 @@ impl Oracle {
         let about = format!("T: {}", name_of(now));
         let generation = |object: &Value| object["status"]["observedGeneration"].clone();
         if is_ready(now) {
-            let stood = is_ready(former)
+            let was_ready = is_ready(former)
                 && (self.troubles.no_lease || generation(former) == generation(now));
             let who = self
                 .truth
@@ -81,7 +81,7 @@ impl Oracle {
                 .entry(uid(now))
                 .or_insert(process);
             // A process that writes something else keeps the Ready of another process.
-            let is_others = stood && *who != process;
+            let is_others = was_ready && *who != process;
             if !is_others {
                 *who = process;
             }
@@ -237,12 +237,12 @@ fn differs(spec: &Value, now: &Value, row: Option<&Value>) -> Option<String> {
     if !shown.is_null() && shown != image {
         return Some(format!("the service showed image {shown}, not {image}"));
     }
-    for (wish, applied) in [
+    for (token, applied) in [
         (&spec["restart"]["token"], &status["applied"]["restart"]),
         (&spec["reinstall"]["token"], &status["applied"]["reinstall"]),
     ] {
-        if wish.is_string() && wish != applied {
-            return Some(format!("token {wish} is not applied"));
+        if token.is_string() && token != applied {
+            return Some(format!("token {token} is not applied"));
         }
     }
     None

@@ -1,6 +1,6 @@
 //! Judges the operator's writes.
 
-use super::wishes::Property;
+use super::requests::Property;
 use super::{
     Oracle, ProcessId, Rule, Verdict, WATCHES_LATE, condition, is_alive, is_ready, marker_of,
     name_of, newest_attempt, open_operation, operation, record, servers_of, speaks,
@@ -141,7 +141,7 @@ impl Oracle {
         if self.was_ever_restrained(name) || is_restrained(&now["spec"]) {
             let why = is_restrained(&now["spec"]).then(|| {
                 format!(
-                    "a {} was announced for {name}, which is paused or only looked at",
+                    "a {} was announced for {name}, which is paused or only observed",
                     after.verb
                 )
             });
@@ -164,7 +164,7 @@ impl Oracle {
         let is_purchase = is_new && is_call;
         if self.was_ever_restrained(name) || is_restrained(spec) {
             let why = (is_purchase && is_restrained(spec)).then(|| {
-                format!("a create was announced for {name}, which is paused or only looked at")
+                format!("a create was announced for {name}, which is paused or only observed")
             });
             self.judge(Rule::RestrainedIntent, Verdict::of(why, false));
         }

@@ -100,7 +100,7 @@ impl Universe {
             self.oracle.users_password(password);
         }
         if setting.import.is_some() {
-            self.buy_elsewhere();
+            self.buy_externally();
         }
     }
 
@@ -125,7 +125,7 @@ impl Universe {
     }
 
     /// A server is bought externally.
-    fn buy_elsewhere(&mut self) {
+    fn buy_externally(&mut self) {
         let example = catalogue::example();
         let text = |text: &str| Some(text.to_owned());
         let request = Request::Create(CreateRequest {
@@ -140,7 +140,7 @@ impl Universe {
         });
         let reply = self.cloud.call(self.timestamp(), Some(TOKEN), &request);
         if let Effect::Created { server, .. } = reply.effect {
-            self.oracle.bought_elsewhere(&server);
+            self.oracle.bought_externally(&server);
             self.legacy = Some(server);
         }
     }

@@ -39,7 +39,7 @@ impl Unheard {
 
 impl Universe {
     /// No fault happens from here on.
-    pub fn calm(&mut self) {
+    pub fn end_faults(&mut self) {
         let unmet = self.rules.drain(..);
         let unmet = unmet.map(|rule| format!("{:?} {:?}", rule.on, rule.act));
         self.unmet.extend(unmet);
@@ -89,7 +89,7 @@ impl Universe {
     /// A dependency that became available again and was not used in time, although work waits for it: its description.
     pub fn unheard(&mut self) -> Option<String> {
         let mut unheard = std::mem::take(&mut self.unheard);
-        unheard.retain(|it| self.does_anybody_wait(it.dependency));
+        unheard.retain(|it| self.does_work_wait(it.dependency));
         self.unheard = unheard;
         if !self.away.is_empty() || self.slow_until.is_some_and(|until| Instant::now() < until) {
             // An available dependency is useless without the other.
@@ -101,7 +101,7 @@ impl Universe {
     }
 
     /// Whether an Instance has not reached its desired state, and needs this dependency for it.
-    fn does_anybody_wait(&self, dependency: Dependency) -> bool {
+    fn does_work_wait(&self, dependency: Dependency) -> bool {
         let waits = |object: &Value| {
             let is_observed =
                 object["status"]["observedGeneration"] == object["metadata"]["generation"];
@@ -127,7 +127,7 @@ impl Universe {
         let mut away = self.away.iter();
         let was_noticed = away.any(|(away, _, is_noticed)| *away == dependency && *is_noticed);
         self.away.retain(|(away, ..)| *away != dependency);
-        if was_noticed && self.does_anybody_wait(dependency) {
+        if was_noticed && self.does_work_wait(dependency) {
             let now = Instant::now();
             self.unheard.push(Unheard {
                 dependency,

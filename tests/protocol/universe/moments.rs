@@ -4,7 +4,7 @@
 use super::Universe;
 use crate::apiserver::{ACCOUNTS, INSTANCES, Key};
 use crate::oracle::servers_of;
-use crate::run::Look;
+use crate::run::Recording;
 use cloud_simulator::model::{Progress, Request, Task, Verb};
 use serde_json::Value;
 use std::time::Duration;
@@ -60,7 +60,7 @@ impl Universe {
 
     /// Records each object that changed, or whose service's state changed.
     pub(super) fn note_moments(&mut self) {
-        if self.look != Look::Moments {
+        if self.recording != Recording::Moments {
             return;
         }
         // A task that is due counts as ended, whether or not it was queried.

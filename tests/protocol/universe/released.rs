@@ -83,7 +83,7 @@ fn record(object: &Value) -> Value {
 fn fit(name: &str, theirs: &mut Value, ours: &Value, identifiers: &[&str]) {
     let here = |pointer: &str| {
         let ours = ours.pointer(pointer).cloned();
-        ours.unwrap_or_else(|| panic!("{name}: nothing stands at {pointer} here"))
+        ours.unwrap_or_else(|| panic!("{name}: {pointer} is absent here"))
     };
     for pointer in SAME {
         if let Some(theirs) = theirs.pointer(pointer) {

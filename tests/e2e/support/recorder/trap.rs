@@ -71,7 +71,7 @@ impl Trap {
     }
 
     /// Releases the request that is stopped here.
-    pub fn let_go(&self) {
+    pub fn release(&self) {
         self.open.send_replace(true);
     }
 

@@ -8,7 +8,7 @@ fn details(world: &World) -> u64 {
     world.sim.ledger().count("/instance/detail")
 }
 
-async fn looked(world: &World, token: &str) {
+async fn until_token(world: &World, token: &str) {
     world
         .until("fresh", &format!("{token} is carried out"), |instance| {
             let status = instance.status.as_ref().unwrap();
@@ -22,12 +22,12 @@ async fn a_new_token_causes_a_read_of_every_server_at_once() {
     let mut world = Setup::default().begin("looked-at").await;
     example(&world, "instance-looked-at").await;
     world.ready("fresh").await;
-    looked(&world, "2026-11-22 first look").await;
+    until_token(&world, "2026-11-22 first read").await;
     let before = mark(&world, "fresh").await;
     let (seen, listed) = (details(&world), world.sim.ledger().count("/instance/list"));
     edit(&world, "fresh", json!({"reconcile": {"token": "second"}})).await;
-    looked(&world, "second").await;
-    assert_eq!(details(&world), seen + 1, "one look at the server");
+    until_token(&world, "second").await;
+    assert_eq!(details(&world), seen + 1, "one read of the server");
     assert!(world.sim.ledger().count("/instance/list") > listed);
     quiet(&world, "fresh").await;
     assert_eq!(details(&world), seen + 1, "and no other");

@@ -4,7 +4,7 @@ use crate::support::{Setup, World, create_calls, eventually, instance, is_ready,
 
 /// Two operators that do not know of each other, from the start.
 async fn two_at_once(mut world: World) {
-    world.start_rival().await;
+    world.start_concurrent().await;
     let mut names = Vec::new();
     // On a shared machine, one of them may win every race of the first ten.
     while names.len() < 10 || !both_act(&mut world).await {

@@ -17,18 +17,18 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Authoritative information that processes got from the apiserver.
 #[derive(Debug, Default)]
-pub(super) struct Looks {
+pub(super) struct Basis {
     /// The objects as processes saw them in the current reconciles, by name. A call uses up its basis.
     fresh: BTreeMap<(ProcessId, String), Value>,
     /// Markers of objects whose finalizer a process removed, or that it found gone: their servers are released without such a
     /// read.
-    homeless: BTreeSet<(ProcessId, Marker)>,
+    ownerless: BTreeSet<(ProcessId, Marker)>,
 }
 
 impl Oracle {
     /// A reconcile begins: information from an earlier one no longer counts.
-    pub fn begins_turn(&mut self, process: ProcessId, object: &str) {
-        self.looks.fresh.remove(&(process, object.to_owned()));
+    pub fn begins_reconcile(&mut self, process: ProcessId, object: &str) {
+        self.basis.fresh.remove(&(process, object.to_owned()));
     }
 
     /// The apiserver itself shows a process an object, or that it does not exist.
@@ -40,26 +40,33 @@ impl Oracle {
         let gone = self.names.iter().filter(|(_, name)| **name == key.1);
         let gone = gone.map(|(marker, _)| marker.clone());
         let gone = gone.filter(|marker| Some(marker) != there.as_ref());
-        self.looks.homeless.extend(gone.map(|gone| (process, gone)));
+        self.basis
+            .ownerless
+            .extend(gone.map(|gone| (process, gone)));
         if let Some(object) = object {
             let seen = (process, key.1.clone());
-            self.looks.fresh.insert(seen, object.clone());
+            self.basis.fresh.insert(seen, object.clone());
         }
     }
 
     /// A process is about to remove the finalizer.
-    pub(super) fn lets_go(&mut self, process: ProcessId, kind: Kind, object: Option<&Value>) {
+    pub(super) fn removes_finalizer(
+        &mut self,
+        process: ProcessId,
+        kind: Kind,
+        object: Option<&Value>,
+    ) {
         let Some(object) = object.filter(|_| kind == Kind::Finalizer) else {
             return;
         };
         let spec = &object["spec"];
         if !Property::Retained.is_in(spec) && !Property::Observed.is_in(spec) {
-            self.looks.homeless.insert((process, marker_of(object)));
+            self.basis.ownerless.insert((process, marker_of(object)));
         }
     }
 
     /// A process is about to make this call. Returns the object on which the call is based, as the process saw it.
-    pub(super) fn judge_look(
+    pub(super) fn judge_basis(
         &mut self,
         process: ProcessId,
         request: &Request,
@@ -73,24 +80,24 @@ impl Oracle {
         };
         let marker = name.as_deref().and_then(Marker::in_name);
         let is_failed = self.failed_creates.contains(id);
-        let mut fresh = self.looks.fresh.iter();
-        let stands_on = fresh.find(|((who, _), object)| {
+        let mut fresh = self.basis.fresh.iter();
+        let basis_found = fresh.find(|((who, _), object)| {
             *who == process && allows(object, request, id, marker.as_ref(), is_failed)
         });
-        if let Some((key, _)) = stands_on {
+        if let Some((key, _)) = basis_found {
             let key = key.clone();
-            self.judge(Rule::Look, Verdict::Right);
-            return self.looks.fresh.remove(&key);
+            self.judge(Rule::Basis, Verdict::Right);
+            return self.basis.fresh.remove(&key);
         }
-        let is_homeless = marker.is_some_and(|marker| {
-            let homeless = &self.looks.homeless;
-            homeless.contains(&(process, marker))
+        let is_ownerless = marker.is_some_and(|marker| {
+            let ownerless = &self.basis.ownerless;
+            ownerless.contains(&(process, marker))
         });
-        let is_excused = is_homeless && matches!(request, Request::Release(_));
+        let is_excused = is_ownerless && matches!(request, Request::Release(_));
         let why = format!(
-            "S3: {verb} of {id} {name:?} was called without a look at its object in the same turn"
+            "S3: {verb} of {id} {name:?} was called without a read of its object in the same reconcile"
         );
-        self.judge(Rule::Look, Verdict::of(Some(why), is_excused));
+        self.judge(Rule::Basis, Verdict::of(Some(why), is_excused));
         None
     }
 }

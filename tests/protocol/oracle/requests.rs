@@ -57,7 +57,7 @@ impl Property {
 
 /// All requests.
 #[derive(Debug, Default)]
-pub(super) struct Wishes {
+pub(super) struct Requests {
     /// How often a user requested something that erases a disk.
     pub(super) erasures: usize,
     /// How often a user requested a restart.
@@ -77,7 +77,7 @@ pub(super) struct Wishes {
     spec: Value,
 }
 
-impl Wishes {
+impl Requests {
     /// The object was created.
     pub(super) fn are_born(&mut self, object: &Value) {
         let spec = &object["spec"];
@@ -87,7 +87,7 @@ impl Wishes {
             .filter(|property| property.is_in(spec))
             .map(|property| (property, None))
             .collect();
-        self.installation = wish(spec);
+        self.installation = installation_of(spec);
         self.restart = spec["restart"].clone();
         self.recreations = limit(spec);
     }
@@ -97,7 +97,7 @@ impl Wishes {
         let spec = &object["spec"];
         let former_token = self.spec["reinstall"]["token"].clone();
         self.becomes(spec);
-        let is_new = wish(spec) != self.installation;
+        let is_new = installation_of(spec) != self.installation;
         let is_bought = object["status"]["applied"].is_object();
         self.differed |= is_new && !is_bought;
         // A token that came before the server was reported as bought may have come before the purchase, which then carried it
@@ -105,7 +105,7 @@ impl Wishes {
         let is_asked = is_acknowledged(spec, &self.installation[2])
             || (self.differed && is_acknowledged(spec, &former_token));
         if is_asked && (is_new || self.differed) {
-            self.installation = wish(spec);
+            self.installation = installation_of(spec);
             self.differed = false;
             self.erasures += 1;
         }
@@ -120,7 +120,7 @@ impl Wishes {
     pub(super) fn go_back(&mut self, object: &Value) {
         let spec = &object["spec"];
         self.becomes(spec);
-        self.installation = wish(spec);
+        self.installation = installation_of(spec);
         self.restart = spec["restart"].clone();
     }
 
@@ -177,7 +177,7 @@ fn is_paused(pause: &Value) -> bool {
 }
 
 /// The parts of a spec that determine a reinstall.
-fn wish(spec: &Value) -> Value {
+fn installation_of(spec: &Value) -> Value {
     let token = &spec["reinstall"]["token"];
     json!([spec["image"], spec["login"]["sshKey"], token])
 }
