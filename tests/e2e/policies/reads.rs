@@ -22,7 +22,7 @@ async fn a_new_token_causes_a_read_of_every_server_at_once() {
     let mut world = Setup::default().begin("looked-at").await;
     example(&world, "instance-looked-at").await;
     world.ready("fresh").await;
-    until_token(&world, "2026-11-22 first read").await;
+    until_token(&world, "2026-11-22 first look").await;
     let before = mark(&world, "fresh").await;
     let (seen, listed) = (details(&world), world.sim.ledger().count("/instance/list"));
     edit(&world, "fresh", json!({"reconcile": {"token": "second"}})).await;
