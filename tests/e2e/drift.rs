@@ -2,23 +2,16 @@
 //! idle fleet (60 s), and never a reason to erase, buy or release anything.
 
 use crate::support::{
-    Setup, World, busy, condition, console, counts, create_calls, done, eventually, instance,
-    is_ready, mark, other_image, outline, posts, quiet, quiet_all, reason,
+    Setup, busy, condition, console, counts, create_calls, done, eventually, instance, is_ready,
+    mark, other_image, outline, posts, quiet, quiet_all, reason,
 };
+use cloud_server_operator::api::Verb;
 use cloud_server_operator::api::names::BINDING;
-use cloud_server_operator::api::{Instance, Verb};
 use cloud_simulator::catalogue;
 use cloud_simulator::faults::{Act, Rule, When};
 use cloud_simulator::model::Console;
 use kube::ResourceExt;
 use serde_json::{Value, json};
-
-async fn ready(setup: Setup, name: &str) -> (World, Instance) {
-    let world = setup.begin(name).await;
-    world.apply(&instance("web")).await;
-    let ready = world.ready("web").await;
-    (world, ready)
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn image_power_and_name_changed_at_the_console_are_each_reported() {
@@ -113,7 +106,7 @@ async fn image_power_and_name_changed_at_the_console_are_each_reported() {
 /// Without its marker, nothing proves that the server is ours.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_done_to_a_renamed_server_until_it_has_its_name_again() {
-    let (mut world, web) = ready(Setup::default(), "renamed").await;
+    let (mut world, web) = Setup::default().begin_with_server("renamed").await;
     let server = world.only_server(&web);
     busy(&world).await;
     let rename = |name: &str| Console::Rename {
@@ -150,7 +143,7 @@ async fn nothing_is_done_to_a_renamed_server_until_it_has_its_name_again() {
 /// A service whose codes for "no such instance" are unusual: the Account names them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn error_codes_that_the_account_names_mean_that_a_server_is_gone() {
-    let (world, web) = ready(Setup::default(), "own-words").await;
+    let (world, web) = Setup::default().begin_with_server("own-words").await;
     let server = world.only_server(&web).id;
     let words = Act::Error {
         status: 400,
@@ -187,7 +180,7 @@ async fn error_codes_that_the_account_names_mean_that_a_server_is_gone() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_record_of_another_instance_is_refused() {
-    let (world, web) = ready(Setup::default(), "two-objects").await;
+    let (world, web) = Setup::default().begin_with_server("two-objects").await;
     world.apply(&instance("other")).await;
     let other = world.ready("other").await;
     let (first, second) = (world.only_server(&web).id, world.only_server(&other).id);

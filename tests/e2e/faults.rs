@@ -7,8 +7,9 @@
 mod tasks;
 
 use crate::support::{
-    PATIENCE, Setup, World, condition, console, counts, eventually, failed, instance, is_ready,
-    new_password, other_image, outline, password_of, path_of, posts, quiet_all, stopped,
+    PATIENCE, Setup, World, condition, console, counts, eventually, failed, has_done, instance,
+    is_ready, new_password, other_image, outline, password_of, path_of, posts, quiet_all,
+    server_id, stopped,
 };
 use cloud_server_operator::api::{Instance, Marker, Verb};
 use cloud_simulator::faults::{Act, Rule, When};
@@ -86,25 +87,10 @@ async fn fleet(world: &World, names: &[&str], wanted: impl Fn(&str) -> Value) ->
     all
 }
 
-fn id_of(instance: &Instance) -> String {
-    instance.status.as_ref().unwrap().id.clone().unwrap()
-}
-
-/// Waits until the verb was done and the Instance is ready.
-async fn did(world: &World, name: &str, verb: Verb) -> Instance {
-    world
-        .until(name, &format!("has done the {verb} and is Ready"), |i| {
-            let history = &i.status.as_ref().unwrap().history;
-            let did = history.iter().any(|e| e.verb == verb && e.succeeded);
-            is_ready(i) && did
-        })
-        .await
-}
-
 /// Asserts that the Instance has the state of its spec, on one server.
 fn is_as_wanted(world: &World, instance: &Instance, password: &str) {
     let server = world.only_server(instance);
-    assert_eq!(id_of(instance), server.id);
+    assert_eq!(server_id(instance), server.id);
     assert_eq!(Some(&server.image), instance.spec.image.id.as_ref());
     assert_eq!(server.pending, "NONE");
     let has = password_of(world, &server.id);
@@ -140,7 +126,7 @@ async fn each_fault_on(verb: Verb) {
         }
     } else {
         let ready = fleet(&world, &names, instance).await;
-        let ids = ready.iter().map(id_of);
+        let ids = ready.iter().map(server_id);
         armed.extend(ids.zip(&faults).map(|(id, (_, act))| arm(&id, act)));
     }
     let before: Vec<_> = match verb {
@@ -164,7 +150,7 @@ async fn each_fault_on(verb: Verb) {
         }
     }
     for name in &names {
-        did(&world, name, verb).await;
+        has_done(&world, name, verb).await;
     }
     for (id, name) in armed.iter().zip(&names) {
         assert_eq!(
@@ -204,7 +190,7 @@ async fn each_fault_on(verb: Verb) {
         let now = world.get(name).await;
         assert!(is_ready(&now), "{}", outline(&now));
         is_as_wanted(&world, &now, password);
-        let (accepted, completed) = counts(&world, verb, Some(&id_of(&now)));
+        let (accepted, completed) = counts(&world, verb, Some(&server_id(&now)));
         println!("FAULT {verb:?} {name}: accepted {accepted}, completed {completed}");
         // An operation may be repeated only if nothing shows whether it was done.
         let readable = matches!(name.as_str(), "slow" | "doubled" | "refuses");
@@ -279,9 +265,11 @@ async fn a_call_that_hangs_times_out_and_delays_no_other_instance() {
     );
     // A query hangs as well, for half of the time.
     let detail = Rule::on("/instance/detail", hang(When::BeforeEffect));
-    world.sim.fault(detail.containing(&id_of(&other)).times(1));
+    world
+        .sim
+        .fault(detail.containing(&server_id(&other)).times(1));
     world.apply(&stopped("other")).await;
-    did(&world, "other", Verb::Stop).await;
+    has_done(&world, "other", Verb::Stop).await;
     world.ready("hangs").await;
     assert_eq!(world.sim.servers().len(), 2, "{}", world.ledger_text());
     world.finish().await;
@@ -301,7 +289,7 @@ fn on_queries() -> Vec<(&'static str, Act)> {
 async fn spoilt_answers_of(path: &str, faults: &[(&'static str, Act)]) {
     let world = Setup::default().begin("queries").await;
     let old = fleet(&world, &["old-1", "old-2"], instance).await;
-    let ids: Vec<_> = old.iter().map(id_of).collect();
+    let ids: Vec<_> = old.iter().map(server_id).collect();
     let armed: Vec<_> = (1..)
         .zip(faults)
         .map(|(nth, (_, act))| {
@@ -319,7 +307,7 @@ async fn spoilt_answers_of(path: &str, faults: &[(&'static str, Act)]) {
         let ready = world.ready(name).await;
         is_as_wanted(&world, &ready, World::PASSWORD);
     }
-    did(&world, "old-1", Verb::Stop).await;
+    has_done(&world, "old-1", Verb::Stop).await;
     eventually("every fault was met", async || {
         let met = armed.iter().filter(|id| world.sim.faults().hits(**id) == 1);
         match met.count() {
@@ -332,7 +320,7 @@ async fn spoilt_answers_of(path: &str, faults: &[(&'static str, Act)]) {
     for (name, id) in [("old-1", &ids[0]), ("old-2", &ids[1])] {
         let now = world.get(name).await;
         assert!(is_ready(&now), "{}", outline(&now));
-        assert_eq!(&id_of(&now), id);
+        assert_eq!(&server_id(&now), id);
     }
     let mut calls = posts(&world, 0);
     calls.sort();

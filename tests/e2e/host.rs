@@ -12,11 +12,6 @@ mod network;
 mod starved;
 
 use crate::support::World;
-use cloud_server_operator::api::Instance;
-
-fn id_of(instance: &Instance) -> String {
-    instance.status.as_ref().unwrap().id.clone().unwrap()
-}
 
 impl World {
     /// Restarts the operator if it has ended on its own, for example after it lost its Lease, as a supervisor would. Returns

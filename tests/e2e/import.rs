@@ -2,7 +2,7 @@
 
 use crate::support::{
     PATIENCE, Setup, World, console, create_calls, eventually, instance, is_ready, outline, quiet,
-    reason, stopped, with,
+    ready_message, reason, stopped, with,
 };
 use cloud_server_operator::api::Instance;
 use cloud_server_operator::api::names::BINDING;
@@ -25,11 +25,6 @@ fn strangers(world: &World, count: usize) -> Vec<ServerInfo> {
 
 fn id_of(instance: &Instance) -> Option<&str> {
     instance.status.as_ref()?.id.as_deref()
-}
-
-fn message(instance: &Instance) -> String {
-    let status = instance.status.as_ref().unwrap();
-    status.conditions[0].message.clone()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -129,7 +124,9 @@ async fn an_uncertain_match_is_not_imported_and_nothing_is_bought_instead() {
         world.apply(&manifest).await;
         let refused = world
             .until(&name, word, |found| {
-                found.status.is_some() && reason(found) == why && message(found).contains(word)
+                found.status.is_some()
+                    && reason(found) == why
+                    && ready_message(found).contains(word)
             })
             .await;
         assert!(id_of(&refused).is_none(), "{}", outline(&refused));
@@ -202,14 +199,18 @@ async fn a_filter_imports_the_only_server_that_matches_all_fields() {
     world.apply(&importing("neither", elsewhere)).await;
     let refused = world.until_reason("neither", "ImportNotFound").await;
     let near = format!("{} (shop-db)", servers[0].id);
-    assert!(message(&refused).contains(&near), "{}", outline(&refused));
+    assert!(
+        ready_message(&refused).contains(&near),
+        "{}",
+        outline(&refused)
+    );
     world
         .apply(&importing("several", json!({"name": "shop-db"})))
         .await;
     let refused = world.until_reason("several", "ImportAmbiguous").await;
     for server in &servers[..2] {
         assert!(
-            message(&refused).contains(&server.id),
+            ready_message(&refused).contains(&server.id),
             "{}",
             outline(&refused)
         );
@@ -219,7 +220,7 @@ async fn a_filter_imports_the_only_server_that_matches_all_fields() {
         .await;
     let refused = world.until_reason("taken", "ImportConflict").await;
     assert!(
-        message(&refused).contains("/third"),
+        ready_message(&refused).contains("/third"),
         "{}",
         outline(&refused)
     );
@@ -261,7 +262,11 @@ async fn of_two_that_import_one_server_one_gets_it_although_the_operator_is_kill
     .await;
     let name = |i: &Instance| i.metadata.name.clone().unwrap();
     let named = format!("{}/{}", world.namespace, name(&winner));
-    assert!(message(&loser).contains(&named), "{}", outline(&loser));
+    assert!(
+        ready_message(&loser).contains(&named),
+        "{}",
+        outline(&loser)
+    );
     // A bought server has an owner, too.
     world.apply(&instance("own")).await;
     let own = world.ready("own").await;
@@ -269,7 +274,7 @@ async fn of_two_that_import_one_server_one_gets_it_although_the_operator_is_kill
         .apply(&importing("thief", json!({"id": id_of(&own)})))
         .await;
     let thief = world.until_reason("thief", "ImportConflict").await;
-    assert!(message(&thief).contains("/own"));
+    assert!(ready_message(&thief).contains("/own"));
     for name in ["thief", &name(&loser)] {
         world.delete(name).await;
         world.gone(name).await;
@@ -376,7 +381,7 @@ async fn imports_need_the_consent_of_the_account_and_earlier_imports_stay() {
     ] {
         world.apply(&importing(name, import)).await;
         let refused = world.until_reason(name, "ImportDenied").await;
-        let words = message(&refused);
+        let words = ready_message(&refused);
         assert!(words.contains("imports: Allowed"), "{words}");
         assert!(words.contains("Account default"), "{words}");
         assert!(

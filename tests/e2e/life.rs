@@ -2,7 +2,7 @@
 
 use crate::support::{
     Setup, abnormal, condition, create_calls, delete, eventually, instance, instance_by_key,
-    marker_of, name_of_length, outline, quiet, stays, with,
+    marker_of, name_of_length, outline, quiet, ready_message, stays, with,
 };
 use cloud_server_operator::api::Instance;
 use cloud_server_operator::api::names::{BINDING, FINALIZER};
@@ -288,7 +288,7 @@ async fn an_instance_without_a_firewall_is_bought_where_the_service_requires_non
     });
     world.apply(&open).await;
     let refused = world.until_reason("web", "CreateRefused").await;
-    let message = condition(&refused, "Ready").unwrap().message.clone();
+    let message = ready_message(&refused).to_owned();
     assert!(
         message.contains("spec.firewall (it is left out)"),
         "{message}"

@@ -10,7 +10,8 @@ mod rights;
 use crate::secrets::{pages, writings};
 use crate::support::{
     Setup, World, at_rest, condition, counts, create, create_calls, delete, eventually, failed,
-    insist, instance, is_ready, mark, outline, password_of, path_of, quiet_all, with, written,
+    insist, instance, is_ready, mark, outline, password_of, path_of, quiet_all, ready_message,
+    with, written,
 };
 use cloud_server_operator::api::names::{ROTATED_AT, SETTLED_FROM};
 use cloud_server_operator::api::{Instance, Verb};
@@ -244,7 +245,7 @@ async fn login_a_secret_of_another_owner_is_neither_used_nor_changed() {
                 })
             })
             .await;
-        let message = &condition(&refused, "Ready").unwrap().message;
+        let message = ready_message(&refused);
         assert!(
             message.contains("spec.login.generate.secretName"),
             "{message}"
@@ -291,7 +292,7 @@ async fn login_an_edited_secret_changes_the_password_and_a_failure_keeps_the_old
     // A password that violates the rules is reported, and the old one stays.
     edit(&world, "web-login", "password", "too short").await;
     let refused = world.until_reason("web", "LoginPasswordInvalid").await;
-    let message = &condition(&refused, "Ready").unwrap().message;
+    let message = ready_message(&refused);
     assert!(message.contains("web-login"), "{message}");
     assert_eq!(server_password(&world, &web), World::NEW_PASSWORD);
     edit(&world, "web-login", "password", &first).await;

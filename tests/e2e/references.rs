@@ -87,10 +87,6 @@ fn resolved(instance: &Instance, what: &str) -> String {
     id.as_str().unwrap_or_default().to_owned()
 }
 
-fn message(instance: &Instance) -> String {
-    condition(instance, "Ready").unwrap().message.clone()
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_bought_server_matches_the_names_and_filters_of_the_spec() {
     let world = Setup::default().begin("named").await;

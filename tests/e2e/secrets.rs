@@ -5,8 +5,8 @@
 mod quoted;
 
 use crate::support::{
-    Setup, World, condition, eventually, get, insist, instance, is_ready, kubectl, new_password,
-    other_image, stopped, token,
+    Setup, World, condition, eventually, get, has_done, insist, instance, is_ready, kubectl,
+    new_password, other_image, stopped, token,
 };
 use cloud_server_operator::api::Verb;
 use cloud_simulator::faults::{Act, Rule, When};
@@ -116,9 +116,9 @@ async fn live(world: &World) {
             .fault(Rule::on("/*", Act::Quote { text }).times(6));
     }
     world.apply(&stopped("web")).await;
-    did(world, "web", Verb::Stop).await;
+    has_done(world, "web", Verb::Stop).await;
     world.apply(&instance("web")).await;
-    did(world, "web", Verb::Start).await;
+    has_done(world, "web", Verb::Start).await;
     world.sim.faults().clear();
     // A password that the service refuses, with its own message, in a code, and in a 2xx.
     for (number, act) in [
@@ -176,21 +176,11 @@ async fn live(world: &World) {
     let mut again = other_image("web");
     again["spec"]["reinstall"] = json!({"token": "again"});
     world.apply(&again).await;
-    did(world, "web", Verb::Reinstall).await;
+    has_done(world, "web", Verb::Reinstall).await;
     let mut restart = again.clone();
     restart["spec"]["restart"] = token("web", "one")["spec"]["restart"].clone();
     world.apply(&restart).await;
-    did(world, "web", Verb::Restart).await;
-}
-
-async fn did(world: &World, name: &str, verb: Verb) {
-    let did = |i: &cloud_server_operator::api::Instance| {
-        let history = &i.status.as_ref().unwrap().history;
-        is_ready(i) && history.iter().any(|e| e.verb == verb && e.succeeded)
-    };
-    world
-        .until(name, &format!("has done the {verb}"), did)
-        .await;
+    has_done(world, "web", Verb::Restart).await;
 }
 
 /// Secrets with invalid content, and refusals of the token.

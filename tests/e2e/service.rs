@@ -13,7 +13,6 @@ mod regions;
 mod trust;
 mod wires;
 
-use cloud_server_operator::api::Instance;
 use cloud_simulator::faults::{Act, When};
 
 /// A refusal before any effect.
@@ -25,8 +24,4 @@ fn refusal(status: u16, code: &str) -> Act {
         retry_after: None,
         when: When::BeforeEffect,
     }
-}
-
-fn id_of(instance: &Instance) -> String {
-    instance.status.as_ref().unwrap().id.clone().unwrap()
 }

@@ -40,13 +40,6 @@ async fn cost(world: &World, mark: &Mark, call: &str, effect: [&str; 2], most: u
     );
 }
 
-async fn begin(setup: Setup, name: &str) -> (World, Instance) {
-    let world = setup.begin(name).await;
-    world.apply(&instance("web")).await;
-    let ready = world.ready("web").await;
-    (world, ready)
-}
-
 fn applied(instance: &Instance) -> cloud_server_operator::api::Applied {
     instance.status.as_ref().unwrap().applied.clone().unwrap()
 }
@@ -63,7 +56,10 @@ const MOST: usize = 3;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn verbs_another_image_reinstalls_once() {
     for tasks in DURATIONS {
-        let (world, _) = begin(Setup::default().tasks(tasks), "reinstall").await;
+        let (world, _) = Setup::default()
+            .tasks(tasks)
+            .begin_with_server("reinstall")
+            .await;
         let before = mark(&world, "web").await;
         world.apply(&other_image("web")).await;
         let ready = done(&world, "web", &before, &[Verb::Reinstall]).await;
@@ -95,7 +91,7 @@ async fn verbs_another_image_reinstalls_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn verbs_a_change_from_password_to_key_reinstalls_once() {
-    let (world, _) = begin(Setup::default(), "key").await;
+    let (world, _) = Setup::default().begin_with_server("key").await;
     let before = mark(&world, "web").await;
     // Force: the same manager removes the password.
     world.apply(&instance_by_key("web")).await;
@@ -134,7 +130,10 @@ async fn verbs_a_change_from_password_to_key_reinstalls_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn verbs_another_password_is_set_once() {
     for tasks in DURATIONS {
-        let (world, ready) = begin(Setup::default().tasks(tasks), "password").await;
+        let (world, ready) = Setup::default()
+            .tasks(tasks)
+            .begin_with_server("password")
+            .await;
         let id = world.only_server(&ready).id;
         let before = mark(&world, "web").await;
         new_password(&world).await;
@@ -168,7 +167,7 @@ async fn verbs_a_reinstall_revoked_while_the_server_stops_for_it_erases_nothing(
         ..Readings::default()
     };
     let setup = Setup::default().readings(readings);
-    let (world, ready) = begin(setup, "taken-back").await;
+    let (world, ready) = setup.begin_with_server("taken-back").await;
     let before = mark(&world, "web").await;
     endless(&world, Verb::Stop);
     world.apply(&other_image("web")).await;

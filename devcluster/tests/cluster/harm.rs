@@ -6,24 +6,14 @@ use devcluster::{Cluster, Component};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
     Api,
-    api::{ListParams, ObjectMeta, PostParams},
+    api::{ListParams, PostParams},
 };
 use tokio::time::timeout;
 
 use crate::{
     calls::{create, insist, is_there},
-    eventually,
+    config_map, eventually,
 };
-
-fn named(name: &str) -> ConfigMap {
-    ConfigMap {
-        metadata: ObjectMeta {
-            name: Some(name.to_owned()),
-            ..ObjectMeta::default()
-        },
-        ..ConfigMap::default()
-    }
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_is_frozen_filled_compacted_and_restored() {
@@ -31,11 +21,11 @@ async fn a_store_is_frozen_filled_compacted_and_restored() {
     let client = cluster.client().await.unwrap();
     let api: Api<ConfigMap> = Api::default_namespaced(client);
     for name in ["a", "b", "c"] {
-        create(&api, &named(name)).await;
+        create(&api, &config_map(name)).await;
     }
 
     cluster.freeze_component(Component::Etcd).unwrap();
-    let late = named("late");
+    let late = config_map("late");
     let params = PostParams::default();
     let write = api.create(&params, &late);
     let answer = timeout(Duration::from_millis(500), write).await;
@@ -45,7 +35,7 @@ async fn a_store_is_frozen_filled_compacted_and_restored() {
     insist("the store is read again", async || api.get("a").await)
         .await
         .unwrap();
-    create(&api, &named("d")).await;
+    create(&api, &config_map("d")).await;
 
     cluster.fill().await.unwrap();
     let refused = api.create(&params, &late).await;
@@ -55,13 +45,13 @@ async fn a_store_is_frozen_filled_compacted_and_restored() {
     );
     assert!(api.get("a").await.is_ok(), "a full store is read");
     cluster.make_room().await.unwrap();
-    api.create(&params, &named("roomy")).await.unwrap();
+    api.create(&params, &config_map("roomy")).await.unwrap();
 
     // The next page of a listing whose version is compacted, requested from an API that does not have it in memory.
     let page = ListParams::default().limit(1);
     let first = insist("a page is read", async || api.list(&page).await);
     let first = first.await.unwrap();
-    create(&api, &named("e")).await;
+    create(&api, &config_map("e")).await;
     eventually("the store is compacted", async || {
         cluster.compact().await.is_ok()
     })
@@ -78,10 +68,10 @@ async fn a_store_is_frozen_filled_compacted_and_restored() {
     let kept = tempfile::tempdir().unwrap();
     let snapshot = kept.path().join("etcd");
     cluster.snapshot(&snapshot).unwrap();
-    let after = create(&api, &named("after")).await;
+    let after = create(&api, &config_map("after")).await;
     cluster.restore(&snapshot).await.unwrap();
     assert!(!is_there(&api, "after").await);
-    let again = create(&api, &named("again")).await;
+    let again = create(&api, &config_map("again")).await;
     let version = |object: &ConfigMap| -> u64 {
         let version = object.metadata.resource_version.as_deref();
         version.unwrap().parse().unwrap()

@@ -1,6 +1,7 @@
 //! Tasks that do not simply succeed.
 
 use super::*;
+use crate::support::{has_done, server_id};
 
 /// The script of a task, the Instance that gets it, and how often the operation is then called.
 fn scripts() -> Vec<(&'static str, TaskScript, usize)> {
@@ -34,7 +35,7 @@ async fn each_script_on(verb: Verb) {
     } else {
         let ready = fleet(&world, &names, instance).await;
         for (instance, (_, script, _)) in ready.iter().zip(&scripts) {
-            arm(&id_of(instance), script);
+            arm(&server_id(instance), script);
         }
     }
     for name in &names {
@@ -42,7 +43,7 @@ async fn each_script_on(verb: Verb) {
     }
     failed(&world, "fails", "not in the mood").await;
     for name in names.iter().filter(|name| **name != "never-ends") {
-        did(&world, name, verb).await;
+        has_done(&world, name, verb).await;
     }
     // It has run for longer than all the others, and the call was not repeated.
     let runs = world.get("never-ends").await;
@@ -56,7 +57,7 @@ async fn each_script_on(verb: Verb) {
     assert!(condition(&runs, "Stalled").is_none(), "{}", outline(&runs));
     let server = world.only_server(&runs).id;
     console(&world, Console::EndTask { server });
-    did(&world, "never-ends", verb).await;
+    has_done(&world, "never-ends", verb).await;
     quiet_all(&world).await;
     for (name, _, asked) in scripts {
         let now = world.get(name).await;
@@ -68,7 +69,7 @@ async fn each_script_on(verb: Verb) {
                 let mine = all.filter(|server| server.name.starts_with(&format!("{name}-")));
                 (mine.count(), 1)
             }
-            _ => counts(&world, verb, Some(&id_of(&now))),
+            _ => counts(&world, verb, Some(&server_id(&now))),
         };
         println!("SCRIPT {verb:?} {name}: accepted {accepted}, completed {completed}");
         assert_eq!(

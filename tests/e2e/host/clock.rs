@@ -1,10 +1,9 @@
 //! A wall clock that jumps by an hour and by ten years, in both directions, during every kind of work and at a start. Pauses,
 //! deadlines and the settling time use the monotonic clock, and attempts are counted: only displayed times are wrong.
 
-use super::id_of;
 use crate::support::{
     Setup, World, condition, console, counts, eventually, instance, names, new_password,
-    other_image, outline, password_of, posts, quiet_all, stopped, token,
+    other_image, outline, password_of, posts, quiet_all, server_id, stopped, token,
 };
 use cloud_server_operator::api::Verb;
 use cloud_simulator::faults::{Act, Rule};
@@ -179,7 +178,7 @@ async fn a_clock_step_changes_only_the_times_that_are_shown() {
     world.ready("endless").await;
     for name in &fleet {
         let now = world.get(name).await;
-        let has = password_of(&world, &id_of(&now));
+        let has = password_of(&world, &server_id(&now));
         assert_eq!(has.as_deref(), Some(World::NEW_PASSWORD));
     }
     quiet_all(&world).await;

@@ -1,10 +1,9 @@
 //! A poor network, and no network to one of the two sides. The wires transport TCP data, not packets: a lost packet is
 //! simulated by the delay until TCP retransmits it.
 
-use super::id_of;
 use crate::support::{
     PATIENCE, Setup, Weather, busy, console, counts, eventually, instance, is_ready, names, once,
-    other_image, posts, quiet_all, reason, side_by_side, stays, stopped,
+    other_image, posts, quiet_all, reason, server_id, side_by_side, stays, stopped,
 };
 use cloud_server_operator::api::Verb;
 use cloud_simulator::faults::{Act, ClientGone, Rule, When};
@@ -94,7 +93,7 @@ async fn cut_off(weather: Weather) {
     world.apply(&stopped("old-1")).await;
     world.delete("old-2").await;
     // A change that the operator can observe, since the service still answers, and that it would correct.
-    let server = id_of(&ready[1]);
+    let server = server_id(&ready[1]);
     console(&world, Console::PowerOff { server });
     let seq = world.sim.ledger().last_seq();
     stays("nothing is begun", PARTITION, async || {

@@ -1,6 +1,6 @@
 //! The operator tests that it lacks excessive permissions, and reports those that it has.
 
-use crate::support::{Setup, Shared, World, condition, eventually, get, own, with};
+use crate::support::{Setup, Shared, World, eventually, get, own, ready_message, with};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::json;
 
@@ -123,7 +123,7 @@ async fn excessive_permissions_are_reported_until_they_are_gone() {
     let generated = with("web", |spec| spec["login"] = json!({"generate": {}}));
     world.apply(&generated).await;
     let waits = world.until_reason("web", "SecretNotWritable").await;
-    let message = &condition(&waits, "Ready").unwrap().message;
+    let message = ready_message(&waits);
     assert!(message.contains("deploy/shared"), "{message}");
     // A new process reports the same.
     world.restart().await;

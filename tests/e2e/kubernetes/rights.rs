@@ -6,7 +6,8 @@ use super::{Plane, all, none, recovers};
 use crate::support::wire::{Act, Asked, Kind};
 use crate::support::{
     Setup, Shared, World, at_rest, condition, counts, create_calls, eventually, instance,
-    instance_by_key, is_ready, kubectl_of, other_image, posts, reason, stays, until_served,
+    instance_by_key, is_ready, kubectl_of, other_image, posts, ready_message, reason, stays,
+    until_served,
 };
 use cloud_server_operator::api::{Instance, Verb};
 use kube::api::{Api, Patch, PatchParams};
@@ -263,7 +264,7 @@ async fn a_policy_that_denies_the_operators_writes_is_reported_and_retried_slowl
     // The status of the other one cannot be written.
     for name in ["new", "going"] {
         let refused = world.until_reason(name, "WriteRefused").await;
-        let words = &condition(&refused, "Ready").unwrap().message;
+        let words = ready_message(&refused);
         assert!(words.contains("not on this cluster"), "{words}");
         assert_eq!(
             condition(&refused, "Stalled").unwrap().status,

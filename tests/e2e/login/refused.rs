@@ -4,6 +4,7 @@
 use super::{age, agrees, generated, hourly, rotated, server_password};
 use crate::support::{
     Setup, World, condition, create_calls, eventually, insist, instance, is_ready, quiet_all,
+    ready_message,
 };
 use cloud_server_operator::api::Instance;
 use k8s_openapi::api::core::v1::Secret;
@@ -13,7 +14,7 @@ use serde_json::{Value, json};
 /// Waits until the Instance waits for its Secret; returns it with the message of the condition Ready.
 async fn refusal(world: &World, name: &str) -> (Instance, String) {
     let refused = world.until_reason(name, "SecretNotWritable").await;
-    let message = condition(&refused, "Ready").unwrap().message.clone();
+    let message = ready_message(&refused).to_owned();
     (refused, message)
 }
 

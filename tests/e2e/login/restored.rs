@@ -4,7 +4,7 @@
 use super::{agrees, edit, generated, in_force, read, server_password};
 use crate::support::{
     Setup, World, condition, counts, create, create_calls, delete, eventually, insist, instance,
-    password_of, quiet_all, stays,
+    password_of, quiet_all, ready_message, stays,
 };
 use cloud_server_operator::api::names::BINDING;
 use cloud_server_operator::api::{Instance, Verb};
@@ -172,7 +172,7 @@ async fn login_a_secret_that_shows_no_instance_is_handed_over_by_the_command_in_
     create(&world.secrets(), &secret).await;
     world.apply(&generated("web")).await;
     let refused = world.until_reason("web", "SecretNameConflict").await;
-    let message = condition(&refused, "Ready").unwrap().message.clone();
+    let message = ready_message(&refused).to_owned();
     assert!(!message.contains("delete"), "{message}");
     let command = message.split("kubectl ").nth(1).unwrap();
     let arguments: Vec<&str> = command.split_whitespace().collect();

@@ -1,7 +1,9 @@
 //! Without the permission to write Secrets, and with no more of it than necessary.
 
 use super::{agrees, generated};
-use crate::support::{Setup, condition, create_calls, eventually, insist, instance, is_ready, own};
+use crate::support::{
+    Setup, condition, create_calls, eventually, insist, instance, is_ready, own, ready_message,
+};
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::json;
@@ -18,7 +20,7 @@ async fn login_without_the_permission_to_write_secrets_the_condition_names_the_m
     world.start().await;
     world.apply(&generated("web")).await;
     let refused = world.until_reason("web", "SecretNotWritable").await;
-    let message = &condition(&refused, "Ready").unwrap().message;
+    let message = ready_message(&refused);
     assert!(message.contains("deploy/secret-writer"), "{message}");
     assert!(condition(&refused, "Stalled").is_some());
     assert_eq!(create_calls(&world.sim), 0);

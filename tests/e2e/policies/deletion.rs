@@ -1,7 +1,9 @@
 //! The fate of a server when its Instance is deleted.
 
 use super::{delete, edit, example};
-use crate::support::{Setup, World, condition, counts, eventually, instance, mark, posts, quiet};
+use crate::support::{
+    Setup, World, condition, counts, eventually, instance, mark, posts, quiet, ready_message,
+};
 use cloud_server_operator::api::Verb;
 use serde_json::json;
 
@@ -97,7 +99,7 @@ async fn a_protected_instance_is_not_deleted_and_one_that_is_keeps_its_server() 
     .await;
     let refused = world.until_reason("precious", "DeletionProtected").await;
     assert_eq!(condition(&refused, "Stalled").unwrap().status, "True");
-    let message = &condition(&refused, "Ready").unwrap().message;
+    let message = ready_message(&refused);
     assert!(
         message.contains("set spec.deletionProtection to false"),
         "{message}"

@@ -1,7 +1,7 @@
 //! When a disk may be erased.
 
 use super::{IMAGE, OTHER_IMAGE, edit, example, have_ended};
-use crate::support::{Setup, World, at_rest, condition, counts, mark, posts, quiet};
+use crate::support::{Setup, World, at_rest, condition, counts, mark, posts, quiet, ready_message};
 use cloud_server_operator::api::Verb;
 use serde_json::json;
 
@@ -10,7 +10,7 @@ async fn waits(world: &World, name: &str, reason: &str, words: &[&str]) {
     for (kind, status) in [("Ready", "False"), ("Stalled", "True")] {
         assert_eq!(condition(&refused, kind).unwrap().status, status);
     }
-    let message = &condition(&refused, "Ready").unwrap().message;
+    let message = ready_message(&refused);
     for word in words {
         assert!(message.contains(word), "{word:?} is not in: {message}");
     }

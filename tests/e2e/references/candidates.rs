@@ -1,6 +1,7 @@
 //! Selectors without a match, or with several: reported with candidates, and fixed without a restart.
 
 use super::*;
+use crate::support::ready_message;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_match_and_several_matches_are_reported_with_candidates_until_fixed() {
@@ -23,33 +24,41 @@ async fn no_match_and_several_matches_are_reported_with_candidates_until_fixed()
         UBUNTU,
         "spec.image.id",
     ] {
-        assert!(message(&none).contains(word), "{word}: {}", message(&none));
+        assert!(
+            ready_message(&none).contains(word),
+            "{word}: {}",
+            ready_message(&none)
+        );
     }
     assert_eq!(
-        message(&none).matches("img-").count(),
+        ready_message(&none).matches("img-").count(),
         4,
         "{}",
-        message(&none)
+        ready_message(&none)
     );
     let several = world.until_reason("several", "ReferenceAmbiguous").await;
     for word in [example.other_image, "img-debian-too", "spec.image.id"] {
-        assert!(message(&several).contains(word), "{}", message(&several));
+        assert!(
+            ready_message(&several).contains(word),
+            "{}",
+            ready_message(&several)
+        );
     }
     assert!(
-        !message(&several).contains(example.image),
+        !ready_message(&several).contains(example.image),
         "only those that fit"
     );
     let large = world.until_reason("large", "ReferenceNotFound").await;
     assert!(
-        message(&large).contains("spec.package.code"),
+        ready_message(&large).contains("spec.package.code"),
         "{}",
-        message(&large)
+        ready_message(&large)
     );
     let far = world.until_reason("far", "ReferenceNotFound").await;
     assert!(
-        message(&far).contains("ru-moscow-1 (Moscow)"),
+        ready_message(&far).contains("ru-moscow-1 (Moscow)"),
         "{}",
-        message(&far)
+        ready_message(&far)
     );
     for refused in [&none, &several, &large, &far] {
         assert!(

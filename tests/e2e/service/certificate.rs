@@ -1,7 +1,8 @@
 //! Invalid certificates: expired, not valid yet, for another name. Their authority is trusted, so that they have no other flaw.
 
-use super::id_of;
-use crate::support::{Setup, World, eventually, insist, instance, names, posts, quiet_all};
+use crate::support::{
+    Setup, World, eventually, insist, instance, names, posts, quiet_all, server_id,
+};
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose,
     date_time_ymd,
@@ -260,7 +261,7 @@ async fn a_bad_certificate_gets_no_token_and_is_reported() {
     front.exchange(authority.certify(Flaw::None));
     world.ready("new").await;
     for (web, before) in fleet.iter().zip(&ready) {
-        assert_eq!(id_of(&world.ready(web).await), id_of(before));
+        assert_eq!(server_id(&world.ready(web).await), server_id(before));
     }
     quiet_all(&world).await;
     assert_eq!(world.sim.servers().len(), 3, "{}", world.ledger_text());

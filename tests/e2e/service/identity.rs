@@ -1,10 +1,9 @@
 //! An identifier that the service has assigned again: the record names a server of another owner, and the operator never acts
 //! on it. If the new server is in the same account, only its name shows the difference.
 
-use super::id_of;
 use crate::support::{
     Setup, World, condition, console, eventually, instance, names, new_password, other_image,
-    outline, posts, quiet_all, reason, stays,
+    outline, posts, quiet_all, ready_message, reason, server_id, stays,
 };
 use cloud_server_operator::api::Instance;
 use cloud_server_operator::api::names::BINDING;
@@ -21,7 +20,7 @@ const JUST_LISTED: Duration = Duration::from_secs(10);
 
 /// Releases the server of an Instance, and assigns its identifier to another server.
 fn recycle(world: &World, instance: &Instance, account: &str) -> String {
-    let server = id_of(instance);
+    let server = server_id(instance);
     console(
         world,
         Console::Release {
@@ -118,7 +117,7 @@ async fn a_server_of_another_account_with_the_same_identifier_is_unchanged() {
     .await;
     for name in ["web-0", "web-1"] {
         let held = world.until_reason(name, "RecordInvalid").await;
-        let message = &condition(&held, "Ready").unwrap().message;
+        let message = ready_message(&held);
         assert!(message.contains("another-"), "{message}");
     }
     world.delete("web-2").await;
@@ -147,8 +146,8 @@ async fn a_server_of_another_account_with_the_same_identifier_is_unchanged() {
     assert_eq!(live.len(), fleet.len());
     let last = world.ready("web-4").await;
     assert_eq!(
-        (reason(&last), id_of(&last)),
-        ("Available", id_of(&ready[4])),
+        (reason(&last), server_id(&last)),
+        ("Available", server_id(&ready[4])),
         "{}",
         outline(&last)
     );

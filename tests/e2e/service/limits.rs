@@ -1,9 +1,8 @@
 //! The service's own rate limit, and packages that are not for sale.
 
-use super::id_of;
 use crate::support::{
-    Setup, World, busiest, condition, console, counts, eventually, instance, is_ready,
-    longest_stall, names, outline, posts, quiet_all, reason, side_by_side, stays, watch_stalls,
+    Setup, World, busiest, console, counts, eventually, instance, is_ready, longest_stall, names,
+    outline, posts, quiet_all, ready_message, reason, server_id, side_by_side, stays, watch_stalls,
 };
 use cloud_server_operator::api::Verb;
 use cloud_server_operator::api::names::BINDING;
@@ -185,7 +184,7 @@ async fn creates_beyond_quota_or_stock_are_reported_and_retried_slowly() {
         .until_all(&over, "report it", |i| reason(i) == "CreateRefused")
         .await;
     for instance in &refused {
-        let message = &condition(instance, "Ready").unwrap().message;
+        let message = ready_message(instance);
         assert!(message.contains("quota"), "{message}");
     }
     let (seq, since) = (world.sim.ledger().last_seq(), Timestamp::now());
@@ -230,7 +229,7 @@ async fn creates_beyond_quota_or_stock_are_reported_and_retried_slowly() {
     quota(None);
     world.all_ready(&over).await;
     for (name, before) in fits.iter().zip(&ready).skip(1) {
-        assert_eq!(id_of(&world.get(name).await), id_of(before));
+        assert_eq!(server_id(&world.get(name).await), server_id(before));
     }
     // A sold-out region has the same effect on new Instances, and none on existing servers.
     let region = || catalogue::example().region.to_owned();

@@ -1,9 +1,8 @@
 //! Listings of more than one page with faults: pages missing, doubled, miscounted, changed between two requests; and a listing
 //! that suddenly shows next to nothing.
 
-use super::id_of;
 use crate::support::{
-    Setup, World, counts, eventually, instance, names, outline, posts, quiet_all, reason,
+    Setup, World, counts, eventually, instance, names, outline, posts, quiet_all, reason, server_id,
 };
 use cloud_server_operator::api::Verb;
 use cloud_server_operator::api::names::FINALIZER;
@@ -65,7 +64,7 @@ async fn pages_that_are_missing_doubled_or_miscounted_prove_nothing() {
         for (web, before) in fleet.iter().zip(&ready) {
             let now = world.get(web).await;
             assert_ne!(reason(&now), "ServerMissing", "{name}: {}", outline(&now));
-            assert_eq!(id_of(&now), id_of(before));
+            assert_eq!(server_id(&now), server_id(before));
         }
         world.sim.faults().remove(rule);
         world.all_ready(&[before, after]).await;
@@ -75,7 +74,7 @@ async fn pages_that_are_missing_doubled_or_miscounted_prove_nothing() {
     }
     let all = world.all_ready(&fleet).await;
     for (now, before) in all.iter().zip(&ready) {
-        assert_eq!(id_of(now), id_of(before));
+        assert_eq!(server_id(now), server_id(before));
     }
     assert_eq!(
         counts(&world, Verb::Release, None),
@@ -147,7 +146,7 @@ async fn a_list_that_moves_while_it_is_read_hides_no_server() {
     world.gone("web-2").await;
     world.all_ready(&new).await;
     for (web, before) in fleet.iter().zip(&ready).take(2) {
-        assert_eq!(id_of(&world.ready(web).await), id_of(before));
+        assert_eq!(server_id(&world.ready(web).await), server_id(before));
     }
     let events = world.events("ServerMissing").await;
     assert!(events.is_empty(), "{events:#?}");
@@ -215,7 +214,7 @@ async fn while_a_fleet_vanishes_from_the_listing_nothing_is_bought_or_released()
     }
     for now in world.all_ready(&left).await {
         let before = ready.iter().find(|web| web.name_any() == now.name_any());
-        assert_eq!(id_of(&now), id_of(before.unwrap()));
+        assert_eq!(server_id(&now), server_id(before.unwrap()));
     }
     quiet_all(&world).await;
     assert_eq!(

@@ -1,7 +1,7 @@
 //! A token that is limited to regions (field note 24): the listing of another region is empty. This must not make a server look
 //! gone.
 
-use crate::support::{Setup, World, condition, effects, instance, is_ready, with};
+use crate::support::{Setup, World, effects, instance, is_ready, ready_message, with};
 use serde_json::{Value, json};
 
 const ELSEWHERE: &str = "de-frankfurt-1";
@@ -52,7 +52,7 @@ async fn a_new_token_for_other_regions_only_makes_no_server_count_as_missing() {
     world.sim.set_token("default", "limited-canary").unwrap();
     world.secret("cloud-token", "token", "limited-canary").await;
     let doubted = world.until_reason("here", "ServerReadFailed").await;
-    let message = condition(&doubted, "Ready").unwrap().message.clone();
+    let message = ready_message(&doubted).to_owned();
     assert!(message.contains("may see the region"), "{message}");
     assert!(is_ready(&world.get("there").await));
 

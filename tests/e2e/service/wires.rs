@@ -1,9 +1,8 @@
 //! Connections that cannot be used: silent or half open ones, a wrong host name, a foreign certificate, a redirect.
 
-use super::id_of;
 use crate::support::{
     Setup, Weather, World, condition, counts, eventually, insist, instance, names, posts,
-    quiet_all, stays, stopped,
+    quiet_all, server_id, stays, stopped,
 };
 use axum::Router;
 use axum::extract::{Request, State};
@@ -37,11 +36,11 @@ async fn calls_without_an_answer_delay_no_other_call() {
     }
     for instance in &ready[..2] {
         let rule =
-            Rule::on("/instance/detail", hang(When::BeforeEffect)).containing(&id_of(instance));
+            Rule::on("/instance/detail", hang(When::BeforeEffect)).containing(&server_id(instance));
         rules.push(world.sim.fault(rule.times(1)));
     }
-    let slow =
-        Rule::on("/instance/detail", Act::SlowBytes { millis: 5 }).containing(&id_of(&ready[2]));
+    let slow = Rule::on("/instance/detail", Act::SlowBytes { millis: 5 })
+        .containing(&server_id(&ready[2]));
     world.sim.fault(slow.times(1));
     let hung = Instant::now();
     world.apply_all(&stuck, instance).await;
@@ -277,7 +276,7 @@ async fn a_redirect_or_a_strange_certificate_gets_no_token() {
     world.ready("new").await;
     for (web, before) in fleet.iter().zip(&ready) {
         let now = world.ready(web).await;
-        assert_eq!(id_of(&now), id_of(before));
+        assert_eq!(server_id(&now), server_id(before));
         assert!(condition(&now, "Stalled").is_none());
     }
     assert_eq!(world.sim.servers().len(), 3, "{}", world.ledger_text());

@@ -137,6 +137,17 @@ pub async fn done(world: &World, name: &str, mark: &Mark, verbs: &[Verb]) -> Ins
     instance
 }
 
+/// Waits until the verb was carried out and the Instance is ready.
+pub async fn has_done(world: &World, name: &str, verb: Verb) -> Instance {
+    let what = format!("has done the {verb} and is Ready");
+    world
+        .until(name, &what, |instance| {
+            let mut history = instance.status.as_ref().unwrap().history.iter();
+            is_ready(instance) && history.any(|entry| entry.verb == verb && entry.succeeded)
+        })
+        .await
+}
+
 /// Waits until the history contains an attempt that failed with these words. The entry remains after the next attempt has begun
 /// or succeeded, unlike the reason of Ready, which a late writer or reader may miss.
 pub async fn failed(world: &World, name: &str, words: &str) -> Instance {

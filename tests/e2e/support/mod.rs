@@ -30,8 +30,8 @@ mod world;
 
 pub use again::{create, delete};
 pub use change::{
-    Mark, at_rest, busy, console, counts, done, effects, end_task, ended, endless, failed, mark,
-    new_password, once, password_of, path_of, posts, quiet, quiet_all, written,
+    Mark, at_rest, busy, console, counts, done, effects, end_task, ended, endless, failed,
+    has_done, mark, new_password, once, password_of, path_of, posts, quiet, quiet_all, written,
 };
 pub use checks::{create_calls, marker_of};
 pub use cluster::{Shared, kubectl, kubectl_of, own, until_served};
@@ -44,7 +44,7 @@ pub use link::{Link, Weather};
 pub use network::{Family, Network};
 pub use objects::{
     abnormal, condition, instance, instance_by_key, is_ready, name_of_length, other_image, outline,
-    reason, stopped, token, with,
+    ready_message, reason, server_id, stopped, token, with,
 };
 pub use operator::{Launch, Operator, get};
 pub use program::{Program, folder, module, on_path, port};

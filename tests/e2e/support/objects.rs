@@ -71,6 +71,16 @@ pub fn condition<'a>(instance: &'a Instance, kind: &str) -> Option<&'a Condition
         .find(|condition| condition.type_ == kind)
 }
 
+/// The message of the Ready condition.
+pub fn ready_message(instance: &Instance) -> &str {
+    &condition(instance, "Ready").unwrap().message
+}
+
+/// The identifier of the server in status.
+pub fn server_id(instance: &Instance) -> String {
+    instance.status.as_ref().unwrap().id.clone().unwrap()
+}
+
 /// The reason of the Ready condition; empty without that condition.
 pub fn reason(instance: &Instance) -> &str {
     condition(instance, "Ready").map_or("", |ready| ready.reason.as_str())

@@ -2,11 +2,13 @@
 
 use super::again::create;
 use super::cluster::{Shared, shared};
+use super::objects::instance;
 use super::operator::Launch;
 use super::recorder::Recorder;
 use super::wire::Wire;
 use super::wires::Links;
 use super::world::World;
+use cloud_server_operator::api::Instance;
 use cloud_simulator::wire::Endpoint;
 use cloud_simulator::{Readings, Simulator};
 use k8s_openapi::api::core::v1::Namespace;
@@ -195,6 +197,14 @@ impl Setup {
     pub fn without_operator(mut self) -> Self {
         self.operator = false;
         self
+    }
+
+    /// Makes the world, with the ready Instance `web`.
+    pub async fn begin_with_server(self, name: &str) -> (World, Instance) {
+        let world = self.begin(name).await;
+        world.apply(&instance("web")).await;
+        let ready = world.ready("web").await;
+        (world, ready)
     }
 
     /// Makes the world. The namespace's name begins with `name`.

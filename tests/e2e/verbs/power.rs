@@ -5,7 +5,10 @@ use super::*;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn verbs_stop_and_start_are_called_once_each() {
     for tasks in DURATIONS {
-        let (world, _) = begin(Setup::default().tasks(tasks), "power").await;
+        let (world, _) = Setup::default()
+            .tasks(tasks)
+            .begin_with_server("power")
+            .await;
         let before = mark(&world, "web").await;
         world.apply(&stopped("web")).await;
         let ready = done(&world, "web", &before, &[Verb::Stop]).await;
@@ -51,7 +54,7 @@ async fn verbs_a_server_started_at_the_console_is_stopped_again() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn verbs_an_unmanaged_power_state_is_unchanged() {
-    let (world, ready) = begin(Setup::default(), "unmanaged").await;
+    let (world, ready) = Setup::default().begin_with_server("unmanaged").await;
     let server = world.only_server(&ready).id;
     world
         .apply(&with("web", |spec| spec["powerState"] = json!("Unmanaged")))
@@ -72,7 +75,10 @@ async fn verbs_an_unmanaged_power_state_is_unchanged() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn verbs_a_restart_token_restarts_once() {
     for tasks in DURATIONS {
-        let (world, _) = begin(Setup::default().tasks(tasks), "restart").await;
+        let (world, _) = Setup::default()
+            .tasks(tasks)
+            .begin_with_server("restart")
+            .await;
         for word in ["one", "two"] {
             let before = mark(&world, "web").await;
             world.apply(&token("web", word)).await;
@@ -101,7 +107,7 @@ async fn verbs_a_restart_token_restarts_once() {
 /// The token is any text, even one that encoders write in different ways; it is part of the record, which patches test.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn verbs_a_restart_token_of_any_text_restarts_once_and_holds_no_deletion() {
-    let (world, _) = begin(Setup::default(), "token").await;
+    let (world, _) = Setup::default().begin_with_server("token").await;
     let word = "<a> & \"b\" \\ / ü \u{2028} \u{1f600} 'c'";
     let before = mark(&world, "web").await;
     world.apply(&token("web", word)).await;
