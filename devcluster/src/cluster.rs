@@ -66,7 +66,7 @@ impl Builder {
     }
 
     /// The directory for all files of the cluster. The caller owns the directory: it stays, with the logs, when the cluster
-    /// ends. A cluster that is started on it again has the same objects; only the audit log begins anew. By default the cluster
+    /// ends. A cluster that is started on it again has the same objects; only the audit log begins again. By default the cluster
     /// has a temporary directory, which is removed with it.
     pub fn data_dir(mut self, directory: impl Into<PathBuf>) -> Self {
         self.data_dir = Some(directory.into());

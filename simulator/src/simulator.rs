@@ -40,7 +40,7 @@ pub enum StartError {
     #[error("cannot use the data file")]
     Store(#[source] StoreError),
     /// The content of the store does not fit the configuration.
-    #[error("cannot go on from the data file")]
+    #[error("cannot continue from the data file")]
     Restore(#[source] RestoreError),
 }
 

@@ -151,7 +151,7 @@ async fn another_seed_does_not_continue_from_the_file() {
         .start()
         .await
         .expect_err("another seed");
-    assert_eq!(error.to_string(), "cannot go on from the data file");
+    assert_eq!(error.to_string(), "cannot continue from the data file");
 }
 
 #[tokio::test]

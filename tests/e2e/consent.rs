@@ -314,7 +314,7 @@ async fn consent_that_is_withdrawn_ends_the_use_of_the_token_but_for_deletions()
     run_command_in(&world, &message).await;
     world.account_is_ready("default").await;
     let seq = world.sim.ledger().last_seq();
-    eventually("the other one is asked for again", async || {
+    eventually("the other one is requested again", async || {
         match world.calls_since(seq).len() {
             0 => Err(world.ledger_text()),
             _ => Ok(()),

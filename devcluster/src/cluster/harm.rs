@@ -135,8 +135,8 @@ pub fn freeze(process: u32) -> io::Result<()> {
     let begun = Instant::now();
     while !is_stopped(process) {
         if begun.elapsed() > STOPPED_WITHIN {
-            let goes_on = format!("process {process} goes on after SIGSTOP");
-            return Err(io::Error::other(goes_on));
+            let continues = format!("process {process} continues after SIGSTOP");
+            return Err(io::Error::other(continues));
         }
         thread::sleep(Duration::from_millis(5));
     }

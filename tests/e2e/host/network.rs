@@ -33,7 +33,7 @@ async fn over_a_poor_network_all_is_done_once() {
     world.apply_all(&fleet[2..4], stopped).await;
     world.delete("web-4").await;
     world
-        .until_all(&fleet[..4], "have done what was asked for", |i| {
+        .until_all(&fleet[..4], "have completed their requests", |i| {
             is_ready(i) && i.status.as_ref().unwrap().history.len() == 2
         })
         .await;

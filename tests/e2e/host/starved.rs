@@ -58,7 +58,7 @@ async fn with_a_twentieth_of_a_processor_all_is_done_once() {
     let begun = Instant::now();
     at_work(&world, &old, &new).await;
     let mut ended = 0;
-    eventually("all is asked for", async || {
+    eventually("all is requested", async || {
         ended += usize::from(world.supervise().await);
         match posts(&world, 0).len() {
             n if n >= old.len() + new.len() + 3 => Ok(()),
@@ -139,7 +139,7 @@ async fn a_suspended_machine_continues() {
     }
     let back = Instant::now();
     // A Lease that expired meanwhile ends the process.
-    eventually("all is asked for", async || {
+    eventually("all is requested", async || {
         world.supervise().await;
         match posts(&world, 0).len() >= old.len() + new.len() + 3 {
             true => Ok(()),

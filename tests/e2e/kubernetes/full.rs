@@ -102,7 +102,7 @@ async fn a_store_that_is_full_buys_nothing_without_a_record() {
 
     plane.cluster.make_room().await.unwrap();
     let names = ["new", "rebuilt", "restarted", "held"];
-    recovers("K2: all goes on once there is room", async || {
+    recovers("K2: all continues once there is room", async || {
         all(&world, &names, is_ready).await
     })
     .await;

@@ -86,7 +86,7 @@ async fn an_apiserver_outage_of_a_minute_costs_nothing_and_all_work_continues() 
         .await
         .unwrap();
     let names = [&quiet[..], &busy, &["held", "new-1", "new-2"]].concat();
-    recovers("K1: all goes on after an outage", async || {
+    recovers("K1: all continues after an outage", async || {
         none(&world, &going).await?;
         all(&world, &names, is_ready).await
     })
@@ -145,7 +145,7 @@ async fn a_store_that_is_killed_frozen_or_compacted_buys_nothing_without_a_recor
         .await
         .unwrap();
     let names = ["old-1", "old-2", "new-1"];
-    recovers("K2: all goes on after a kill of the store", async || {
+    recovers("K2: all continues after a kill of the store", async || {
         none(&world, &["going"]).await?;
         all(&world, &names, is_ready).await
     })
@@ -216,7 +216,7 @@ async fn frozen(plane: &Plane, world: &World) {
     )
     .await;
     plane.cluster.thaw_component(Component::Etcd).unwrap();
-    recovers("K2: all goes on after a frozen store", async || {
+    recovers("K2: all continues after a frozen store", async || {
         all(world, &["old-1", "old-2", "new-1", "new-2"], is_ready).await
     })
     .await;

@@ -70,7 +70,7 @@ async fn rights_token_and_definitions_that_go_and_come_back_need_no_restart() {
     nothing_is_called(&world, Duration::from_secs(30)).await;
     deploy(&world).await;
     let names = ["web-1", "web-3", "web-4", "web-5", "new-1"];
-    recovers("K11: goes on with its rights", async || {
+    recovers("K11: continues with its rights", async || {
         none(&world, &["web-2"]).await?;
         all(&world, &names, is_ready).await
     })
@@ -82,7 +82,7 @@ async fn rights_token_and_definitions_that_go_and_come_back_need_no_restart() {
     nothing_is_called(&world, Duration::from_secs(20)).await;
     refused.heal();
     let names = ["web-1", "web-3", "web-5", "new-1", "new-2"];
-    recovers("K11: goes on with its token", async || {
+    recovers("K11: continues with its token", async || {
         none(&world, &["web-4"]).await?;
         all(&world, &names, is_ready).await
     })
@@ -119,7 +119,7 @@ async fn accounts_come_and_go(world: &World, names: &[&str]) {
     eventually("the operator hears of it", async || {
         (failures() > before)
             .then_some(())
-            .ok_or_else(|| "its watch goes on".to_owned())
+            .ok_or_else(|| "its watch continues".to_owned())
     })
     .await;
     world.apply(&instance_by_key("new-3")).await;
@@ -127,7 +127,7 @@ async fn accounts_come_and_go(world: &World, names: &[&str]) {
     nothing_is_called(world, Duration::from_secs(10)).await;
     deploy(world).await;
     world.account("default", world.sim.url()).await;
-    recovers("K11: goes on with its Accounts", async || {
+    recovers("K11: continues with its Accounts", async || {
         all(world, &[names, &["new-3"]].concat(), is_ready).await
     })
     .await;
@@ -148,7 +148,7 @@ async fn instances_come_and_go(world: &World) {
     assert_eq!(world.sim.live_servers(), [], "{}", world.ledger_text());
     deploy(world).await;
     world.apply(&instance("again")).await;
-    recovers("K11: goes on with its kind", async || {
+    recovers("K11: continues with its kind", async || {
         all(world, &["again"], is_ready).await
     })
     .await;
@@ -169,7 +169,7 @@ async fn refused_records_are_reported_and_retried_slowly() {
         nothing_is_called(&world, Duration::from_secs(12)).await;
         assert!(refused.met() <= 6, "{} writes in 12 s", refused.met());
         refused.heal();
-        recovers("K11: goes on when its record is taken", async || {
+        recovers("K11: continues when its record is accepted", async || {
             all(&world, &[name], is_ready).await
         })
         .await;
@@ -304,7 +304,7 @@ async fn a_policy_that_denies_the_operators_writes_is_reported_and_retried_slowl
         assert!(mine.len() - denied <= 4, "{mine:#?}");
     }
     policy.end(&world).await;
-    recovers("K16: goes on without the policy", async || {
+    recovers("K16: continues without the policy", async || {
         none(&world, &["going"]).await?;
         all(&world, &["new", "rebuilt"], is_ready).await
     })

@@ -118,7 +118,7 @@ async fn a_version_that_is_too_old_starts_a_new_listing_and_changes_nothing() {
     // An event 410, after which the initial list is streamed again.
     let begun = Instant::now();
     blow_all(&world, Blow::Gone);
-    recovers("K5: begun anew after an event 410", async || {
+    recovers("K5: a new watch after an event 410", async || {
         let begun = WATCHED.map(|resource| wire.count(begun, Kind::Stream, resource));
         match begun.iter().all(|count| *count > 0) {
             true => Ok(()),

@@ -285,7 +285,7 @@ async fn an_apiserver_that_is_busy_or_slow_is_not_pressed() {
     let slow = world.wire().on(|_| true, Act::Late(Duration::from_secs(2)));
     let names = ["web-1", "web-3", "web-4", "web-5"];
     recovers(
-        "K15: goes on although every request takes 2 s",
+        "K15: continues although every request takes 2 s",
         async || {
             none(&world, &["web-2"]).await?;
             all(&world, &names, is_ready).await

@@ -218,7 +218,7 @@ async fn login_no_other_instance_gets_a_secret_that_has_lost_its_owner() {
     delete(&world.instances(), "client").await;
     world.gone("client").await;
     stays(
-        "the Secret is left alone",
+        "the Secret is unchanged",
         Duration::from_secs(3),
         async || {
             let after = get(&world, "web-login").await;

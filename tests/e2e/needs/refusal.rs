@@ -56,7 +56,7 @@ pub async fn is_remembered(world: &mut World) {
     let seen = world.sim.ledger().last_seq();
     world.start().await;
     // The next process repeats the create once, under a record that contains the refusal.
-    eventually("each is asked for anew", async || {
+    eventually("each is requested again", async || {
         let ledger = world.sim.ledger();
         let calls = ledger.since(seen);
         let calls = calls

@@ -85,7 +85,7 @@ async fn the_time_that_is_named_is_still_to_come_while_nothing_was_bought() {
     until_reported(&world, "web", "CreateUnconfirmed").await;
     world.kill();
     world.start().await;
-    eventually("it is asked for once more", async || {
+    eventually("it is requested once more", async || {
         match asked(&world).len() {
             2.. => Ok(()),
             n => Err(format!("{n}")),

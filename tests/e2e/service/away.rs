@@ -58,7 +58,7 @@ async fn all_is_done(world: &World, fleet: &[String], new: &[String]) {
 /// Waits until these have completed their requests.
 async fn done(world: &World, names: &[String]) {
     world
-        .until_all(names, "have done what was asked for", |i| {
+        .until_all(names, "have completed their requests", |i| {
             let status = i.status.as_ref().unwrap();
             let did = |verb| status.history.iter().any(|e| e.succeeded && e.verb == verb);
             is_ready(i) && did(wanted(&i.name_any()))

@@ -47,7 +47,7 @@ async fn refused(status: u16, code: &'static str) {
 
     let (reported_at, seq) = (Instant::now(), world.sim.ledger().last_seq());
     let (since, begun) = (Timestamp::now(), world.sim.world(|w| w.now()));
-    stays("nothing is taken for gone", REFUSED, async || {
+    stays("no server counts as missing", REFUSED, async || {
         for (name, now) in world.all().await {
             if matches!(reason(&now), "ServerMissing" | "InventoryUnreliable") {
                 return Err(format!("{name}: {}", outline(&now)));

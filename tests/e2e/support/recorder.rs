@@ -261,7 +261,7 @@ fn ended(line: &Line, how: Then) -> Response {
     reply(StatusCode::OK, &HeaderMap::new(), Body::empty())
 }
 
-/// An answer that notifies the trap once it has left; the last of its connection, unless the trapped request goes on.
+/// An answer that notifies the trap once it has left; the last of its connection, unless the trapped request continues.
 fn last(
     line: &Line,
     status: StatusCode,

@@ -135,7 +135,7 @@ rules! {
     Settled: 3_600, 8;
     /// L1: afterwards nothing is written or called.
     Still: 3_300, 5;
-    /// L1: the operator does not believe without cause that the cluster was restored, since all settling would begin anew.
+    /// L1: the operator never assumes without cause that the cluster was restored, since all settling would begin again.
     Believed: 4_000, 20;
     /// L2: work that waits for a dependency uses it within half a minute after its return.
     Recovered: 49, 5;

@@ -134,7 +134,7 @@ impl Requests {
         let former = self.take(spec);
         for property in Property::ALL {
             if !property.is_in(&former) {
-                // A pause that ended by its time begins anew.
+                // A pause that ended by its time begins again.
                 self.since.remove(&property);
             }
             if property.is_in(spec) {

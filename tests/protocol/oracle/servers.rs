@@ -39,7 +39,7 @@ impl Oracle {
         };
         let is_announced = self.announced.contains(&(what.clone(), asked.clone()));
         let why = (!is_announced)
-            .then(|| format!("S8: {what} was asked for as {asked:?}, which no intent announced"));
+            .then(|| format!("S8: {what} was requested as {asked:?}, which no intent announced"));
         self.judge(Rule::Announced, Verdict::of(why, self.is_any_tampered()));
     }
 
@@ -287,7 +287,7 @@ impl Oracle {
             .map_or(0, |requests| requests.erasures);
         let wanted = requests + t.takeovers + again + unseen + undone + former;
         let why = (*done > requests).then(|| {
-            format!("S3: {name} was erased {done} times, and users asked for it {wanted} times")
+            format!("S3: {name} was erased {done} times, and users requested it {wanted} times")
         });
         let is_excused = *done <= wanted || t.no_lease || t.too_late;
         self.judge(Rule::Erased, Verdict::of(why, is_excused));
