@@ -46,6 +46,16 @@ impl CommandOutput {
         Self { status, out, err }
     }
 
+    /// Asserts the exit status, and that the output contains these words.
+    #[track_caller]
+    fn assert(&self, status: i32, words: &[&str]) {
+        let all = format!("{}{}", self.out, self.err);
+        assert_eq!(self.status, status, "{all}");
+        for word in words {
+            assert!(all.contains(word), "{word:?}: {all}");
+        }
+    }
+
     fn json(&self) -> Value {
         let read = serde_json::from_str(&self.out);
         read.unwrap_or_else(|error| panic!("{error}: {}\n{}", self.out, self.err))
@@ -66,6 +76,8 @@ async fn run(command: &mut Command, input: &str) -> CommandOutput {
 
 /// Runs a command as an administrator of the cluster, in the namespace of the world, until it gets an answer.
 async fn asked(world: &World, arguments: &[&str], input: &str) -> CommandOutput {
+    // A test that fails prints its commands.
+    println!("$ {}", arguments.join(" "));
     eventually("the command is answered", async || {
         let mut command = Command::new(PLUGIN);
         command.args(arguments).args(["-n", &world.namespace]);
@@ -82,6 +94,13 @@ async fn asked(world: &World, arguments: &[&str], input: &str) -> CommandOutput 
         }
     })
     .await
+}
+
+/// Runs a command as [`asked`] does, and asserts its exit status.
+async fn exits(world: &World, status: i32, arguments: &[&str], input: &str) -> CommandOutput {
+    let output = asked(world, arguments, input).await;
+    output.assert(status, &[]);
+    output
 }
 
 /// Waits until servers that were bought externally run, and returns them.

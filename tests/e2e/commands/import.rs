@@ -1,6 +1,6 @@
 //! `import`: the manifest that imports a server.
 
-use super::{asked, strangers};
+use super::{asked, exits, strangers};
 use crate::support::{Mark, Setup, console, create_calls, instance, mark, posts};
 use cloud_simulator::catalogue;
 use cloud_simulator::model::Console;
@@ -19,18 +19,17 @@ async fn the_printed_manifest_imports_the_server_and_changes_nothing() {
     let bought = create_calls(&world.sim);
     let firewall = ["--firewall", catalogue::example().firewall];
 
-    let output = asked(&world, &["import", &servers[0].id], "").await;
-    assert_eq!(output.status, 1, "{}", output.out);
+    let output = exits(&world, 1, &["import", &servers[0].id], "").await;
     for word in ["--firewall", "security group", "fw-"] {
         assert!(output.err.contains(word), "{word}: {}", output.err);
     }
-    let output = asked(
+    let output = exits(
         &world,
+        0,
         &[&["import", &servers[0].id][..], &firewall].concat(),
         "",
     )
     .await;
-    assert_eq!(output.status, 0, "{}", output.err);
     assert!(
         output.out.starts_with("# Takes over server"),
         "{}",
@@ -38,8 +37,7 @@ async fn the_printed_manifest_imports_the_server_and_changes_nothing() {
     );
 
     // Before and after it is applied.
-    let plan = asked(&world, &["plan", "-f", "-"], &output.out).await;
-    assert_eq!(plan.status, 2, "{}{}", plan.out, plan.err);
+    let plan = exits(&world, 2, &["plan", "-f", "-"], &output.out).await;
     assert!(plan.out.contains("takes over a server"), "{}", plan.out);
     world.run(&["apply", "-f", "-"], &output.out).await;
     let taken = world.ready("stranger-0").await;
@@ -48,8 +46,7 @@ async fn the_printed_manifest_imports_the_server_and_changes_nothing() {
         Some(servers[0].id.as_str())
     );
     let Mark { seq, .. } = mark(&world, "stranger-0").await;
-    let plan = asked(&world, &["plan", "-f", "-"], &output.out).await;
-    assert_eq!(plan.status, 0, "{}{}", plan.out, plan.err);
+    exits(&world, 0, &["plan", "-f", "-"], &output.out).await;
     assert_eq!(posts(&world, seq), Vec::<String>::new());
 
     // By name, as programs use it. Its package is the one with which it was bought.
@@ -74,8 +71,7 @@ async fn the_printed_manifest_imports_the_server_and_changes_nothing() {
 
     // A server with an owner, and a name that several servers have.
     for id in [&own.id, &servers[0].id] {
-        let output = asked(&world, &[&["import", id][..], &firewall].concat(), "").await;
-        assert_eq!(output.status, 1, "{}", output.out);
+        let output = exits(&world, 1, &[&["import", id][..], &firewall].concat(), "").await;
         let named = format!("{}/", world.namespace);
         assert!(
             output.err.contains(&named) && output.err.contains("Retain"),
@@ -86,8 +82,7 @@ async fn the_printed_manifest_imports_the_server_and_changes_nothing() {
     let server = servers[0].id.clone();
     let name = "stranger-1".to_owned();
     console(&world, Console::Rename { server, name });
-    let output = asked(&world, &["import", "stranger-1"], "").await;
-    assert_eq!(output.status, 1, "{}", output.out);
+    let output = exits(&world, 1, &["import", "stranger-1"], "").await;
     assert!(
         servers.iter().all(|server| output.err.contains(&server.id)),
         "{}",
@@ -114,8 +109,7 @@ async fn import_names_the_command_that_allows_imports_and_plan_reports_that_they
         "--firewall",
         catalogue::example().firewall,
     ];
-    let output = asked(&world, &flags, "").await;
-    assert_eq!(output.status, 0, "{}", output.err);
+    let output = exits(&world, 0, &flags, "").await;
     let patch = r#"--type=merge -p '{"spec":{"imports":"Allowed"}}'"#;
     let command = format!(
         "kubectl patch accounts.cloudserver.dev default -n {} {patch}",
@@ -205,13 +199,13 @@ async fn import_prints_no_manifest_for_a_missing_server_or_a_wrong_value() {
         ["--zone", example.zone],
         right,
     ];
-    let output = asked(
+    let output = exits(
         &world,
+        0,
         &[&["import", &server.id][..], &flags.concat()].concat(),
         "",
     )
     .await;
-    assert_eq!(output.status, 0, "{}", output.err);
     assert_eq!(output.err, "");
     world.finish().await;
 }

@@ -1,6 +1,6 @@
 //! `instances`: every server of the account, and its owner.
 
-use super::{PLUGIN, asked, run, strangers};
+use super::{PLUGIN, asked, exits, run, strangers};
 use crate::support::{Setup, World, instance, with};
 use cloud_server_operator::api::Marker;
 use cloud_simulator::Readings;
@@ -11,8 +11,13 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 
 async fn rows(world: &World, flags: &[&str]) -> Vec<Value> {
-    let output = asked(world, &[&["instances", "-o", "json"], flags].concat(), "").await;
-    assert_eq!(output.status, 0, "{}", output.err);
+    let output = exits(
+        world,
+        0,
+        &[&["instances", "-o", "json"], flags].concat(),
+        "",
+    )
+    .await;
     output.json().as_array().unwrap().clone()
 }
 
@@ -104,8 +109,7 @@ async fn each_server_is_listed_with_its_owner_or_as_unowned() {
     );
 
     // The YAML output has the same fields.
-    let output = asked(&world, &["instances", "-o", "yaml"], "").await;
-    assert_eq!(output.status, 0, "{}", output.err);
+    let output = exits(&world, 0, &["instances", "-o", "yaml"], "").await;
     let yaml: Vec<Value> = serde_saphyr::from_str(&output.out).unwrap();
     assert!(
         output.out.contains("\n  ownership: owned\n"),

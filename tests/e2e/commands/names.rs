@@ -1,7 +1,7 @@
 //! Names that are paths: in objects from before the schema had rules for names, in flags, in files. Neither the operator nor a
 //! command requests anything outside of its scope, and each reports the name that must be fixed.
 
-use super::asked;
+use super::exits;
 use crate::support::{Setup, Shared, World, eventually, instance, own};
 use cloud_server_operator::api::valid::{KEY_MESSAGE, NAME_MESSAGE};
 use cloud_server_operator::api::{Account, Instance};
@@ -106,8 +106,7 @@ async fn a_name_that_is_a_path_reaches_no_other_object_and_is_reported() {
             }
         })
         .await;
-        let output = asked(&world, &["instances", "--account", &name], "").await;
-        assert_eq!(output.status, 1, "{}", output.out);
+        let output = exits(&world, 1, &["instances", "--account", &name], "").await;
         assert!(output.err.contains(&quoted), "{}", output.err);
     }
     // Flags, and files that no apiserver has validated.

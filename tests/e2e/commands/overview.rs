@@ -1,6 +1,6 @@
 //! `status` and `describe`: an overview for users.
 
-use super::asked;
+use super::{asked, exits};
 use crate::support::{Setup, World, busy, eventually, instance, with};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -23,8 +23,7 @@ async fn status_and_describe_show_ready_running_and_waiting_instances() {
     world.apply(&waiting).await;
     world.until_reason("waiting", "LoginSecretNotFound").await;
 
-    let output = asked(&world, &["status"], "").await;
-    assert_eq!(output.status, 0, "{}", output.err);
+    let output = exits(&world, 0, &["status"], "").await;
     let lines: Vec<&str> = output.out.lines().collect();
     assert_eq!(lines[0], world.namespace);
     assert!(
@@ -49,8 +48,7 @@ async fn status_and_describe_show_ready_running_and_waiting_instances() {
     }
     assert_eq!(lines.len(), 5, "{lines:#?}");
 
-    let output = asked(&world, &["describe", "web", "busy"], "").await;
-    assert_eq!(output.status, 0, "{}", output.err);
+    let output = exits(&world, 0, &["describe", "web", "busy"], "").await;
     let address = &ready.status.as_ref().unwrap().detail["publicIpAddress"];
     let address = address.as_str().unwrap();
     for words in [
@@ -88,8 +86,7 @@ async fn a_support_archive_has_objects_and_events_and_no_secret_and_is_never_ove
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("bundle.tar.gz");
     let command = ["support", "--output", file.to_str().unwrap()];
-    let output = asked(&world, &command, "").await;
-    assert_eq!(output.status, 0, "{}", output.err);
+    let output = exits(&world, 0, &command, "").await;
     // No operator runs as a Pod here, which the command reports.
     assert!(
         output.out.contains("left out: operator/pods.yaml: no Pod"),
@@ -223,8 +220,7 @@ async fn a_support_archive_has_no_secret_of_pods_and_annotations() {
     let file = folder.path().join("bundle.tar.gz");
     let (to, own) = (file.to_str().unwrap(), world.namespace.as_str());
     let command = ["support", "--output", to, "--operator-namespace", own];
-    let output = asked(&world, &command, "").await;
-    assert_eq!(output.status, 0, "{}", output.err);
+    exits(&world, 0, &command, "").await;
     let files = unpacked(&file);
     for (name, words) in [
         (

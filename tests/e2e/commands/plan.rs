@@ -1,6 +1,6 @@
 //! `plan`: a correct prediction before a manifest is applied.
 
-use super::{CommandOutput, PLUGIN, asked, run};
+use super::{CommandOutput, PLUGIN, asked, exits, run};
 use crate::support::{
     Mark, Setup, World, insist, instance, mark, other_image, posts, stopped, token, with,
 };
@@ -177,8 +177,7 @@ async fn files_of_all_shapes_are_read_and_other_objects_are_skipped() {
         write("one.yaml", many),
         write("two.json", instance("d").to_string()),
     );
-    let output = asked(&world, &["plan", "-f", &one, "-f", &two], "").await;
-    assert_eq!(output.status, 3, "{}{}", output.out, output.err);
+    let output = exits(&world, 3, &["plan", "-f", &one, "-f", &two], "").await;
     for name in ["a", "b", "c", "d"] {
         let line = format!("{}/{name}: new server", world.namespace);
         assert!(output.out.contains(&line), "{line}: {}", output.out);
@@ -214,8 +213,7 @@ async fn files_of_all_shapes_are_read_and_other_objects_are_skipped() {
             "",
         )
         .await;
-    let output = asked(&world, &["plan", "-f", &whole], "").await;
-    assert_eq!(output.status, 4, "{}{}", output.out, output.err);
+    let output = exits(&world, 4, &["plan", "-f", &whole], "").await;
     assert!(output.out.contains("AccountLimitReached"), "{}", output.out);
 
     for (text, word) in [
@@ -262,8 +260,7 @@ async fn a_file_of_more_than_a_thousand_documents_is_planned_whole() {
     let all: String = (0..COUNT)
         .map(|n| format!("---\n{}\n", instance(&format!("web-{n}"))))
         .collect();
-    let output = asked(&world, &["plan", "-f", "-", "-o", "json"], &all).await;
-    assert_eq!(output.status, 3, "{}", output.err);
+    let output = exits(&world, 3, &["plan", "-f", "-", "-o", "json"], &all).await;
     let planned = output.json()["instances"].as_array().unwrap().clone();
     assert_eq!(planned.len(), COUNT);
     assert!(planned.iter().all(|one| one["verdict"] == "newServer"));

@@ -1,6 +1,6 @@
 //! Commands without an answer: each ends, names the address that did not answer, and lists what to check.
 
-use super::{CommandOutput, PLUGIN, asked, program, run};
+use super::{CommandOutput, PLUGIN, asked, exits, program, run};
 use crate::support::{PATIENCE, Setup, World, eventually, instance, other_image, with};
 use serde_json::json;
 use std::net::TcpListener;
@@ -110,8 +110,7 @@ async fn a_server_whose_service_is_silent_is_judged_by_its_status_and_the_servic
         (instance("web"), 0, "web: nothing"),
         (other_image("web"), 3, "web: ERASES THE DISK"),
     ] {
-        let output = asked(&world, &["plan", "-f", "-"], &manifest.to_string()).await;
-        assert_eq!(output.status, status, "{}{}", output.out, output.err);
+        let output = exits(&world, status, &["plan", "-f", "-"], &manifest.to_string()).await;
         for word in [
             verdict,
             "could not reach the service",

@@ -19,11 +19,7 @@ use std::process::{Command, Stdio};
 
 async fn prints(world: &World, arguments: &[&str], status: i32, words: &[&str]) -> CommandOutput {
     let output = asked(world, arguments, "").await;
-    let all = format!("{}{}", output.out, output.err);
-    assert_eq!(output.status, status, "{arguments:?}: {all}");
-    for word in words {
-        assert!(all.contains(word), "{arguments:?}: {word:?}: {all}");
-    }
+    output.assert(status, words);
     output
 }
 

@@ -1,6 +1,6 @@
 //! `plan`: policies, other managers, and malformed files.
 
-use super::{CommandOutput, asked};
+use super::{asked, exits};
 use crate::support::{Setup, World, create_calls, instance, instance_by_key, with};
 use cloud_simulator::catalogue;
 use serde_json::{Value, json};
@@ -65,14 +65,6 @@ async fn a_field_of_another_manager_is_reported_with_the_manager_and_the_effect_
     world.finish().await;
 }
 
-fn assert_output(output: &CommandOutput, status: i32, words: &[&str]) {
-    let all = format!("{}{}", output.out, output.err);
-    assert_eq!(output.status, status, "{all}");
-    for word in words {
-        assert!(all.contains(word), "{word}: {all}");
-    }
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_error_in_a_file_is_reported_with_its_line_or_field() {
     let world = Setup::default()
@@ -89,12 +81,12 @@ async fn an_error_in_a_file_is_reported_with_its_line_or_field() {
         "{good}---\nkind: Instance\nmetadata: {{name: web\nspec: 1\n"
     ))
     .await;
-    assert_output(&output, 1, &["standard input", "line 8"]);
+    output.assert(1, &["standard input", "line 8"]);
     // YAML, but not a manifest.
     let output = plan(&format!("{web}\n---\n{good}---\nmetadata:\n  name: web\n")).await;
-    assert_output(&output, 1, &["standard input, line 8", "apiVersion"]);
+    output.assert(1, &["standard input, line 8", "apiVersion"]);
     let output = plan(&format!("{web}\n---\njust words\n")).await;
-    assert_output(&output, 1, &["standard input, line 3", "apiVersion"]);
+    output.assert(1, &["standard input, line 3", "apiVersion"]);
     // A duplicate key: it is ambiguous which one counts.
     let output = plan(&format!("{good}---\nkind: a\nkind: b\n")).await;
     let words = [
@@ -102,7 +94,7 @@ async fn an_error_in_a_file_is_reported_with_its_line_or_field() {
         "standard input, line 7",
         "remove one of them",
     ];
-    assert_output(&output, 1, &words);
+    output.assert(1, &words);
     assert!(!output.err.contains("DuplicateKeyPolicy"), "{}", output.err);
 
     // A manifest that the cluster refuses is reported together with the others.
@@ -115,26 +107,25 @@ async fn an_error_in_a_file_is_reported_with_its_line_or_field() {
         "spec.package.cpu",
         "standard input, line 3",
     ];
-    assert_output(&output, 4, &words);
+    output.assert(4, &words);
     let mut nameless = instance("x");
     nameless["metadata"] = json!({"labels": {}});
     let output = plan(&format!("{web}\n---\n{nameless}\n")).await;
-    assert_output(
-        &output,
+    output.assert(
         4,
         &[line.as_str(), "metadata.name", "standard input, line 3"],
     );
     let mut old = instance("old");
     old["apiVersion"] = json!("cloudserver.dev/v1");
     let output = plan(&old.to_string()).await;
-    assert_output(&output, 4, &["old: refused", "cloudserver.dev/v1alpha1"]);
+    output.assert(4, &["old: refused", "cloudserver.dev/v1alpha1"]);
     // A manifest that occurs twice: it is ambiguous which one counts.
     let later = with("web", |spec| spec["zone"] = json!("ru-moscow-1-b"));
     let output = plan(&format!("{web}\n---\n{later}\n")).await;
-    assert_output(&output, 1, &["Instance web", "line 1", "line 3", "twice"]);
+    output.assert(1, &["Instance web", "line 1", "line 3", "twice"]);
     // An empty input succeeds with a message, so that a pipeline does not overlook it.
     let output = plan("").await;
-    assert_output(&output, 0, &["no Instance"]);
+    output.assert(0, &["no Instance"]);
     world.finish().await;
 }
 
@@ -193,13 +184,13 @@ async fn a_value_that_the_service_does_not_list_is_reported_as_refused_with_simi
     ] {
         let mut manifest = instance(name);
         *manifest["spec"].pointer_mut(field).unwrap() = json!(wrong);
-        let output = asked(
+        let output = exits(
             &world,
+            4,
             &["plan", "-f", "-", "-o", "json"],
             &manifest.to_string(),
         )
         .await;
-        assert_eq!(output.status, 4, "{field}: {}{}", output.out, output.err);
         let answer = &output.json()["instances"][0];
         assert_eq!(answer["verdict"], "refused", "{answer}");
         let effects = answer["effects"].as_array().unwrap();
@@ -214,8 +205,7 @@ async fn a_value_that_the_service_does_not_list_is_reported_as_refused_with_simi
     let mut by_key = instance_by_key("f");
     by_key["spec"]["login"]["sshKey"]["id"] = json!(mistyped(example.key));
     let output = asked(&world, &["plan", "-f", "-"], &by_key.to_string()).await;
-    assert_output(
-        &output,
+    output.assert(
         4,
         &[
             "refused",
