@@ -6,11 +6,13 @@ use super::transport::{ProxySettings, TlsSettings};
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 /// An account at a cloud-server management service: the endpoint and the credentials.
 ///
 /// An Instance uses the Account named in its `accountRef`, or the one called `default`, of its own namespace only: no
 /// credential crosses a namespace.
+#[skip_serializing_none]
 #[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[kube(
     group = "cloudserver.dev",
@@ -80,11 +82,9 @@ pub struct AccountSpec {
 
     /// TLS settings for connections to the service. By default, the system's authorities are trusted and no client certificate
     /// is sent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<TlsSettings>,
 
     /// The proxy for connections to the service. Without it, connections are direct, regardless of the operator's environment.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy: Option<ProxySettings>,
 
     /// Limits on the operator's requests, shared by all Accounts with this endpoint and token (per shard, if the operator is
@@ -119,7 +119,6 @@ pub struct AccountSpec {
     /// The maximum number of Instances of this Account that have a server or are about to get one. Further Instances wait until
     /// one of those is gone. An import counts as one, but never waits. The limit never causes a release. Without it, there is
     /// no limit; 0 buys nothing.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 100_000))]
     pub max_instances: Option<i32>,
 
@@ -132,7 +131,6 @@ pub struct AccountSpec {
 
     /// How fast servers may be bought, so that a runaway process that creates Instances does not buy servers without limit.
     /// Deletions are never delayed. Without it, there is no limit.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub create_rate: Option<CreateRate>,
 
     /// Paths of the service, relative to the endpoint. Set those that differ from the specification or, if the specification
@@ -176,6 +174,7 @@ fn default_settle_seconds() -> i32 {
 }
 
 /// Limits on the operator's requests to the service (field note 13: the service's own limits are unknown).
+#[skip_serializing_none]
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct RequestLimits {
@@ -184,11 +183,9 @@ pub struct RequestLimits {
     #[schemars(range(min = 1, max = 1000))]
     pub per_second: i32,
     /// Requests in any 60 seconds, in addition to perSecond. Without it, there is no such limit.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 2, max = 60_000))]
     pub per_minute: Option<i32>,
     /// Requests in any 3600 seconds, in addition to perSecond. Without it, there is no such limit.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 2, max = 3_600_000))]
     pub per_hour: Option<i32>,
     /// Requests that may be sent at once after an idle period. At most half of perMinute and perHour are sent at once,

@@ -4,9 +4,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 /// The observed state of the account. Written if something changes: counts at most once in 30 seconds, the time of the last
 /// listing at most once in five minutes.
+#[skip_serializing_none]
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("default" = super::conditions::unwritten()))]
@@ -15,17 +17,13 @@ pub struct AccountStatus {
     #[serde(default = "minus_one")]
     pub observed_generation: i64,
     /// The usage of spec.maxInstances and spec.createRate, and the Instances that wait for more.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<LimitsStatus>,
     /// Number of servers in the zones that Instances name, as far as these could be listed: the sum over all zones.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub servers: Option<i64>,
     /// Number of those servers that no Instance owns.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unowned_servers: Option<i64>,
     /// Number of zones that could be listed, and of all zones: 1/2 if one of two fails. servers and unownedServers cover these
     /// zones. A zone that fails counts as it was last listed, and not at all if it never was.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub listed_zones: Option<String>,
     /// Servers by zone, for every zone that Instances name or recently named. Each zone can fail independently. If there are
     /// more than 100 zones, failing ones take precedence; listedZones, servers and unownedServers count all zones.
@@ -39,11 +37,9 @@ pub struct AccountStatus {
     #[schemars(length(max = 20))]
     pub unowned: Vec<UnownedServer>,
     /// When the current values were first observed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_observed_time: Option<Time>,
     /// Since when the service has not answered, while that is the case; unchanged while retries fail. The condition Ready has
     /// the details.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unreachable_since: Option<Time>,
     /// Ready: the service answers and accepts the token.
     #[serde(
@@ -98,6 +94,7 @@ pub struct WaitingInstance {
 }
 
 /// The servers of one zone.
+#[skip_serializing_none]
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct PlaceInventory {
@@ -106,51 +103,43 @@ pub struct PlaceInventory {
     /// Zone code.
     pub zone: String,
     /// Number of servers that the service lists there; absent until the zone was listed for the first time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub servers: Option<i64>,
     /// Number of those servers that belong to an Instance.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owned: Option<i64>,
     /// Number of those servers that no Instance owns.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unowned: Option<i64>,
     /// Number of Instances with an operation in flight there when the servers were counted.
     pub in_flight: i64,
     /// When the zone was last listed completely for all Instances in it, which bounds the age of the values in their status.
     /// Written once the time of a zone is five minutes newer than the written one. Zones are listed every minute, and every
     /// five minutes if the operator only looks for servers of deleted Instances.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_listed_time: Option<Time>,
     /// Since when the zone cannot be listed, while that is the case; message has the reason. Unchanged while retries fail. If
     /// the service does not answer at all, the condition Ready reports that.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failing_since: Option<Time>,
     /// The reason why the zone cannot be listed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub message: Option<String>,
 }
 
 /// A server that no Instance owns.
+#[skip_serializing_none]
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct UnownedServer {
     /// The service's ecsResourceUUID.
     pub id: String,
     /// The service's instanceName, if the listing reports it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Region code.
     pub region: String,
     /// Zone code.
     pub zone: String,
     /// The service's imageResourceUUID, if the listing reports it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
     /// The command that prints the manifest of an Instance that imports the server, ready for kubectl apply. It looks up
     /// package and security group, which the listing does not report. Absent if spec.imports is Denied, or if the identifier
     /// would need quoting in a shell.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub import: Option<String>,
 }

@@ -1,22 +1,21 @@
 use kube::KubeSchema;
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 /// An existing server that was not bought for an Instance: selected by its identifier, or by a filter whose fields must
 /// together match exactly one server of spec.region and spec.zone.
+#[skip_serializing_none]
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[x_kube(validation = Rule::new("has(self.id) != (has(self.name) || has(self.address))")
     .message("set either import.id or a filter (name, address or both) in import, not both and not neither"))]
 pub struct Import {
     /// The service's ecsResourceUUID (ecs-…).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub id: Option<String>,
     /// The server's exact name at the service (instanceName).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub name: Option<String>,
     /// One of the server's addresses (publicIpAddress or internalIpAddress).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     #[x_kube(validation = Rule::new(
         "self.matches('^([0-9]{1,3}([.][0-9]{1,3}){3}|[0-9a-fA-F]{0,4}(:[0-9a-fA-F]{0,4}){2,7})$')"

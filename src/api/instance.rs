@@ -16,12 +16,14 @@ use kube::{CustomResource, KubeSchema, ResourceExt};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use serde_with_macros::skip_serializing_none;
 
 /// A cloud server of the management service.
 ///
 /// Fields that the service cannot change after creation become immutable once a server exists (`status.id` is set), so that a
 /// typing error can be fixed until a server is bought. These rules are on the object's root, which has access to spec and
 /// status. `package` is a reserved word of CEL and is written `__package__`.
+#[skip_serializing_none]
 #[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[kube(
     group = "cloudserver.dev",
@@ -108,7 +110,6 @@ pub struct InstanceSpec {
 
     /// The security group of the server. If absent, the create names none, and a service that requires one refuses the create.
     /// Cannot be set, changed or removed once a server exists.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub firewall: Option<FirewallRef>,
 
     /// The login of the server: exactly one of a password, a key pair, and a password that the operator generates.
@@ -116,12 +117,10 @@ pub struct InstanceSpec {
 
     /// A Secret that the operator keeps up to date for clients of the server: `host`, `port`, `username`, and `password` or
     /// `sshKeyId`. It contains the values that are in effect: a new password appears in it once the server has it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connection_secret: Option<ConnectionSecretRef>,
 
     /// An existing server to import; nothing is bought. Afterwards the server is managed like any other, and is released with
     /// its Instance. Cannot be changed once a server exists.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub import: Option<Import>,
 
     /// The desired power state: running, stopped, or left as it is.
@@ -129,12 +128,10 @@ pub struct InstanceSpec {
     pub power_state: PowerState,
 
     /// A request to restart the server once: a new token triggers a restart.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restart: Option<Restart>,
 
     /// A request to reinstall the server once, with the current image and login of the spec: a new token triggers the
     /// reinstall, which erases the disk.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reinstall: Option<Reinstall>,
 
     /// When a change of image or login may erase the disk: Automatic (at once), OnRequest (with a new spec.reinstall.token that
@@ -160,7 +157,6 @@ pub struct InstanceSpec {
     /// While set, the operator begins nothing: no call that changes anything, no release, and no write except status, receipts,
     /// and the final Secret write of a completed password change. Operations in flight are followed to their end. A deletion
     /// waits.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause: Option<Pause>,
 
     /// How the server is stopped if powerState is Stopped.
@@ -178,7 +174,6 @@ pub struct InstanceSpec {
 
     /// How often the server's detail is read again, from 1m to 24h. If absent: every 10m, and only if the service's listing
     /// does not report enough.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16))]
     #[x_kube(validation = Rule::new(
         "self.matches('^([0-9]{1,2}h)?([0-9]{1,4}m)?([0-9]{1,5}s)?$') && size(self) > 0 && duration(self) >= duration('1m') && duration(self) <= duration('24h')"
@@ -186,7 +181,6 @@ pub struct InstanceSpec {
     pub resync_period: Option<String>,
 
     /// A request to observe everything now: a new token triggers one read of the server's detail and of the listing.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reconcile: Option<Reconcile>,
 }
 
@@ -243,6 +237,7 @@ impl Default for AccountRef {
 }
 
 /// The login of the server (as root on Linux, as Administrator on Windows).
+#[skip_serializing_none]
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new(
@@ -253,19 +248,17 @@ pub struct Login {
     /// digit, and exactly one of ( ) ~ ! @ # $ * - + = { } [ ] : ; , . ? / (several, if passwordSpecialCharacters of the
     /// Account is AtLeastOne). If the password in it changes, the operator sets the new one on the server. The operator keeps
     /// no copy; with connectionSecret, the password in effect can be read until the service has set the new one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password_secret_ref: Option<SecretKeyRef>,
     /// A key pair of the service. A change reinstalls the server, which erases its disk; so does a change between key and
     /// password.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ssh_key: Option<SshKeyRef>,
     /// A password that the operator generates and keeps in its own Secret, under the key `password`. This requires the
     /// permission to write Secrets, which deploy/secret-writer grants.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generate: Option<GeneratedLogin>,
 }
 
 /// The observed state of the server, and the current operation.
+#[skip_serializing_none]
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("default" = super::conditions::unwritten()))]
@@ -275,31 +268,25 @@ pub struct InstanceStatus {
     pub observed_generation: i64,
 
     /// The server's identifier at the service (ecsResourceUUID, ecs-…).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub id: Option<String>,
 
     /// Addresses of the server.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub addresses: Option<Addresses>,
 
     /// The identifiers that the selectors of the spec were resolved to, once a server exists. A selector is resolved again only
     /// if the selector itself changes, so that a new image of the same name never reinstalls a server.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolved: Option<Resolved>,
 
     /// The packageCode of the server: the one that spec.package names or, once a server exists, the one that the filter was
     /// resolved to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub package: Option<String>,
 
     /// The values that the service last accepted. If absent, the values of the spec count as applied.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied: Option<Applied>,
 
     /// The operation in flight at the service, or the last one if it failed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation: Option<Operation>,
 
     /// Number of the last announced operation.
@@ -309,7 +296,6 @@ pub struct InstanceStatus {
 
     /// The image of a failed reinstall that no other reinstall has followed. If the server shows this image, it does not count
     /// as installed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub unfinished_image: Option<String>,
 
@@ -320,7 +306,6 @@ pub struct InstanceStatus {
     pub retries: Vec<Retry>,
 
     /// Since when the server has been reported missing, while it is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missing_since: Option<Time>,
 
     /// The completed operations, newest first.
@@ -329,7 +314,6 @@ pub struct InstanceStatus {
     pub history: Vec<HistoryEntry>,
 
     /// The last spec.reconcile.token that was carried out.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub last_reconcile_token: Option<String>,
 
@@ -342,11 +326,9 @@ pub struct InstanceStatus {
 
     /// The time until which the server is paid in advance, if the service shows one (expireTime, in the time zone of
     /// spec.utcOffset of the Account). The condition Expiring warns a week ahead.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expire_time: Option<Time>,
 
     /// When the current values were first observed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_observed_time: Option<Time>,
 
     /// Ready; once the server was observed, Synced; and, only while true, Reconciling, Stalled, Drifted and Expiring.
@@ -375,17 +357,17 @@ impl InstanceStatus {
 }
 
 /// Addresses of the server.
+#[skip_serializing_none]
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Addresses {
     /// The service's publicIpAddress.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub public: Option<String>,
     /// The service's internalIpAddress.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub internal: Option<String>,
 }
 
 /// A completed operation.
+#[skip_serializing_none]
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct HistoryEntry {
@@ -396,23 +378,15 @@ pub struct HistoryEntry {
     /// Whether it succeeded.
     pub succeeded: bool,
     /// The reason why it failed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<EndReason>,
     /// The service's message about it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// The reason why it was begun.
-    #[serde(
-        default,
-        deserialize_with = "Cause::read",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "Cause::read")]
     pub cause: Option<Cause>,
     /// Generation of the spec that it was begun for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generation: Option<i64>,
     /// Name, key, UID and resourceVersion of the Secret with the password that the operation was to set.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password_secret: Option<String>,
     /// The server's power was cut, or may have been: its operating system was not asked to shut down.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -2,12 +2,14 @@ use super::cause::Cause;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 use std::fmt;
 
 /// The newest operation on the server, complete: `status.operation`.
 ///
 /// Its intent, its receipt and its end are one write of status each. A create is recorded in the
 /// [`PurchaseRecord`](super::PurchaseRecord); this field only shows it while it is in flight or if it failed.
+#[skip_serializing_none]
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct Operation {
@@ -24,15 +26,10 @@ pub struct Operation {
     #[serde(default)]
     pub generation: i64,
     /// The reason for the operation.
-    #[serde(
-        default,
-        deserialize_with = "Cause::read",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "Cause::read")]
     pub cause: Option<Cause>,
     /// The call of a reinstall that is in progress, if it is a stop before or a start after the reinstall, or the reinstall after
     /// such a stop. Without it, the call is the operation itself.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stage: Option<Stage>,
     /// A stop of the operation cuts the server's power: the operating system is not asked to shut down.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -52,13 +49,11 @@ pub struct Operation {
     #[serde(default)]
     pub accepted: bool,
     /// The service's asyncTaskUUID, if its answer contained one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_id: Option<String>,
     /// When the operation was announced.
     pub started_at: Time,
     /// The failure of the operation, if it failed; it is requested again later. Without it, the operation is in flight. With
     /// stage Starting, the server still has to be started.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<OperationEnd>,
 }
 
@@ -91,6 +86,7 @@ pub struct OperationEnd {
 }
 
 /// An operation that ended badly, and when it may begin again. An edit of the spec that changes the target ends the wait.
+#[skip_serializing_none]
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct Retry {
@@ -105,7 +101,6 @@ pub struct Retry {
     /// How it ended.
     pub reason: EndReason,
     /// The service's message about it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// How often in a row it ended like this.
     #[serde(default)]
@@ -113,7 +108,6 @@ pub struct Retry {
     pub times: u32,
     /// The operator does not begin it again before this time. If absent, the operator does not begin it again until the spec
     /// requests another image or key, or has another spec.reinstall.token.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_before: Option<Time>,
 }
 
@@ -131,6 +125,7 @@ pub struct Before {
 
 /// The values that the service last accepted for a server. The spec is compared with these and not with the last observation,
 /// so that an external change erases nothing.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Applied {
@@ -138,20 +133,15 @@ pub struct Applied {
     #[serde(default)]
     pub image: String,
     /// sshKeyUUID, if the server logs in by key.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
     /// Name, key, UID and resourceVersion of the Secret with the server's password, if the server logs in by password.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password_secret: Option<String>,
     /// The token of the last restart.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restart: Option<String>,
     /// The token of the last reinstall that a token requested.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reinstall: Option<String>,
     /// The desired power state that the server last had. If the server leaves it while the spec still wants it, the cause is an
     /// external change.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub power_state: Option<PowerState>,
 }
 

@@ -4,12 +4,14 @@ use super::operation::Applied;
 use super::references::Resolved;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 use thiserror::Error;
 
 /// The durable record of the purchase for an Instance: the annotation [`BINDING`](super::names::BINDING), as JSON.
 ///
 /// It must survive the loss of status, so it is an annotation (design section 4, rule 2). The intent is written by
 /// compare-and-swap; the receipt is written only if exactly this intent is still there.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PurchaseRecord {
@@ -29,25 +31,18 @@ pub struct PurchaseRecord {
     /// ours only if it contains our value.
     pub nonce: String,
     /// The server's identifier, once it is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// The name of an imported server at the time of the import. Such a server has no marker, and is identified by its
     /// identifier and this name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imported: Option<String>,
     /// The task of the newest attempt, once it is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<String>,
     /// When the newest attempt was announced. For display only.
     pub started_at: Timestamp,
     /// Generation of the spec for which the newest attempt was made.
     pub generation: i64,
     /// Why the newest attempt was made. For display only.
-    #[serde(
-        default,
-        deserialize_with = "Cause::read",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "Cause::read")]
     pub cause: Option<Cause>,
     /// The values with which the server was requested.
     #[serde(default)]
@@ -61,11 +56,9 @@ pub struct PurchaseRecord {
     pub package: String,
     /// The security group that the create named: the service does not report it later. None if the create named none; empty if
     /// a server was adopted before the name in the spec was resolved.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub firewall: Option<String>,
     /// The identifiers that the selectors of the spec were resolved to for the purchase. If status is lost, they are not
     /// resolved again.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolved: Option<Resolved>,
     /// Every zone (region/zone) in which an attempt was made, the newest last: a server with our marker may exist in any of
     /// them.
@@ -77,7 +70,6 @@ pub struct PurchaseRecord {
     #[serde(default, skip_serializing_if = "is_zero")]
     pub failed: u32,
     /// The service's refusal of the newest attempt: that attempt bought nothing, and no further call is made for it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<Refusal>,
     /// Number of servers that were bought to replace an externally released one.
     #[serde(default, skip_serializing_if = "is_zero")]

@@ -6,11 +6,13 @@
 use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 /// A package of the service: by its code, or the smallest one that is at least as large as the filter requires.
 ///
 /// The service reports no prices, so "smallest" is defined by this order: cpu, memory, systemDisk, dataDisk, the charge mode's
 /// name, the included bandwidth or free traffic, and code.
+#[skip_serializing_none]
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new(
@@ -18,27 +20,21 @@ use serde::{Deserialize, Serialize};
 ).message("set either spec.package.code or a filter (cpu, memory, systemDisk, dataDisk, chargeMode) in spec.package, not both and not neither"))]
 pub struct PackageRef {
     /// The service's packageCode.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub code: Option<String>,
     /// Minimum number of CPUs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 100_000))]
     pub cpu: Option<i32>,
     /// Minimum memory, in GiB.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1_000_000))]
     pub memory: Option<i32>,
     /// Minimum size of the system disk, in GiB.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 10_000_000))]
     pub system_disk: Option<i32>,
     /// Minimum size of the data disk, in GiB. Without it, packages without a data disk are preferred.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 10_000_000))]
     pub data_disk: Option<i32>,
     /// How traffic is charged.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub charge_mode: Option<ChargeMode>,
 }
 
@@ -53,25 +49,23 @@ pub enum ChargeMode {
 
 /// An image of the service: by its identifier, or by its name and distribution. A selector must match exactly one image of the
 /// region. The match is kept until the selector itself changes, even if the service adds images.
+#[skip_serializing_none]
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[x_kube(validation = Rule::new(
     "has(self.id) ? !(has(self.name) || has(self.distribution) || has(self.type)) : (has(self.name) || has(self.distribution))"
 ).message("set either spec.image.id or a selector (name, distribution or both, and type where wanted) in spec.image, not both and not neither"))]
 pub struct ImageRef {
     /// The service's imageResourceUUID (img-…).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub id: Option<String>,
     /// The service's imageName; must match exactly.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub name: Option<String>,
     /// The service's osDistroVersion; must match exactly.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub distribution: Option<String>,
     /// The service's imageType.
-    #[serde(default, skip_serializing_if = "Option::is_none", rename = "type")]
+    #[serde(rename = "type")]
     pub kind: Option<ImageKind>,
 }
 
@@ -88,31 +82,29 @@ pub enum ImageKind {
 }
 
 /// A security group of the service: by its identifier, or by its name if it is unique in the region.
+#[skip_serializing_none]
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[x_kube(validation = Rule::new("has(self.id) != has(self.name)")
     .message("set exactly one of spec.firewall.id and spec.firewall.name"))]
 pub struct FirewallRef {
     /// The service's firewallUUID (fw-…).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub id: Option<String>,
     /// The service's firewallName; must match exactly.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub name: Option<String>,
 }
 
 /// A key pair of the service: by its identifier, or by its name if it is unique in the account.
+#[skip_serializing_none]
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[x_kube(validation = Rule::new("has(self.id) != has(self.name)")
     .message("set exactly one of login.sshKey.id and login.sshKey.name"))]
 pub struct SshKeyRef {
     /// The service's sshKeyUUID (key-…).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub id: Option<String>,
     /// The service's sshKeyName; must match exactly.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub name: Option<String>,
 }
@@ -129,26 +121,21 @@ pub struct ResolvedReference {
 }
 
 /// The identifiers that the selectors of a spec were resolved to. References by identifier or code are not included.
+#[skip_serializing_none]
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct Resolved {
     /// The region code.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub region: Option<ResolvedReference>,
     /// The zone code.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone: Option<ResolvedReference>,
     /// The packageCode.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub package: Option<ResolvedReference>,
     /// The imageResourceUUID.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<ResolvedReference>,
     /// The firewallUUID.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub firewall: Option<ResolvedReference>,
     /// The sshKeyUUID.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ssh_key: Option<ResolvedReference>,
 }
 

@@ -4,6 +4,7 @@ use super::policies::duration;
 use super::valid::{KEY_MESSAGE, KEY_RULE, NAME_MESSAGE, NAME_RULE};
 use kube::KubeSchema;
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -12,26 +13,24 @@ use std::time::Duration;
 pub const PASSWORD: &str = "password";
 
 /// A password that the operator generates.
+#[skip_serializing_none]
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct GeneratedLogin {
     /// Name of the Secret that the operator creates in this namespace. Default: the Instance's name and `-login`. An Instance
     /// whose name is longer than 247 characters must set it. An existing Secret that does not belong to this Instance is
     /// neither used nor changed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     #[x_kube(validation = Rule::new(NAME_RULE).message(NAME_MESSAGE))]
     pub secret_name: Option<String>,
     /// Maximum age of a password before the operator generates a new one and sets it on the server: hours, minutes and seconds,
     /// for example 720h; at least 1h. If absent: never.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 24))]
     #[x_kube(validation = Rule::new(
         "self.matches('^([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,6}s)?$') && duration(self) >= duration('1h')"
     ).message("login.generate.rotateEvery must be a duration of at least 1h in hours, minutes and seconds, for example 720h"))]
     pub rotate_every: Option<String>,
     /// Labels and annotations for the Secret.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template: Option<SecretTemplate>,
 }
 

@@ -4,8 +4,10 @@ use super::secrets::SecretKeyRef;
 use super::valid::{KEY_MESSAGE, KEY_RULE, NAME_MESSAGE, NAME_RULE};
 use kube::KubeSchema;
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 /// TLS settings for connections to the service.
+#[skip_serializing_none]
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new("has(self.caBundle) || has(self.clientCertificateSecretRef)")
@@ -14,27 +16,24 @@ pub struct TlsSettings {
     /// The authorities that may issue the service's certificate, in PEM, at most 256 KiB. They replace the authorities of the
     /// operator's image: a bundle with only a private authority pins the service to it, and a bundle that also contains the
     /// public ones trusts both. A change takes effect within half a minute.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca_bundle: Option<CaBundle>,
 
     /// The Secret, in this namespace, that contains the client certificate for the service: keys tls.crt (PEM, including the
     /// chain) and tls.key (PEM, not encrypted), as in a Secret of type kubernetes.io/tls. It must consent by the label
     /// cloudserver.dev/use: client-certificate. A change takes effect at once.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_certificate_secret_ref: Option<SecretRef>,
 }
 
 /// The source of a CA bundle: a ConfigMap or a Secret of this namespace.
+#[skip_serializing_none]
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new("has(self.configMapKeyRef) != has(self.secretKeyRef)")
     .message("set exactly one of caBundle.configMapKeyRef and caBundle.secretKeyRef"))]
 pub struct CaBundle {
     /// One key of a ConfigMap.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config_map_key_ref: Option<ConfigMapKeyRef>,
     /// One key of a Secret. It needs no consent, since its content is not sent anywhere.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_key_ref: Option<SecretKeyRef>,
 }
 
