@@ -150,8 +150,9 @@ pub struct AccountSpec {
     pub missing_codes: Vec<String>,
 }
 
-fn is_default(paths: &PathOverrides) -> bool {
-    *paths == PathOverrides::default()
+/// Whether a field has the default value of its type.
+pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// Parts of the codes that the service is known to use for things that do not exist.
@@ -175,11 +176,10 @@ fn default_settle_seconds() -> i32 {
 
 /// Limits on the operator's requests to the service (field note 13: the service's own limits are unknown).
 #[skip_serializing_none]
-#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
-#[serde(rename_all = "camelCase")]
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+#[serde(default, rename_all = "camelCase")]
 pub struct RequestLimits {
     /// Requests per second in the long run.
-    #[serde(default = "default_per_second")]
     #[schemars(range(min = 1, max = 1000))]
     pub per_second: i32,
     /// Requests in any 60 seconds, in addition to perSecond. Without it, there is no such limit.
@@ -190,33 +190,21 @@ pub struct RequestLimits {
     pub per_hour: Option<i32>,
     /// Requests that may be sent at once after an idle period. At most half of perMinute and perHour are sent at once,
     /// regardless of this value.
-    #[serde(default = "default_burst")]
     #[schemars(range(min = 1, max = 1000))]
     pub burst: i32,
     /// Concurrent requests.
-    #[serde(default = "default_concurrent")]
     #[schemars(range(min = 1, max = 100))]
     pub concurrent: i32,
-}
-
-fn default_per_second() -> i32 {
-    5
-}
-fn default_burst() -> i32 {
-    10
-}
-fn default_concurrent() -> i32 {
-    8
 }
 
 impl Default for RequestLimits {
     fn default() -> Self {
         Self {
-            per_second: default_per_second(),
+            per_second: 5,
             per_minute: None,
             per_hour: None,
-            burst: default_burst(),
-            concurrent: default_concurrent(),
+            burst: 10,
+            concurrent: 8,
         }
     }
 }

@@ -1,19 +1,13 @@
-use data_encoding::Encoding;
+use data_encoding::BASE32_NOPAD;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fmt;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 /// Characters of a marker. 13 characters of base32 are 65 bits: among a million servers of one account the chance that
 /// two share a marker is below one in ten million.
 const LENGTH: usize = 13;
-
-static BASE32: LazyLock<Encoding> = LazyLock::new(|| {
-    let mut spec = data_encoding::Specification::new();
-    spec.symbols.push_str("abcdefghijklmnopqrstuvwxyz234567");
-    spec.encoding().unwrap_or(data_encoding::BASE32_NOPAD)
-});
 
 /// Identifies a server of the operator among all others at the service: the end of its name, derived from the UID of the
 /// Instance for which it was bought (design section 4, rule 1).
@@ -27,7 +21,8 @@ pub struct Marker(Arc<str>);
 impl Marker {
     /// The marker of the Instance with this UID.
     pub fn of_uid(uid: &str) -> Self {
-        let mut encoded = BASE32.encode(&Sha256::digest(uid.as_bytes()));
+        let encoded = BASE32_NOPAD.encode(&Sha256::digest(uid.as_bytes()));
+        let mut encoded = encoded.to_ascii_lowercase();
         encoded.truncate(LENGTH);
         Self(encoded.into())
     }

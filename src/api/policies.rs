@@ -63,28 +63,22 @@ pub enum OnExternalDeletion {
 }
 
 /// How a server is stopped.
-#[derive(KubeSchema, Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
-#[serde(rename_all = "camelCase")]
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
+#[serde(default, rename_all = "camelCase")]
 pub struct StopPolicy {
     /// When the power is cut.
-    #[serde(default)]
     pub force: ForceStop,
     /// Seconds that the operating system has to shut down, with AfterGracePeriod. A restart of the operator may start them
     /// again.
-    #[serde(default = "default_grace_period_seconds")]
     #[schemars(range(min = 1, max = 3600))]
     pub grace_period_seconds: i32,
-}
-
-fn default_grace_period_seconds() -> i32 {
-    60
 }
 
 impl Default for StopPolicy {
     fn default() -> Self {
         Self {
             force: ForceStop::default(),
-            grace_period_seconds: default_grace_period_seconds(),
+            grace_period_seconds: 60,
         }
     }
 }

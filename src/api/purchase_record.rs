@@ -1,3 +1,4 @@
+use super::account::is_default;
 use super::cause::Cause;
 use super::marker::Marker;
 use super::operation::Applied;
@@ -64,29 +65,21 @@ pub struct PurchaseRecord {
     /// them.
     pub places: Vec<String>,
     /// Number of attempts that ended without a receipt: a server of theirs may still appear.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub lost: u32,
     /// Number of consecutive creates whose task failed.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub failed: u32,
     /// The service's refusal of the newest attempt: that attempt bought nothing, and no further call is made for it.
     pub refused: Option<Refusal>,
     /// Number of servers that were bought to replace an externally released one.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub recreated: u32,
     /// The Account of the newest attempt. Its server belongs to this Account, even if the spec now names another.
     pub account: String,
     /// A digest of that Account's endpoint and token (`session/credential.rs`). While the Account's digest is the same,
     /// answers of the service come from the account that bought the server.
     pub credential: String,
-}
-
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "the signature that serde asks for"
-)]
-fn is_zero(n: &u32) -> bool {
-    *n == 0
 }
 
 /// No attempt number and no count of attempts comes near this limit: at one per second it would take thirty years. A larger

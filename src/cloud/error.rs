@@ -207,15 +207,18 @@ impl Error {
             let text = text.unwrap_or_default().to_ascii_lowercase();
             words.iter().any(|word| text.contains(word))
         };
-        let is_refusal = matches!(self.status(), Some(200..500)) && self.refusal().is_some();
-        let of_something_else = mentions(self.code(), &["image", "key", "package", "account"]);
-        let of_a_state =
-            self.is_conflict() || mentions(self.code(), &["stop", "state", "status", "power"]);
-        let off = ["stop", "shut", "power off", "powered off"];
-        let mentions_off = mentions(self.code(), &off) || mentions(self.message(), &off);
-        let runs = mentions(self.code(), &["progress"]) || mentions(self.message(), &["progress"]);
-        let is_of_server = is_refusal && !self.is_not_found() && !of_something_else;
-        is_of_server && of_a_state && mentions_off && !runs
+        let Some(Envelope { code, message, .. }) = self.refusal() else {
+            return false;
+        };
+        let in_code = |words: &[&str]| mentions(code.as_deref(), words);
+        let anywhere = |words: &[&str]| in_code(words) || mentions(message.as_deref(), words);
+        let is_refusal = matches!(self.status(), Some(200..500)) && !self.is_not_found();
+        let is_of_state = self.is_conflict() || in_code(&["stop", "state", "status", "power"]);
+        is_refusal
+            && is_of_state
+            && !in_code(&["image", "key", "package", "account"])
+            && anywhere(&["stop", "shut", "power off", "powered off"])
+            && !anywhere(&["progress"])
     }
 
     /// The rate limit of the service was exceeded.
@@ -226,13 +229,10 @@ impl Error {
     /// The refused address to which the name of the service or of its proxy resolves, if no request may go to any of the name's
     /// addresses.
     pub fn refused_address(&self) -> Option<Refused> {
-        match &self.fault {
-            Fault::NotSent(TransportError::Network(source)) => beneath(source).find_map(|error| {
-                let refused = error.downcast_ref::<Refused>();
-                refused.copied()
-            }),
-            _ => None,
-        }
+        let Fault::NotSent(TransportError::Network(source)) = &self.fault else {
+            return None;
+        };
+        beneath(source).find_map(|error| error.downcast_ref().copied())
     }
 
     /// Whether the error shows that the service cannot be reached or does not work normally: there was no answer, or an answer
@@ -261,12 +261,13 @@ impl Error {
 
     /// Whether the answer looks like that of a server that does not know the path. A readable 404 concerns a thing instead.
     fn suggests_wrong_path(&self) -> bool {
-        match &self.fault {
-            Fault::Answered {
-                status, refusal, ..
-            } => matches!(status, 405 | 501) || (*status == 404 && refusal.is_none()),
-            Fault::NotSent(_) | Fault::Timeout(_) | Fault::Broken(_) | Fault::Unfit { .. } => false,
-        }
+        let Fault::Answered {
+            status, refusal, ..
+        } = &self.fault
+        else {
+            return false;
+        };
+        matches!(status, 405 | 501) || (*status == 404 && refusal.is_none())
     }
 
     /// A label for metrics, from a small fixed set.
@@ -296,25 +297,17 @@ impl Error {
         self.refusal().and_then(|refusal| refusal.code.as_deref())
     }
 
-    /// The service's message, cut to one line.
-    pub fn message(&self) -> Option<&str> {
-        self.refusal()
-            .and_then(|refusal| refusal.message.as_deref())
-    }
-
     /// The decisive status: that of the envelope if a success status carries a refusal, else that of the answer.
     pub fn status(&self) -> Option<u16> {
         match &self.fault {
             Fault::Answered {
-                status: 200..=299,
-                refusal:
-                    Some(Envelope {
-                        status: Some(inner),
-                        ..
-                    }),
-                ..
-            } => Some(*inner),
-            Fault::Answered { status, .. } | Fault::Unfit { status, .. } => Some(*status),
+                status, refusal, ..
+            } => {
+                let inner = refusal.as_ref().and_then(|refusal| refusal.status);
+                let inner = inner.filter(|_| matches!(status, 200..=299));
+                inner.or(Some(*status))
+            }
+            Fault::Unfit { status, .. } => Some(*status),
             Fault::NotSent(_) | Fault::Timeout(_) | Fault::Broken(_) => None,
         }
     }

@@ -12,7 +12,7 @@ macro_rules! identifier {
     ($(#[$meta:meta])* $name:ident) => {
         $(#[$meta])*
         #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        #[serde(from = "String", into = "String")]
+        #[serde(from = "String")]
         pub struct $name(Arc<str>);
 
         impl $name {
@@ -31,12 +31,6 @@ macro_rules! identifier {
         impl From<&str> for $name {
             fn from(text: &str) -> Self {
                 Self(shared(text))
-            }
-        }
-
-        impl From<$name> for String {
-            fn from(id: $name) -> Self {
-                id.0.as_ref().to_owned()
             }
         }
 

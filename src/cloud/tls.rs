@@ -44,56 +44,38 @@ struct Material {
 /// The reason why the settings cannot be used. Does not quote the settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum TlsError {
-    /// The bundle contains no certificate.
-    #[error("the CA bundle holds no certificate in PEM")]
-    NoAuthority,
-    /// A part of the bundle is not a certificate.
-    #[error("the CA bundle holds something that is no certificate of an authority")]
-    AuthorityInvalid,
+    /// The CA bundle is not usable.
+    #[error("the CA bundle {0}")]
+    Bundle(&'static str),
     /// Every certificate of the bundle has expired.
     #[error("every certificate in the CA bundle has expired")]
-    AuthorityExpired,
-    #[error("the CA bundle is longer than 256 KiB")]
-    BundleTooLong,
-    #[error("tls.crt holds no certificate in PEM")]
-    NoCertificate,
-    #[error("tls.key holds no private key in PEM, or one that is encrypted")]
-    NoKey,
-    /// The private key has an unsupported type.
-    #[error(
-        "the private key in tls.key is malformed or has an unsupported type; supported are RSA (2048 bits or more), ECDSA on P-256 and \
-         P-384, Ed25519: have the client certificate issued for such a key"
-    )]
-    KeyInvalid,
-    /// The key belongs to another certificate.
-    #[error("the private key in tls.key does not belong to the certificate in tls.crt")]
-    KeyMismatch,
-    #[error("the client certificate in tls.crt has expired")]
-    CertificateExpired,
-    /// The client certificate is not valid yet.
-    #[error("the client certificate in tls.crt is not valid yet")]
-    CertificateNotYet,
-    /// The certificate or the key is too long.
-    #[error("tls.crt or tls.key is longer than 64 KiB")]
-    IdentityTooLong,
+    BundleExpired,
+    /// The client certificate or its key is not usable.
+    #[error("{0}")]
+    Client(&'static str),
     /// TLS could not be set up.
     #[error("TLS could not be set up with the CA bundle and the client certificate")]
     Setup,
 }
 
-impl TlsError {
-    /// Whether the client certificate is at fault, and not the bundle.
-    pub fn is_of_client(self) -> bool {
-        !matches!(
-            self,
-            Self::NoAuthority
-                | Self::AuthorityInvalid
-                | Self::AuthorityExpired
-                | Self::BundleTooLong
-                | Self::Setup
-        )
-    }
-}
+const NO_AUTHORITY: TlsError = TlsError::Bundle("holds no certificate in PEM");
+const AUTHORITY_INVALID: TlsError =
+    TlsError::Bundle("holds something that is no certificate of an authority");
+const BUNDLE_TOO_LONG: TlsError = TlsError::Bundle("is longer than 256 KiB");
+const NO_CERTIFICATE: TlsError = TlsError::Client("tls.crt holds no certificate in PEM");
+const NO_KEY: TlsError =
+    TlsError::Client("tls.key holds no private key in PEM, or one that is encrypted");
+const KEY_INVALID: TlsError = TlsError::Client(
+    "the private key in tls.key is malformed or has an unsupported type; supported are RSA (2048 bits or more), ECDSA on P-256 and \
+     P-384, Ed25519: have the client certificate issued for such a key",
+);
+const KEY_MISMATCH: TlsError =
+    TlsError::Client("the private key in tls.key does not belong to the certificate in tls.crt");
+const CERTIFICATE_EXPIRED: TlsError =
+    TlsError::Client("the client certificate in tls.crt has expired");
+const CERTIFICATE_NOT_YET: TlsError =
+    TlsError::Client("the client certificate in tls.crt is not valid yet");
+const IDENTITY_TOO_LONG: TlsError = TlsError::Client("tls.crt or tls.key is longer than 64 KiB");
 
 impl Tls {
     /// Parses the settings and checks that they are usable now.
@@ -170,24 +152,24 @@ impl fmt::Debug for Tls {
 
 fn trust(bundle: &str, now: UnixTime) -> Result<Trust, TlsError> {
     if bundle.len() > LONGEST_BUNDLE {
-        return Err(TlsError::BundleTooLong);
+        return Err(BUNDLE_TOO_LONG);
     }
     let mut roots = RootCertStore::empty();
     let mut is_any_in_time = false;
-    let certificates = certificates(bundle).map_err(|_| TlsError::AuthorityInvalid)?;
+    let certificates = certificates(bundle).map_err(|_| AUTHORITY_INVALID)?;
     for certificate in &certificates {
         // A bundle may contain expired authorities next to the current ones: one that is still valid suffices.
         let is_expired = check(certificate, now) == Err(CertificateError::Expired);
         is_any_in_time |= !is_expired;
         roots
             .add(certificate.clone())
-            .map_err(|_| TlsError::AuthorityInvalid)?;
+            .map_err(|_| AUTHORITY_INVALID)?;
     }
     if roots.is_empty() {
-        return Err(TlsError::NoAuthority);
+        return Err(NO_AUTHORITY);
     }
     if !is_any_in_time {
-        return Err(TlsError::AuthorityExpired);
+        return Err(TlsError::BundleExpired);
     }
     Trust::of(&certificates, roots).map_err(|_| TlsError::Setup)
 }
@@ -200,19 +182,19 @@ fn identity(
 ) -> Result<CertifiedKey, TlsError> {
     let key = key.expose_secret();
     if chain.len() > LONGEST_IDENTITY || key.len() > LONGEST_IDENTITY {
-        return Err(TlsError::IdentityTooLong);
+        return Err(IDENTITY_TOO_LONG);
     }
-    let chain = certificates(chain).map_err(|_| TlsError::NoCertificate)?;
-    let first = chain.first().ok_or(TlsError::NoCertificate)?.clone();
-    let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(|_| TlsError::NoKey)?;
+    let chain = certificates(chain).map_err(|_| NO_CERTIFICATE)?;
+    let first = chain.first().ok_or(NO_CERTIFICATE)?.clone();
+    let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(|_| NO_KEY)?;
     let certified = CertifiedKey::from_der(chain, key, provider).map_err(|error| match error {
-        rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => TlsError::KeyMismatch,
-        rustls::Error::InvalidCertificate(_) => TlsError::NoCertificate,
-        _ => TlsError::KeyInvalid,
+        rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => KEY_MISMATCH,
+        rustls::Error::InvalidCertificate(_) => NO_CERTIFICATE,
+        _ => KEY_INVALID,
     })?;
     match check(&first, now) {
-        Err(CertificateError::Expired) => Err(TlsError::CertificateExpired),
-        Err(CertificateError::NotValidYet) => Err(TlsError::CertificateNotYet),
+        Err(CertificateError::Expired) => Err(CERTIFICATE_EXPIRED),
+        Err(CertificateError::NotValidYet) => Err(CERTIFICATE_NOT_YET),
         // The service checks the encoding and the purpose.
         Err(_) | Ok(()) => Ok(certified),
     }

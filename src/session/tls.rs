@@ -254,12 +254,11 @@ fn not_usable(error: TlsError, spec: &AccountSpec) -> Problem {
     let bundle = tls.and_then(|tls| tls.ca_bundle.as_ref()?.secret_key_ref.as_ref());
     let client = tls.and_then(|tls| tls.client_certificate_secret_ref.as_ref());
     if let Some(SecretKeyRef { name, key }) = bundle
-        && !error.is_of_client()
-        && error != TlsError::AuthorityExpired
+        && matches!(error, TlsError::Bundle(_) | TlsError::Setup)
     {
         return no_bundle_under(name, key);
     }
-    match client.filter(|_| error.is_of_client()) {
+    match client.filter(|_| matches!(error, TlsError::Client(_))) {
         Some(client) => Problem {
             reason: Reason::ClientCertificateInvalid,
             message: format!("{error}: fix Secret {}", client.name),
