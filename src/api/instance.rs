@@ -4,8 +4,8 @@ use super::cause::Cause;
 use super::import::Import;
 use super::operation::{Applied, EndReason, Operation, OperationEnd, PowerState, Retry, Verb};
 use super::policies::{
-    DeletionPolicy, ManagementPolicy, OnExternalDeletion, Pause, Reconcile, ReinstallPolicy,
-    StopPolicy,
+    DeletionPolicy, ManagementPolicy, OnExternalDeletion, Pause, Reconcile, Reinstall,
+    ReinstallPolicy, Restart, StopPolicy,
 };
 use super::purchase_record::PurchaseRecord;
 use super::references::{FirewallRef, ImageRef, PackageRef, Resolved, SshKeyRef};
@@ -191,31 +191,22 @@ impl InstanceSpec {
             || self.deletion_policy == DeletionPolicy::Retain
             || self.management_policy == ManagementPolicy::Observe
     }
+
+    /// The Secret and its key that contain the login password, given or generated.
+    pub fn login_secret(&self, instance: &str) -> Option<SecretKeyRef> {
+        if let Some(generate) = &self.login.generate {
+            let name = generate.secret_name.clone();
+            return Some(SecretKeyRef {
+                name: name.unwrap_or_else(|| format!("{instance}-login")),
+                key: PASSWORD.to_owned(),
+            });
+        }
+        self.login.password_secret_ref.clone()
+    }
 }
 
 fn default_recreate_limit() -> i32 {
     1
-}
-
-/// A request to reinstall once.
-#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
-pub struct Reinstall {
-    /// Any text. Each change reinstalls the server once, which erases its disk, if reinstallPolicy allows it.
-    #[schemars(length(min = 1, max = 253))]
-    pub token: String,
-    /// The image that this token confirms. If it is set, and always with reinstallPolicy OnRequest, the token has an effect
-    /// only if this is the identifier of the desired image (spec.image.id or status.resolved.image.id).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 253))]
-    pub image: Option<String>,
-}
-
-/// A request to restart once.
-#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
-pub struct Restart {
-    /// Any text. Each change restarts the server once.
-    #[schemars(length(min = 1, max = 253))]
-    pub token: String,
 }
 
 /// The Account that an Instance uses.
@@ -395,20 +386,6 @@ pub struct HistoryEntry {
     pub started_at: Time,
     /// When its end was observed.
     pub finished_at: Time,
-}
-
-impl InstanceSpec {
-    /// The Secret and its key that contain the login password, given or generated.
-    pub fn login_secret(&self, instance: &str) -> Option<SecretKeyRef> {
-        if let Some(generate) = &self.login.generate {
-            let name = generate.secret_name.clone();
-            return Some(SecretKeyRef {
-                name: name.unwrap_or_else(|| format!("{instance}-login")),
-                key: PASSWORD.to_owned(),
-            });
-        }
-        self.login.password_secret_ref.clone()
-    }
 }
 
 impl Instance {

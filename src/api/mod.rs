@@ -37,8 +37,7 @@ pub use cause::Cause;
 pub use definition::definitions;
 pub use import::Import;
 pub use instance::{
-    AccountRef, Addresses, HistoryEntry, Instance, InstanceSpec, InstanceStatus, Login, Reinstall,
-    Restart,
+    AccountRef, Addresses, HistoryEntry, Instance, InstanceSpec, InstanceStatus, Login,
 };
 pub use marker::Marker;
 pub use operation::{
@@ -47,7 +46,7 @@ pub use operation::{
 pub use paths::PathOverrides;
 pub use policies::{
     DeletionPolicy, ForceStop, Lasts, ManagementPolicy, OnExternalDeletion, Pause, Reconcile,
-    ReinstallPolicy, StopPolicy, resync_period,
+    Reinstall, ReinstallPolicy, Restart, StopPolicy, resync_period,
 };
 pub use printable::{counted, is_hidden, printable};
 pub use purchase_record::{BindingError, PurchaseRecord, Refusal, Speaks, attempt_number};

@@ -1,4 +1,4 @@
-//! The policies in an Instance's spec: which actions the operator may take on a server.
+//! The policies in an Instance's spec, which actions the operator may take on a server, and the requests in it by token.
 
 use jiff::{SignedDuration, Timestamp};
 use kube::KubeSchema;
@@ -130,6 +130,27 @@ impl Pause {
             _ => Lasts::Over,
         }
     }
+}
+
+/// A request to reinstall once.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+pub struct Reinstall {
+    /// Any text. Each change reinstalls the server once, which erases its disk, if reinstallPolicy allows it.
+    #[schemars(length(min = 1, max = 253))]
+    pub token: String,
+    /// The image that this token confirms. If it is set, and always with reinstallPolicy OnRequest, the token has an effect
+    /// only if this is the identifier of the desired image (spec.image.id or status.resolved.image.id).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
+    pub image: Option<String>,
+}
+
+/// A request to restart once.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+pub struct Restart {
+    /// Any text. Each change restarts the server once.
+    #[schemars(length(min = 1, max = 253))]
+    pub token: String,
 }
 
 /// A request to observe everything now.

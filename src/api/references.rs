@@ -163,27 +163,31 @@ impl Reference {
         Self::SshKey,
     ];
 
+    /// The field that takes a selector, the field that takes an identifier or code, and the kind of thing.
+    const fn properties(self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Self::Region => ("spec.region", "spec.region", "region"),
+            Self::Zone => ("spec.zone", "spec.zone", "zone"),
+            Self::Package => ("spec.package", "spec.package.code", "package"),
+            Self::Firewall => ("spec.firewall", "spec.firewall.id", "security group"),
+            Self::Image => ("spec.image", "spec.image.id", "image"),
+            Self::SshKey => ("spec.login.sshKey", "spec.login.sshKey.id", "key pair"),
+        }
+    }
+
     /// The field that takes a selector.
     pub const fn field(self) -> &'static str {
-        match self {
-            Self::Region => "spec.region",
-            Self::Zone => "spec.zone",
-            Self::Package => "spec.package",
-            Self::Firewall => "spec.firewall",
-            Self::Image => "spec.image",
-            Self::SshKey => "spec.login.sshKey",
-        }
+        self.properties().0
     }
 
     /// The field that takes an identifier or code.
     pub const fn exact_field(self) -> &'static str {
-        match self {
-            Self::Region | Self::Zone => self.field(),
-            Self::Package => "spec.package.code",
-            Self::Firewall => "spec.firewall.id",
-            Self::Image => "spec.image.id",
-            Self::SshKey => "spec.login.sshKey.id",
-        }
+        self.properties().1
+    }
+
+    /// The kind of thing, in messages.
+    pub const fn noun(self) -> &'static str {
+        self.properties().2
     }
 }
 

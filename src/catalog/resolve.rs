@@ -121,19 +121,16 @@ impl Query<'_> {
 
     fn pick(&self, written: &SpecReference<'_>, rows: &[Offer]) -> Choice {
         let (spec, region) = (self.spec, &self.place.region);
+        let row_of_region = rows.iter().find(|row| row.id == *region);
         let all: Vec<IdAndName> = match self.reference {
-            Reference::Zone => match rows.iter().find(|row| row.id == *region) {
-                Some(region) => region.zones.clone(),
-                None => Vec::new(),
-            },
+            Reference::Zone => row_of_region
+                .map(|row| row.zones.clone())
+                .unwrap_or_default(),
             _ => rows.iter().map(Offer::named).collect(),
         };
-        let name = |name: Option<&String>| name.cloned().unwrap_or_default();
         match (written, self.reference) {
             // A region that is sold out may be missing, and its zones with it.
-            (SpecReference::Id(id), Reference::Zone)
-                if !rows.iter().any(|row| row.id == *region) =>
-            {
+            (SpecReference::Id(id), Reference::Zone) if row_of_region.is_none() => {
                 Choice::One((*id).to_owned())
             }
             (SpecReference::Id(id), _) => select::exact(all, id),
@@ -142,20 +139,22 @@ impl Query<'_> {
             (_, Reference::Package) => select::package(rows, &spec.package),
             (_, Reference::Image) => select::image(rows, &spec.image, self.current),
             (_, Reference::Firewall) => {
-                let firewall = spec.firewall.as_ref();
-                let wanted = name(firewall.and_then(|firewall| firewall.name.as_ref()));
-                select::by_name(all, &wanted, &[])
+                let name = spec.firewall.as_ref().and_then(|it| it.name.as_deref());
+                select::by_name(all, name.unwrap_or_default(), &[])
             }
             (_, Reference::SshKey) => {
-                let key = spec.login.ssh_key.as_ref();
-                let wanted = name(key.and_then(|key| key.name.as_ref()));
-                select::by_name(all, &wanted, self.current)
+                let name = spec
+                    .login
+                    .ssh_key
+                    .as_ref()
+                    .and_then(|it| it.name.as_deref());
+                select::by_name(all, name.unwrap_or_default(), self.current)
             }
         }
     }
 
     fn judge(&self, written: &SpecReference<'_>, list: &OfferList) -> Result<String, Unresolved> {
-        let (shown, what) = (self.shown(written), self.what());
+        let (shown, noun) = (self.shown(written), self.reference.noun());
         let (field, exact) = (self.reference.field(), self.reference.exact_field());
         let is_exact = matches!(written, SpecReference::Id(_));
         let (reason, message) = match self.pick(written, &list.rows) {
@@ -190,7 +189,7 @@ impl Query<'_> {
                     _ => "",
                 };
                 let message = format!(
-                    "{shown}: the service lists no such {what}{hint}; it lists {there}: {remedy}"
+                    "{shown}: the service lists no such {noun}{hint}; it lists {there}: {remedy}"
                 );
                 (Reason::ReferenceNotFound, message)
             }
@@ -213,23 +212,9 @@ impl Query<'_> {
         }
     }
 
-    /// The kind of thing, in words.
-    fn what(&self) -> &'static str {
-        match self.reference {
-            Reference::Region => "region",
-            Reference::Zone => "zone",
-            Reference::Package => "package",
-            Reference::Firewall => "security group",
-            Reference::Image => "image",
-            Reference::SshKey => "key pair",
-        }
-    }
-
     fn unread(&self, shown: &str, why: &str, unauthorized: bool) -> Unresolved {
-        let message = format!(
-            "{shown}: the list of {}s could not be read: {why}",
-            self.what()
-        );
+        let noun = self.reference.noun();
+        let message = format!("{shown}: the list of {noun}s could not be read: {why}");
         Unresolved {
             readiness: Readiness::reconciling(Reason::ReferenceLookupFailed, message),
             unauthorized,

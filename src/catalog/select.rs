@@ -126,6 +126,7 @@ pub fn order(a: &&Offer, b: &&Offer) -> Ordering {
 /// The one matching image. If several match, one that is in `current`: a server keeps its image even if the service adds another
 /// of the same name.
 pub fn image(rows: &[Offer], wanted: &ImageRef, current: &[String]) -> Choice {
+    let named = |row: &Offer| (row.id.clone(), image_name(row));
     let fitting = rows.iter().filter(|row| {
         wanted.fits(
             row.name.as_deref(),
@@ -133,21 +134,9 @@ pub fn image(rows: &[Offer], wanted: &ImageRef, current: &[String]) -> Choice {
             row.kind.as_deref(),
         )
     });
-    let words = [wanted.name.as_deref(), wanted.distribution.as_deref()];
-    let near = |row: &Offer| {
-        let of =
-            |word: Option<&str>, text: Option<&str>| word.map_or(FAR, |word| distance(word, text));
-        of(words[0], row.name.as_deref()).min(of(words[1], row.distribution.as_deref()))
-    };
-    choose(
-        fitting
-            .map(|row| (row.id.clone(), image_name(row)))
-            .collect(),
-        rows.iter()
-            .map(|row| (near(row), row.id.clone(), image_name(row)))
-            .collect(),
-        current,
-    )
+    let texts = [wanted.name.as_deref(), wanted.distribution.as_deref()];
+    let all = rows.iter().map(named).collect();
+    choose(fitting.map(named).collect(), all, &texts, current)
 }
 
 /// An image in a message: its name, or its distribution if it has none.
@@ -171,53 +160,29 @@ pub fn by_code_or_name(all: Vec<IdAndName>, text: &str) -> Choice {
 /// The one with that name; see [`image`] for `current`.
 pub(super) fn by_name(all: Vec<IdAndName>, name: &str, current: &[String]) -> Choice {
     let fitting = all.iter().filter(|(_, its)| its.as_deref() == Some(name));
-    let fitting = fitting.cloned().collect();
-    let near = |(id, its): IdAndName| {
-        let far = distance(name, its.as_deref()).min(distance(name, Some(&id)));
-        (far, id, its)
-    };
-    choose(fitting, all.into_iter().map(near).collect(), current)
+    choose(fitting.cloned().collect(), all, &[Some(name)], current)
 }
 
 /// The row with exactly this identifier or code; otherwise the rows with the closest spelling.
-pub fn exact(mut all: Vec<IdAndName>, wanted: &str) -> Choice {
-    if all.iter().any(|(id, _)| id == wanted) {
-        return Choice::One(wanted.to_owned());
+pub fn exact(all: Vec<IdAndName>, wanted: &str) -> Choice {
+    match all.iter().any(|(id, _)| id == wanted) {
+        true => Choice::One(wanted.to_owned()),
+        false => Choice::None(closest(all, &[Some(wanted)])),
     }
-    all.sort_by_cached_key(|(id, name)| {
-        let far = distance(wanted, Some(id)).min(distance(wanted, name.as_deref()));
-        (far, Reverse(shared(wanted, id)), id.clone())
-    });
-    Choice::None(Candidates::of(all))
-}
-
-/// How many characters two codes share at their start and end: all but one if a character is mistyped.
-fn shared(a: &str, b: &str) -> usize {
-    let alike = |(a, b): &(char, char)| a == b;
-    let first = a.chars().zip(b.chars()).take_while(alike).count();
-    let last = a.chars().rev().zip(b.chars().rev());
-    let last = last.take_while(alike).count();
-    let shorter = a.chars().count().min(b.chars().count());
-    (first + last).min(shorter)
 }
 
 fn choose(
     mut fitting: Vec<IdAndName>,
-    mut near: Vec<(u8, String, Option<String>)>,
+    all: Vec<IdAndName>,
+    wanted: &[Option<&str>],
     current: &[String],
 ) -> Choice {
-    if let Some(id) = current
-        .iter()
-        .find(|id| fitting.iter().any(|(fits, _)| fits == *id))
-    {
-        return Choice::One((*id).clone());
+    let mut current = current.iter();
+    if let Some(id) = current.find(|id| fitting.iter().any(|(fits, _)| fits == *id)) {
+        return Choice::One(id.clone());
     }
     match fitting.as_slice() {
-        [] => {
-            near.sort_by(|a, b| (a.0, &a.2, &a.1).cmp(&(b.0, &b.2, &b.1)));
-            let near = near.into_iter().map(|(_, id, name)| (id, name));
-            Choice::None(Candidates::of(near))
-        }
+        [] => Choice::None(closest(all, wanted)),
         [(id, _)] => Choice::One(id.clone()),
         _ => {
             fitting.sort();
@@ -226,26 +191,26 @@ fn choose(
     }
 }
 
-/// The distance of a name that has nothing in common with the wanted one.
-const FAR: u8 = 4;
+/// The rows whose identifier or name is spelt most like one of these texts.
+fn closest(mut all: Vec<IdAndName>, wanted: &[Option<&str>]) -> Candidates {
+    let likeness = |(id, name): &IdAndName| {
+        let wanted = wanted.iter().flatten();
+        let found = name.as_deref().unwrap_or_default();
+        let best = wanted.map(|wanted| likeness(wanted, id).max(likeness(wanted, found)));
+        best.max()
+    };
+    all.sort_by_cached_key(|row| (Reverse(likeness(row)), row.1.clone(), row.0.clone()));
+    Candidates::of(all)
+}
 
-/// The distance of a name from the wanted one: equal except for case, a common prefix, a substring, the same first word, or
-/// nothing in common.
-fn distance(wanted: &str, found: Option<&str>) -> u8 {
-    let Some(found) = found else { return FAR };
-    let (wanted, found) = (wanted.to_lowercase(), found.to_lowercase());
-    let first = |text: &str| text.split_whitespace().next().map(ToOwned::to_owned);
-    if wanted == found {
-        0
-    } else if found.starts_with(&wanted) || wanted.starts_with(&found) {
-        1
-    } else if found.contains(&wanted) || wanted.contains(&found) {
-        2
-    } else if first(&wanted) == first(&found) {
-        3
-    } else {
-        FAR
-    }
+/// The number of characters that two texts share at their start and end, regardless of case: all but one if a character is
+/// mistyped.
+fn likeness(a: &str, b: &str) -> usize {
+    let [a, b] = [a, b].map(|text| text.to_lowercase().chars().collect::<Vec<_>>());
+    let is_alike = |(a, b): &(&char, &char)| a == b;
+    let first = a.iter().zip(&b).take_while(is_alike).count();
+    let last = a.iter().rev().zip(b.iter().rev()).take_while(is_alike);
+    (first + last.count()).min(a.len()).min(b.len())
 }
 
 #[cfg(test)]

@@ -8,30 +8,15 @@ use serde_json::Value;
 use std::fmt;
 
 /// A figure of a server that contradicts the expectation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unlike {
-    unit: &'static str,
-    has: u64,
-    wanted: u64,
-}
-
-impl Unlike {
-    pub fn has(&self) -> String {
-        self.words(self.has)
-    }
-
-    pub fn wanted(&self) -> String {
-        self.words(self.wanted)
-    }
-
-    fn words(&self, figure: u64) -> String {
-        format!("{figure} {}", self.unit)
-    }
+    pub has: String,
+    pub wanted: String,
 }
 
 impl fmt::Display for Unlike {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} and not {}", self.has(), self.wanted())
+        write!(f, "{} and not {}", self.has, self.wanted)
     }
 }
 
@@ -46,13 +31,14 @@ fn first(
     wanted: [Option<u64>; 2],
     fits: impl Fn(u64, u64) -> bool,
 ) -> Option<Unlike> {
-    let pairs = shown(detail).into_iter().zip(wanted);
-    pairs
-        .filter_map(|((unit, has), wanted)| {
-            let (has, wanted) = (has?, wanted?);
-            Some(Unlike { unit, has, wanted })
+    let mut pairs = shown(detail).into_iter().zip(wanted);
+    pairs.find_map(|((unit, has), wanted)| {
+        let (has, wanted) = (has?, wanted?);
+        (!fits(has, wanted)).then(|| Unlike {
+            has: format!("{has} {unit}"),
+            wanted: format!("{wanted} {unit}"),
         })
-        .find(|figure| !fits(figure.has, figure.wanted))
+    })
 }
 
 /// A figure that contradicts the purchase of this package. A figure that either side lacks contradicts nothing.

@@ -19,7 +19,7 @@ use super::decode::{Decoded, Decoder, TakeRow, Unfit};
 use super::error::{Error, Fault, TransportError};
 use super::health::Health;
 use super::paths::Paths;
-use super::rate_limiter::{CallPriority, Passage, RateLimiter};
+use super::rate_limiter::{Passage, RateLimiter};
 use super::times;
 use super::transport::{Transport, fault, retry_after};
 use crate::runtime::traces;
@@ -70,17 +70,6 @@ pub(super) struct Call<'a> {
 }
 
 impl Caller {
-    /// Waits for a permit for one mutating call.
-    pub(super) async fn permit(&self, priority: CallPriority) -> Permit {
-        let waits = traces::wait_for_permit(priority.as_str());
-        let passage = self.limiter.pass(priority).instrument(waits).await;
-        let room = self.share.room(Bounds::of_receipt().memory()).await;
-        Permit {
-            _passage: passage,
-            room: Some(room),
-        }
-    }
-
     /// Makes the call, reads the answer, and reports the result to the rate limiter, the observer and the health tracker.
     /// `rows` gets the rows of the list as they arrive; they are valid only if the call succeeds.
     pub(super) async fn run<T>(

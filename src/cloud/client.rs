@@ -6,6 +6,7 @@ use std::sync::Arc;
 use reqwest::header::HeaderValue;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
+use tracing::Instrument;
 
 use super::answer::{Answer, Reading, bears_bad_code};
 use super::bounds::Bounds;
@@ -24,6 +25,7 @@ use super::wire::{
     task_id,
 };
 use crate::api::default_missing_codes;
+use crate::runtime::traces;
 
 /// Rows requested per page: the maximum that the service returns (field note 7).
 pub(crate) const PAGE_SIZE: u32 = 50;
@@ -139,7 +141,13 @@ impl Client {
     /// Waits for a permit for one mutating call. The call takes the permit by value: the wait for the rate limit and for memory
     /// comes before the intent is recorded, and nothing comes between the record and the call.
     pub async fn permit(&self, priority: CallPriority) -> Permit {
-        self.caller.permit(priority).await
+        let waits = traces::wait_for_permit(priority.as_str());
+        let passage = self.caller.limiter.pass(priority).instrument(waits).await;
+        let room = self.caller.share.room(Bounds::of_receipt().memory()).await;
+        Permit {
+            _passage: passage,
+            room: Some(room),
+        }
     }
 
     /// Section 4.3: details of one instance.

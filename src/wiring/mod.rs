@@ -50,15 +50,7 @@ pub struct Contexts {
 impl Contexts {
     /// Everything wired, and nothing known yet.
     pub fn new(process: Process, objects: &Arc<dyn Objects>, stop: &CancellationToken) -> Self {
-        let Process {
-            client,
-            cluster,
-            http,
-            metrics,
-            shard,
-            term,
-            pod,
-        } = process;
+        let (client, cluster, metrics) = (process.client, process.cluster, process.metrics);
         let memories = Memories::default();
         let account_memories = account::AccountMemories::default();
         let on_doubt = {
@@ -78,14 +70,14 @@ impl Contexts {
             }
         };
         let sessions = Sessions::new(
-            (cluster.clone(), shard),
-            http,
+            (cluster.clone(), process.shard),
+            process.http,
             metrics.clone(),
             on_change,
             on_doubt.clone(),
             stop.child_token(),
         );
-        let events = Events::new(client.clone(), pod);
+        let events = Events::new(client.clone(), process.pod);
         let doubt_account = move |key: &ObjectKey| on_doubt(key, Doubt::Credentials);
         let references = References::default();
         let wake_instances = {
@@ -109,7 +101,7 @@ impl Contexts {
             memories,
             events: events.clone(),
             metrics: metrics.clone(),
-            term: term.clone(),
+            term: process.term.clone(),
             rights: rights.clone(),
             highest_version: Arc::new(AtomicU64::new(0)),
             latest: Arc::new(latest),
@@ -121,7 +113,7 @@ impl Contexts {
             secrets,
             events,
             metrics,
-            term,
+            term: process.term,
             rights,
             memories: account_memories,
             wake_instances: Arc::new(wake_instances),
@@ -130,7 +122,7 @@ impl Contexts {
             instances.clone(),
             accounts.clone(),
             objects.clone(),
-            shard,
+            process.shard,
             references,
         );
         Self {

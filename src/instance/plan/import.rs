@@ -191,12 +191,12 @@ fn is_as_specified(observed: &Observation, id: &ServerId, detail: &Detail) -> Or
     let package = &observed.facts.spec.package;
     match (&package.code, &observed.found.on_sale) {
         (None, _) => catalog::smaller(package, detail).map_or(Ok(()), |unlike| {
-            let requested = format!("at least {}", unlike.wanted());
-            differs("spec.package", &unlike.has(), &requested)
+            let requested = format!("at least {}", unlike.wanted);
+            differs("spec.package", &unlike.has, &requested)
         }),
         (Some(code), Fact::Known(row)) => catalog::unlike(row, detail).map_or(Ok(()), |unlike| {
-            let requested = format!("{} (package {code})", unlike.wanted());
-            differs("spec.package.code", &unlike.has(), &requested)
+            let requested = format!("{} (package {code})", unlike.wanted);
+            differs("spec.package.code", &unlike.has, &requested)
         }),
         (Some(code), Fact::Unknown(why)) => Err(looking(format!(
             "the packages could not be read, so server {id} cannot be compared with package {code}: {why}"
