@@ -8,14 +8,6 @@ use std::collections::HashSet;
 use super::pass::Pass;
 use crate::cloud::ServerId;
 
-/// Too many servers vanished from this place at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BreakerOpen {
-    /// Servers that vanished and are not accounted for yet.
-    pub missing: usize,
-    pub known: usize,
-}
-
 /// Users may delete fewer servers than this at once in the service's console.
 const MIN_VANISHED: usize = 3;
 /// The breaker opens when one in this many of the known servers vanished.
@@ -40,15 +32,12 @@ pub(super) struct Breaker {
     suspects: HashSet<ServerId>,
     /// Servers that vanished. The breaker is open while one is left.
     missing: HashSet<ServerId>,
-    known: usize,
 }
 
 impl Breaker {
-    pub(super) fn open(&self) -> Option<BreakerOpen> {
-        (!self.missing.is_empty()).then_some(BreakerOpen {
-            missing: self.missing.len(),
-            known: self.known,
-        })
+    /// Whether too many servers vanished from the place at once to conclude anything from its listings.
+    pub(super) fn is_open(&self) -> bool {
+        !self.missing.is_empty()
     }
 
     /// Compares a pass with the servers on record. The caller leaves out those that are being released or confirmed gone.
@@ -64,18 +53,16 @@ impl Breaker {
         let vanished: HashSet<ServerId> = vanished.map(|server| server.id.clone()).collect();
         let on_record: HashSet<&ServerId> = recorded.iter().map(|server| &server.id).collect();
 
-        let was_open = !self.missing.is_empty();
+        let was_open = self.is_open();
         self.missing
             .retain(|id| on_record.contains(id) && !pass.rows.contains_key(id));
-        if was_open && !self.missing.is_empty() {
+        if was_open && self.is_open() {
             self.missing.extend(vanished);
-            self.known = self.known.max(known);
             return;
         }
         // All servers that were missing are accounted for, so others that vanished meanwhile are judged on their own.
         if too_many(vanished.len(), known) {
             self.missing = vanished;
-            self.known = known;
             return;
         }
         self.shown = on_record
@@ -95,7 +82,6 @@ impl Breaker {
         self.suspects.insert(id.clone());
         if too_many(self.suspects.len(), on_record) {
             self.missing.extend(self.suspects.drain());
-            self.known = self.known.max(on_record);
         }
     }
 
@@ -134,11 +120,7 @@ mod tests {
         (0..n).map(|n| ServerId::from(format!("ecs-{n}"))).collect()
     }
 
-    fn judge(
-        breaker: &mut Breaker,
-        listed: &[ServerId],
-        recorded: &[ServerId],
-    ) -> Option<(usize, usize)> {
+    fn judge(breaker: &mut Breaker, listed: &[ServerId], recorded: &[ServerId]) -> usize {
         let recorded: Vec<_> = recorded
             .iter()
             .map(|id| ExpectedServer {
@@ -147,9 +129,7 @@ mod tests {
             })
             .collect();
         breaker.judge(&pass(listed), &recorded);
-        breaker
-            .open()
-            .map(|breaker_open| (breaker_open.missing, breaker_open.known))
+        breaker.missing.len()
     }
 
     #[test]
@@ -163,8 +143,8 @@ mod tests {
         ] {
             let all = ids(known);
             let mut breaker = Breaker::default();
-            assert_eq!(judge(&mut breaker, &all, &all), None);
-            let expected = breaker_open.then_some((vanish, known));
+            assert_eq!(judge(&mut breaker, &all, &all), 0);
+            let expected = if breaker_open { vanish } else { 0 };
             assert_eq!(
                 judge(&mut breaker, &all[vanish..], &all),
                 expected,
@@ -178,7 +158,7 @@ mod tests {
         let all = ids(10);
         let mut breaker = Breaker::default();
         for gone in 0..10 {
-            assert_eq!(judge(&mut breaker, &all[gone..], &all), None);
+            assert_eq!(judge(&mut breaker, &all[gone..], &all), 0);
         }
     }
 
@@ -186,13 +166,9 @@ mod tests {
     fn a_first_pass_is_judged_by_the_record() {
         let all = ids(10);
         let mut breaker = Breaker::default();
-        assert_eq!(judge(&mut breaker, &[], &all), Some((10, 10)));
-        assert_eq!(
-            judge(&mut breaker, &all[..4], &all),
-            Some((6, 10)),
-            "some came back"
-        );
-        assert_eq!(judge(&mut breaker, &all, &all), None);
+        assert_eq!(judge(&mut breaker, &[], &all), 10);
+        assert_eq!(judge(&mut breaker, &all[..4], &all), 6, "some came back");
+        assert_eq!(judge(&mut breaker, &all, &all), 0);
     }
 
     #[test]
@@ -200,13 +176,13 @@ mod tests {
         let all = ids(10);
         let mut breaker = Breaker::default();
         judge(&mut breaker, &all, &all);
-        assert!(judge(&mut breaker, &all[3..], &all).is_some());
+        assert_eq!(judge(&mut breaker, &all[3..], &all), 3);
         for id in &all[..3] {
-            assert!(breaker.open().is_some());
+            assert!(breaker.is_open());
             breaker.settle(id);
         }
-        assert_eq!(breaker.open(), None);
-        assert_eq!(judge(&mut breaker, &all[3..], &all[3..]), None);
+        assert!(!breaker.is_open());
+        assert_eq!(judge(&mut breaker, &all[3..], &all[3..]), 0);
     }
 
     #[test]
@@ -221,7 +197,7 @@ mod tests {
             .collect();
         let mut breaker = Breaker::default();
         breaker.judge(&pass(&ids(1)), &fresh);
-        assert_eq!(breaker.open(), None);
+        assert!(!breaker.is_open());
     }
 
     #[test]
@@ -230,9 +206,9 @@ mod tests {
         let mut breaker = Breaker::default();
         judge(&mut breaker, &[], &all[..1]);
         for id in &all[1..] {
-            assert_eq!(breaker.open(), None);
+            assert!(!breaker.is_open());
             breaker.suspect(id, 4);
         }
-        assert!(breaker.open().is_some());
+        assert!(breaker.is_open());
     }
 }

@@ -25,10 +25,9 @@ use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-pub use breaker::BreakerOpen;
 pub use pass::{Pass, PassError};
 pub use row::{Row, addresses};
-pub use view::{Absence, NoEvidence, Sighting, View};
+pub use view::{NoEvidence, Sighting, View};
 pub use zone_views::ZoneViews;
 
 use crate::api::Marker;
@@ -151,6 +150,8 @@ pub struct Failing {
     pub began: Timestamp,
     /// The error, in the words of the first failure of its kind.
     pub message: String,
+    /// The service refuses the token.
+    is_refused: bool,
     kind: pass::Kind,
 }
 
@@ -161,7 +162,7 @@ pub struct PlaceSummary {
     /// When that listing ended, for status.
     pub listed_at: Option<Timestamp>,
     /// Set while its listings fail.
-    pub failing: Option<Failing>,
+    pub failing: Option<Arc<Failing>>,
 }
 
 /// The listings of every watched place, and the unowned servers.

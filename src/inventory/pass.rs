@@ -37,8 +37,6 @@ pub struct Pass {
     pub by_marker: HashMap<Marker, Vec<ServerId>>,
     /// Whether nothing suggests that the list changed while it was read.
     pub steady: bool,
-    /// Why it is not steady.
-    pub(super) doubt: Option<&'static str>,
     /// A row had no name, so the absence of a marker cannot be proven.
     pub(super) nameless: bool,
 }
@@ -48,6 +46,11 @@ impl Pass {
     pub(super) fn same_ids(&self, other: &Self) -> bool {
         self.rows.len() == other.rows.len()
             && self.rows.keys().all(|id| other.rows.contains_key(id))
+    }
+
+    /// Whether it shows a server with this id or marker.
+    pub(super) fn shows(&self, id: Option<&ServerId>, marker: &Marker) -> bool {
+        id.is_some_and(|id| self.rows.contains_key(id)) || !self.bearing(marker).is_empty()
     }
 
     /// The ids that bear a marker.
@@ -248,51 +251,39 @@ impl PassBuilder {
         first.filter(|first| self.pages.iter().all(|(_, count)| *count == Some(*first)))
     }
 
-    /// Why the pass is no evidence of absence.
-    fn doubt(&self) -> Option<&'static str> {
+    /// Whether the pass is evidence of absence.
+    fn is_steady(&self) -> bool {
         let listed = count(self.rows.len());
         if self.doubled {
-            return Some("a server was listed twice");
+            return false;
         }
         if self.rows.is_empty() {
-            return (self.end_count.unwrap_or(0) != 0)
-                .then_some("the list is empty and its rowCount is not");
+            return self.end_count.unwrap_or(0) == 0;
         }
         // `rowCount` as the total is the strongest evidence: it reveals even a server that a shifting list hides.
         if self.total() == Some(listed)
             && self.end_count.is_none_or(|end| end == listed || end == 0)
         {
-            return None;
+            return true;
         }
         // `rowCount` is the length of the page, or useless. Then the only evidence is that no page before the last was short.
         // This suffices together with a second pass that shows the same ids: a server slips across a page boundary only if one
         // before it vanishes, and that one is missing from the second pass.
-        let of_page = self
-            .pages
-            .iter()
+        let mut pages = self.pages.iter();
+        let of_page = pages
+            .clone()
             .all(|(rows, row_count)| *row_count == Some(count(*rows)));
-        let no_use = self
-            .pages
-            .iter()
-            .all(|(_, row_count)| matches!(row_count, None | Some(0)));
-        if !(of_page || no_use) || self.end_count.unwrap_or(0) != 0 {
-            return Some("its rowCount changed or does not fit what was listed");
-        }
-        let size = self.pages.first().map_or(0, |(rows, _)| *rows);
-        let (last, full) = self
-            .pages
-            .split_last()
-            .map_or((0, &[][..]), |((rows, _), full)| (*rows, full));
-        let even = full.iter().all(|(rows, _)| *rows == size) && last <= size;
-        if even {
-            None
-        } else {
-            Some("a page before the last was short")
-        }
+        let no_use = pages.all(|(_, row_count)| matches!(row_count, None | Some(0)));
+        let Some(((last, _), full)) = self.pages.split_last() else {
+            return false;
+        };
+        let size = full.first().map_or(*last, |(rows, _)| *rows);
+        let is_even = full.iter().all(|(rows, _)| *rows == size) && *last <= size;
+        (of_page || no_use) && self.end_count.unwrap_or(0) == 0 && is_even
     }
 
     pub(super) fn finish(mut self, began: Instant, ended: Instant) -> Pass {
-        let doubt = self.doubt();
+        let steady = self.is_steady();
         self.by_marker
             .values_mut()
             .for_each(|ids| ids.sort_unstable());
@@ -312,8 +303,7 @@ impl PassBuilder {
             rows,
             pages: pages.len(),
             by_marker,
-            steady: doubt.is_none(),
-            doubt,
+            steady,
             nameless,
         }
     }

@@ -282,14 +282,13 @@ impl State {
         let pass = match result {
             Ok(pass) => Arc::new(pass),
             Err(error) => {
-                watched.fail(error, now);
+                watched.fail(&error, now);
                 return Vec::new();
             }
         };
         watched.failures_in_a_row = 0;
-        watched.failing = None;
         watched.listed = Some(chance::time_of_day());
-        watched.view.error = None;
+        watched.view.failing = None;
         watched.view.nowhere = [None; 2];
         watched.view.previous = watched.view.newest.replace(pass.clone());
         let (mut shown, mut counted) = (HashSet::new(), Vec::new());
@@ -311,7 +310,7 @@ impl State {
             }
         }
         watched.breaker.judge(&pass, &counted);
-        watched.view.breaker_open = watched.breaker.open();
+        watched.view.breaker_open = watched.breaker.is_open();
         note_shown(&mut self.shown, shown, &place.region);
         self.wakes(place, &pass)
     }
@@ -326,7 +325,7 @@ impl State {
                 .get(subject)
                 .map_or(1, |held| wanted(&held.subscription))
         });
-        let doubtful = watched.view.breaker_open.is_some() || pass.doubt.is_some();
+        let doubtful = watched.view.breaker_open || !pass.steady;
         let mut wake = Vec::new();
         for subject in &watched.members {
             let Some(held) = self.held.get_mut(subject) else {
@@ -349,7 +348,7 @@ impl State {
                 held.prints.insert(place.clone(), print);
             }
             // Each missing server must be queried by its Instance, or the circuit breaker of the place stays open.
-            let suspect = missing && watched.view.breaker_open.is_some();
+            let suspect = missing && watched.view.breaker_open;
             let in_flight = held.subscription.wants.attention != Attention::Quiet;
             if changed || suspect || in_flight || met.contains(subject) {
                 wake.push(subject.clone());

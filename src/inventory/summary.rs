@@ -26,7 +26,7 @@ pub(super) struct Listed {
     is_wanted: bool,
     ended: Option<Instant>,
     listed_at: Option<Timestamp>,
-    failing: Option<Failing>,
+    failing: Option<Arc<Failing>>,
 }
 
 impl State {
@@ -94,7 +94,7 @@ impl State {
     pub(super) fn listed_within(&self, time: std::time::Duration, now: Instant) -> bool {
         self.places
             .values()
-            .filter_map(|place| place.view.newest())
+            .filter_map(|place| place.view.newest.as_ref())
             .any(|pass| now.saturating_duration_since(pass.ended) < time)
     }
 
@@ -120,7 +120,7 @@ impl Listed {
             is_wanted: !watched.members.is_empty(),
             ended: newest.map(|pass| pass.ended),
             listed_at: watched.listed,
-            failing: watched.failing.clone(),
+            failing: watched.view.failing.clone(),
         }
     }
 

@@ -52,7 +52,7 @@ pub(crate) fn view(previous: Option<Arc<Pass>>, newest: Option<Arc<Pass>>) -> Vi
 }
 
 /// The view of a place for which the service answered "no such place" to passes that began at these times.
-pub(crate) fn nowhere(tries: [Instant; 2]) -> View {
+pub(crate) fn view_of_unknown_zone(tries: [Instant; 2]) -> View {
     View {
         nowhere: tries.map(Some),
         ..View::default()
@@ -66,6 +66,7 @@ impl Failing {
             since,
             began,
             message: message.to_owned(),
+            is_refused: false,
             kind: ("", None, None),
         }
     }

@@ -1,12 +1,11 @@
 //! A snapshot of a place, and the conclusions that it permits.
 
-use std::fmt;
 use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::breaker::BreakerOpen;
-use super::pass::{Pass, PassError};
+use super::Failing;
+use super::pass::Pass;
 use super::row::Row;
 use crate::api::Marker;
 use crate::cloud::ServerId;
@@ -21,8 +20,10 @@ use crate::cloud::ServerId;
 pub struct View {
     pub(super) newest: Option<Arc<Pass>>,
     pub(super) previous: Option<Arc<Pass>>,
-    pub(super) error: Option<Arc<PassError>>,
-    pub(super) breaker_open: Option<BreakerOpen>,
+    /// Set while passes fail.
+    pub(super) failing: Option<Arc<Failing>>,
+    /// Too many known servers vanished at once to conclude anything.
+    pub(super) breaker_open: bool,
     /// When the last two passes began to which the service answered "no such place", the newest last. Only for a place that was
     /// never listed.
     pub(super) nowhere: [Option<Instant>; 2],
@@ -42,26 +43,17 @@ pub enum Sighting {
     Unknown(NoEvidence),
 }
 
-/// Whether a server is known not to exist.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Absence {
-    /// It does not exist.
-    Proven,
-    /// It exists: these servers.
-    Present(Vec<ServerId>),
-    /// It is not known yet.
-    NotYet(NoEvidence),
-}
-
-/// Why a listing proves nothing.
+/// Why the listings do not prove that a server does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoEvidence {
+    /// The newest listing shows the server, or one with its marker.
+    Listed,
     /// No pass was completed yet.
     NoPass,
     /// The available passes began too early.
     Stale,
     /// The list changed while it was read.
-    Unsteady(&'static str),
+    Unsteady,
     /// Two passes in a row do not show the same servers.
     Changed,
     /// Rows have no names, so no marker can be searched for.
@@ -70,43 +62,7 @@ pub enum NoEvidence {
     BreakerOpen,
 }
 
-impl fmt::Display for NoEvidence {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoPass => f.write_str("the instance list has not been read yet"),
-            Self::Stale => f.write_str("the instance list has not been read since"),
-            Self::Unsteady(doubt) => {
-                write!(f, "the instance list changed while it was read: {doubt}")
-            }
-            Self::Changed => f.write_str("two readings of the instance list differ"),
-            Self::Nameless => f.write_str("the instance list gives no names"),
-            Self::BreakerOpen => {
-                f.write_str("many known servers vanished from the instance list at once")
-            }
-        }
-    }
-}
-
 impl View {
-    pub fn newest(&self) -> Option<&Pass> {
-        self.newest.as_deref()
-    }
-
-    /// The pass before it.
-    pub fn previous(&self) -> Option<&Pass> {
-        self.previous.as_deref()
-    }
-
-    /// Why the latest attempt at a pass failed, if it did.
-    pub fn last_error(&self) -> Option<&PassError> {
-        self.error.as_deref()
-    }
-
-    /// The circuit breaker, if it is open: too many known servers vanished at once to conclude anything.
-    pub fn breaker_open(&self) -> Option<BreakerOpen> {
-        self.breaker_open
-    }
-
     /// Whether the newest pass began after an instant.
     pub fn began_after(&self, instant: Instant) -> bool {
         self.newest
@@ -119,83 +75,63 @@ impl View {
         let Some(pass) = &self.newest else {
             return Sighting::Unknown(NoEvidence::NoPass);
         };
-        match (pass.rows.get(id), self.breaker_open, pass.doubt) {
-            (Some(row), _, _) => Sighting::Present(row.clone(), pass.ended),
-            (None, Some(_), _) => Sighting::Unknown(NoEvidence::BreakerOpen),
-            (None, None, Some(doubt)) => Sighting::Unknown(NoEvidence::Unsteady(doubt)),
-            (None, None, None) => Sighting::Absent { began: pass.began },
+        match pass.rows.get(id) {
+            Some(row) => Sighting::Present(row.clone(), pass.ended),
+            None if self.breaker_open => Sighting::Unknown(NoEvidence::BreakerOpen),
+            None if !pass.steady => Sighting::Unknown(NoEvidence::Unsteady),
+            None => Sighting::Absent { began: pass.began },
         }
     }
 
     /// The servers whose names bear a marker, in the newest pass.
-    pub fn bearing(&self, marker: &Marker) -> Vec<ServerId> {
+    pub fn bearing(&self, marker: &Marker) -> &[ServerId] {
         self.newest
             .as_ref()
-            .map(|pass| pass.bearing(marker).to_vec())
-            .unwrap_or_default()
-    }
-
-    /// The servers of the newest pass, in no order.
-    pub fn rows(&self) -> impl Iterator<Item = &Row> {
-        let rows = self.newest.iter().flat_map(|pass| pass.rows.values());
-        rows.map(AsRef::as_ref)
-    }
-
-    /// Whether the newest pass began after this instant and is evidence of absence.
-    pub fn is_whole(&self, since: Instant) -> bool {
-        self.evidence(since, 1).is_ok()
+            .map_or(&[], |pass| pass.bearing(marker))
     }
 
     /// Whether both of the two newest passes show a server.
     pub fn shows_in_both(&self, id: &ServerId) -> bool {
-        let shows =
-            |pass: &Option<Arc<Pass>>| pass.as_ref().is_some_and(|pass| pass.rows.contains_key(id));
-        shows(&self.newest) && shows(&self.previous)
+        let shows = |pass: &Arc<Pass>| pass.rows.contains_key(id);
+        self.newest.as_ref().is_some_and(shows) && self.previous.as_ref().is_some_and(shows)
     }
 
     /// Whether two passes in a row, both begun after `since`, prove that this server is gone, regardless of other servers.
-    pub fn proven_gone(&self, id: &ServerId, since: Instant) -> Absence {
-        let is_listed = |pass: &Arc<Pass>| pass.rows.contains_key(id);
-        if self.newest.as_ref().is_some_and(is_listed) {
-            return Absence::Present(vec![id.clone()]);
+    ///
+    /// # Errors
+    /// They prove nothing, or the newest pass shows the server.
+    pub fn proven_gone(&self, id: &ServerId, since: Instant) -> Result<(), NoEvidence> {
+        let newest = self.newest.as_ref();
+        if newest.is_some_and(|pass| pass.rows.contains_key(id)) {
+            return Err(NoEvidence::Listed);
         }
         // Two passes that count as evidence show the same servers, so the previous pass does not show it either.
-        match self.evidence(since, 2) {
-            Ok(()) => Absence::Proven,
-            Err(why) => Absence::NotYet(why),
-        }
+        self.evidence(since, 2)
     }
 
     /// Whether two passes in a row, both begun after `since`, prove that no server has the marker and none has the id.
-    pub fn proven_absent(&self, marker: &Marker, id: Option<&ServerId>, since: Instant) -> Absence {
-        let listed = |pass: &Pass| {
-            let other =
-                id.filter(|id| pass.rows.contains_key(*id) && !pass.bearing(marker).contains(id));
-            pass.bearing(marker)
-                .iter()
-                .chain(other)
-                .cloned()
-                .collect::<Vec<_>>()
-        };
-        if let Some(ids) = self
-            .newest
-            .as_deref()
-            .map(listed)
-            .filter(|ids| !ids.is_empty())
-        {
-            return Absence::Present(ids);
+    ///
+    /// # Errors
+    /// They prove nothing, or the newest pass shows such a server.
+    pub fn proven_absent(
+        &self,
+        marker: &Marker,
+        id: Option<&ServerId>,
+        since: Instant,
+    ) -> Result<(), NoEvidence> {
+        let newest = self.newest.as_ref();
+        if newest.is_some_and(|pass| pass.shows(id, marker)) {
+            return Err(NoEvidence::Listed);
         }
         // A place that the service does not know and never listed holds no server, unless a server there is on record.
         if id.is_none() && self.is_nowhere(Some(since), 2) {
-            return Absence::Proven;
+            return Ok(());
         }
-        if let Err(why) = self.evidence(since, 2) {
-            return Absence::NotYet(why);
+        self.evidence(since, 2)?;
+        match newest.is_some_and(|pass| pass.nameless) {
+            true => Err(NoEvidence::Nameless),
+            false => Ok(()),
         }
-        if self.newest.as_ref().is_some_and(|pass| pass.nameless) {
-            return Absence::NotYet(NoEvidence::Nameless);
-        }
-        Absence::Proven
     }
 
     /// Whether the service answered "no such place" in at least `tries` passes that began after `since`.
@@ -211,11 +147,11 @@ impl View {
         if newest.began <= since {
             return Err(NoEvidence::Stale);
         }
-        if self.breaker_open.is_some() {
+        if self.breaker_open {
             return Err(NoEvidence::BreakerOpen);
         }
-        if let Some(doubt) = newest.doubt {
-            return Err(NoEvidence::Unsteady(doubt));
+        if !newest.steady {
+            return Err(NoEvidence::Unsteady);
         }
         if passes < 2 {
             return Ok(());
@@ -225,8 +161,8 @@ impl View {
             .as_deref()
             .filter(|pass| pass.began > since)
             .ok_or(NoEvidence::Stale)?;
-        if let Some(doubt) = previous.doubt {
-            return Err(NoEvidence::Unsteady(doubt));
+        if !previous.steady {
+            return Err(NoEvidence::Unsteady);
         }
         if newest.same_ids(previous) {
             Ok(())

@@ -35,8 +35,6 @@ pub(super) struct Watched {
     /// Factor for the next interval.
     pub stretch: f64,
     pub failures_in_a_row: u32,
-    /// Since when passes fail, and why; None after a complete pass.
-    pub failing: Option<Failing>,
     /// How many requested passes in a row were no evidence.
     pub in_vain: u32,
     /// When the newest pass ended, for status.
@@ -50,12 +48,12 @@ impl Watched {
 
     pub(super) fn suspect(&mut self, id: &ServerId, on_record: usize) {
         self.breaker.suspect(id, on_record);
-        self.view.breaker_open = self.breaker.open();
+        self.view.breaker_open = self.breaker.is_open();
     }
 
     pub(super) fn settle(&mut self, id: &ServerId) {
         self.breaker.settle(id);
-        self.view.breaker_open = self.breaker.open();
+        self.view.breaker_open = self.breaker.is_open();
     }
 
     /// The number of pages in the newest complete pass, which the next one will cost.
@@ -68,7 +66,7 @@ impl Watched {
     /// it saves the members that are followed by queries. While passes fail or the circuit breaker is open, those members wait
     /// for a listing, too.
     fn is_urgent(&self) -> bool {
-        let is_in_doubt = self.failures_in_a_row > 0 || self.view.breaker_open.is_some();
+        let is_in_doubt = self.failures_in_a_row > 0 || self.view.breaker_open;
         let is_cheap = self.followed >= self.pages() || is_in_doubt;
         self.in_flight > 0 || (self.followed > 0 && is_cheap)
     }
@@ -111,13 +109,13 @@ impl Watched {
         if self.failures_in_a_row > 0 {
             // A refused token usually stays refused until a user replaces it, so retry slowly. But the refusal may also be a
             // fault of the service, and no event will show that it is over.
-            let refused = matches!(self.view.last_error(), Some(PassError::Cloud(error)) if error.is_unauthorized());
-            let most = if refused {
-                times::REFUSED_PASS_RETRY_MAX.min(settings.quiet)
-            } else {
-                times::FAILED_PASS_RETRY_MAX.min(settings.quiet)
+            let failing = self.view.failing.as_ref();
+            let most = match failing.is_some_and(|failing| failing.is_refused) {
+                true => times::REFUSED_PASS_RETRY_MAX,
+                false => times::FAILED_PASS_RETRY_MAX,
             };
-            let pause = doubled(settings.failure_pause, self.failures_in_a_row - 1, most);
+            let times = self.failures_in_a_row - 1;
+            let pause = doubled(settings.failure_pause, times, most.min(settings.quiet));
             due = due.max(self.ended.unwrap_or(now) + pause.mul_f64(self.stretch));
         }
         Some(due)
@@ -125,25 +123,28 @@ impl Watched {
 
     /// A pass failed. Keeps the message of the first failure of its kind: the service may put a new request identifier into each
     /// refusal.
-    pub(super) fn fail(&mut self, error: PassError, now: Instant) {
+    pub(super) fn fail(&mut self, error: &PassError, now: Instant) {
         self.failures_in_a_row = self.failures_in_a_row.saturating_add(1);
         let kind = error.kind();
         if error.is_no_such_place() {
             self.view.nowhere = [self.view.nowhere[1], self.began];
         }
-        match &mut self.failing {
-            Some(failing) if failing.kind == kind => return,
-            Some(failing) => (failing.kind, failing.message) = (kind, error.to_string()),
-            failing @ None => {
-                *failing = Some(Failing {
-                    since: now,
-                    began: chance::time_of_day(),
-                    message: error.to_string(),
-                    kind,
-                });
-            }
+        let former = self.view.failing.as_ref();
+        if former.is_some_and(|former| former.kind == kind) {
+            return;
         }
-        self.view.error = Some(Arc::new(error));
+        let (since, began) = match former {
+            Some(former) => (former.since, former.began),
+            None => (now, chance::time_of_day()),
+        };
+        let is_refused = matches!(error, PassError::Cloud(error) if error.is_unauthorized());
+        self.view.failing = Some(Arc::new(Failing {
+            since,
+            began,
+            message: error.to_string(),
+            is_refused,
+            kind,
+        }));
     }
 
     /// Removes the requests that this pass fulfils, and returns their subjects.
@@ -194,9 +195,7 @@ pub(super) fn fingerprint(subscription: &Subscription, pass: &Pass) -> u64 {
 
 /// The subscription's credential, if the pass shows a server with its id or marker.
 pub(super) fn evidence(subscription: &Subscription, pass: &Pass) -> Option<Arc<str>> {
-    let id = subscription.id.as_ref();
-    let shows = id.is_some_and(|id| pass.rows.contains_key(id))
-        || !pass.bearing(&subscription.marker).is_empty();
+    let shows = pass.shows(subscription.id.as_ref(), &subscription.marker);
     subscription.credential.clone().filter(|_| shows)
 }
 

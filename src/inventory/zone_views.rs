@@ -1,6 +1,6 @@
 //! The combined listings of all zones in which a server of one Instance may be.
 
-use super::{Absence, Inventory, NoEvidence, Row, Sighting, View};
+use super::{Inventory, NoEvidence, Row, Sighting, View};
 use crate::api::Marker;
 use crate::cloud::{Place, ServerId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -73,18 +73,21 @@ impl ZoneViews {
         self.views
             .iter()
             .flat_map(|view| view.bearing(marker))
+            .cloned()
             .collect()
     }
 
     /// The servers of the newest passes, each once, by identifier.
     pub fn rows(&self) -> BTreeMap<&ServerId, &Row> {
-        let rows = self.views.iter().flat_map(View::rows);
-        rows.map(|row| (&row.id, row)).collect()
+        let passes = self.views.iter().filter_map(|view| view.newest.as_ref());
+        let rows = passes.flat_map(|pass| &pass.rows);
+        rows.map(|(id, row)| (id, &**row)).collect()
     }
 
     /// Whether the newest pass of every place began after this instant and is evidence of absence.
     pub fn is_whole(&self, since: Instant) -> bool {
-        self.known(Some(since), 1).all(|view| view.is_whole(since))
+        self.known(Some(since), 1)
+            .all(|view| view.evidence(since, 1).is_ok())
     }
 
     /// Whether a server shows in the two newest passes.
@@ -93,13 +96,15 @@ impl ZoneViews {
     }
 
     /// Proof of absence: in every place, two passes in a row that began after `since` agree and show no such server.
-    pub fn proven_absent(&self, marker: &Marker, id: Option<&ServerId>, since: Instant) -> Absence {
-        self.all(since, |view| view.proven_absent(marker, id, since))
+    pub fn proven_absent(&self, marker: &Marker, id: Option<&ServerId>, since: Instant) -> bool {
+        self.known(Some(since), 2)
+            .all(|view| view.proven_absent(marker, id, since).is_ok())
     }
 
     /// Proof that this server is gone, regardless of others with the marker: two such passes in every place.
-    pub fn proven_gone(&self, id: &ServerId, since: Instant) -> Absence {
-        self.all(since, |view| view.proven_gone(id, since))
+    pub fn proven_gone(&self, id: &ServerId, since: Instant) -> bool {
+        self.known(Some(since), 2)
+            .all(|view| view.proven_gone(id, since).is_ok())
     }
 
     /// Whether the newest pass of every place began after this instant.
@@ -110,7 +115,7 @@ impl ZoneViews {
 
     /// Whether many known servers vanished at once. Then absence proves nothing, and nothing may be bought or released.
     pub fn breaker_open(&self) -> bool {
-        self.views.iter().any(|view| view.breaker_open().is_some())
+        self.views.iter().any(|view| view.breaker_open)
     }
 
     /// The first place whose listing cannot be read.
@@ -119,7 +124,7 @@ impl ZoneViews {
         let mut both = self.places.iter().zip(&self.views).enumerate();
         let unread = both.find(|(at, (_, view))| {
             let counts = *at == last || !view.is_nowhere(None, 2);
-            counts && view.last_error().is_some()
+            counts && view.failing.is_some()
         });
         unread.map(|(_, (place, _))| place)
     }
@@ -132,29 +137,12 @@ impl ZoneViews {
         let known = views.filter(move |(at, view)| *at == last || !view.is_nowhere(since, tries));
         known.map(|(_, view)| view)
     }
-
-    fn all(&self, since: Instant, look: impl Fn(&View) -> Absence) -> Absence {
-        let mut present = Vec::new();
-        let mut waiting = None;
-        for view in self.known(Some(since), 2) {
-            match look(view) {
-                Absence::Proven => {}
-                Absence::Present(ids) => present.extend(ids),
-                Absence::NotYet(why) => waiting = Some(why),
-            }
-        }
-        match (present.is_empty(), waiting) {
-            (false, _) => Absence::Present(present),
-            (true, Some(why)) => Absence::NotYet(why),
-            (true, None) => Absence::Proven,
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::inventory::testing::{nowhere, pass, view};
+    use crate::inventory::testing::{pass, view, view_of_unknown_zone};
     use std::time::Duration;
 
     #[tokio::test(start_paused = true)]
@@ -162,7 +150,7 @@ mod tests {
     {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
-        let unknown = nowhere([at(10), at(20)]);
+        let unknown = view_of_unknown_zone([at(10), at(20)]);
         let empty = |began| pass(at(began), Vec::new(), Some(0));
         let known = view(Some(empty(10)), Some(empty(20)));
         let listing = |views: [View; 2]| ZoneViews {
@@ -179,18 +167,13 @@ mod tests {
             )
         };
         let former_is_nowhere = listing([unknown.clone(), known.clone()]);
-        let proven = (Absence::Proven, Absence::Proven, true, true);
-        assert_eq!(of_own(&former_is_nowhere, 9), proven);
+        assert_eq!(of_own(&former_is_nowhere, 9), (true, true, true, true));
         // If the service does not know the server's own place, that proves nothing about its servers.
         let own_is_nowhere = listing([known, unknown.clone()]);
-        let not_yet = || Absence::NotYet(NoEvidence::NoPass);
-        assert_eq!(
-            of_own(&own_is_nowhere, 9),
-            (not_yet(), not_yet(), false, false)
-        );
+        assert_eq!(of_own(&own_is_nowhere, 9), (false, false, false, false));
         // One such answer is not enough where two are required.
         let said_once = listing([unknown, view(Some(empty(16)), Some(empty(20)))]);
         let since = of_own(&said_once, 15);
-        assert_eq!((since.0, since.1, since.3), (not_yet(), not_yet(), true));
+        assert_eq!((since.0, since.1, since.3), (false, false, true));
     }
 }

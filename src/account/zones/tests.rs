@@ -35,7 +35,7 @@ fn listed(servers: usize, unowned: usize) -> PlaceSummary {
 /// A zone whose failures began now, at this second of the day.
 fn failing(second: i64, message: &str) -> PlaceSummary {
     PlaceSummary {
-        failing: Some(Failing::of(Instant::now(), at(second).0, message)),
+        failing: Some(Failing::of(Instant::now(), at(second).0, message).into()),
         ..PlaceSummary::default()
     }
 }

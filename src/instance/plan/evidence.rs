@@ -9,7 +9,6 @@ use crate::instance::plan::observed::{InSession, OnRecord};
 use crate::instance::plan::step::Plan;
 use crate::instance::plan::words;
 use crate::instance::times;
-use crate::inventory::Absence;
 use tokio::time::Instant;
 
 /// Whether the service's answers certainly come from the account that bought the server. True if the token is the one of the
@@ -36,11 +35,12 @@ pub(super) enum Proof {
 /// The proof of absence by listing passes that began after `since`. The server `gone` is known to be gone and does not count.
 pub(super) fn proof(observed: &InSession<'_>, gone: Option<&ServerId>, since: Instant) -> Proof {
     let listing = observed.listing.as_ref();
-    let absence = listing.map(|listing| listing.proven_absent(&observed.facts.marker, gone, since));
-    match absence {
-        Some(Absence::Proven) if is_our_account(observed) => Proof::Absent,
-        Some(Absence::Proven) => Proof::OtherAccount,
-        Some(Absence::NotYet(_) | Absence::Present(_)) | None => Proof::Open,
+    let marker = &observed.facts.marker;
+    let is_absent = listing.is_some_and(|listing| listing.proven_absent(marker, gone, since));
+    match is_absent {
+        true if is_our_account(observed) => Proof::Absent,
+        true => Proof::OtherAccount,
+        false => Proof::Open,
     }
 }
 

@@ -20,7 +20,6 @@ use crate::instance::plan::purchase::FormerOutcome;
 use crate::instance::plan::step::{NeededRead, Plan, either};
 use crate::instance::plan::{adopt, ended, evidence, policy, purchase, recreate, words};
 use crate::instance::times;
-use crate::inventory::Absence;
 use tokio::time::Instant;
 
 /// Whether the answers come from the account that bought this server: the token is the one of the purchase, or it has listed this
@@ -73,11 +72,12 @@ fn plan(observed: &OnRecord<'_>) -> Option<Plan> {
     }
     let settled = observed.look().absent_since()? + observed.session.settle;
     let why = proving(observed, settled);
-    let absence = observed.listing.as_ref().map(|listing| match has_sibling {
+    let listing = observed.listing.as_ref();
+    let is_proven = listing.is_some_and(|listing| match has_sibling {
         true => listing.proven_gone(id, settled),
         false => listing.proven_absent(&facts.marker, Some(id), settled),
     });
-    if absence != Some(Absence::Proven) {
+    if !is_proven {
         return Some(Plan::until_proven(why, observed, settled));
     }
     if facts.status.id.is_some() {
