@@ -306,16 +306,16 @@ fn the_resource_of_the_prometheus_operator_is_made_from_the_rule_file() {
         "" => "\n".to_owned(),
         line => format!("  {line}\n"),
     });
-    let wanted = format!(
+    let expected = format!(
         "# Made from rules.yaml by `make generate`.\napiVersion: monitoring.coreos.com/v1\nkind: PrometheusRule\nmetadata:\n  name: \
          cloud-server-operator\n  labels:\n    app.kubernetes.io/name: cloud-server-operator\nspec:\n{}",
         indented.collect::<String>()
     );
     if std::env::var_os("UPDATE_GENERATED").is_some() {
-        fs::write(root().join(path), &wanted).unwrap();
+        fs::write(root().join(path), &expected).unwrap();
     }
     assert!(
-        read(path) == wanted,
+        read(path) == expected,
         "{path} is out of date: run make generate"
     );
     assert_eq!(yaml(path)["spec"]["groups"], yaml(RULES)["groups"]);

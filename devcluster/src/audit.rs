@@ -145,12 +145,12 @@ pub fn read_namespace(path: impl AsRef<Path>, namespace: &str) -> Result<Vec<Ent
     Ok(entries)
 }
 
-fn read_where(path: &Path, is_wanted: impl Fn(&[u8]) -> bool) -> Result<Vec<Entry>, Error> {
+fn read_where(path: &Path, is_selected: impl Fn(&[u8]) -> bool) -> Result<Vec<Entry>, Error> {
     let bytes = fs::read(path).map_err(|source| Error::File {
         path: path.to_owned(),
         source,
     })?;
-    parse(&bytes, is_wanted).map_err(|(line, source)| Error::Line {
+    parse(&bytes, is_selected).map_err(|(line, source)| Error::Line {
         path: path.to_owned(),
         line,
         source,
@@ -159,7 +159,7 @@ fn read_where(path: &Path, is_wanted: impl Fn(&[u8]) -> bool) -> Result<Vec<Entr
 
 fn parse(
     bytes: &[u8],
-    is_wanted: impl Fn(&[u8]) -> bool,
+    is_selected: impl Fn(&[u8]) -> bool,
 ) -> Result<Vec<Entry>, (usize, serde_json::Error)> {
     let complete = bytes
         .iter()
@@ -168,7 +168,7 @@ fn parse(
     bytes[..complete]
         .split(|byte| *byte == b'\n')
         .enumerate()
-        .filter(|(_, line)| !line.is_empty() && is_wanted(line))
+        .filter(|(_, line)| !line.is_empty() && is_selected(line))
         .map(|(index, line)| match serde_json::from_slice::<Line>(line) {
             Ok(line) => Ok(Entry::from(line)),
             Err(error) => Err((index + 1, error)),

@@ -237,13 +237,13 @@ mod tests {
     #[test]
     fn the_versions_named_are_those_of_the_modules() {
         let pins = |module: &str, version: &str| {
-            let wanted = [module, &format!("v{version}")];
+            let expected = [module, &format!("v{version}")];
             build::GO_MOD.lines().any(|line| {
                 line.trim()
                     .trim_start_matches("require ")
                     .split(' ')
                     .take(2)
-                    .eq(wanted)
+                    .eq(expected)
             })
         };
         assert!(pins("k8s.io/kubernetes", KUBERNETES_VERSION));

@@ -25,13 +25,13 @@ const COPIES: [(&str, &str); 9] = [
 fn the_copies_are_up_to_date() {
     let files = chart().join("files");
     for (copy, source) in COPIES {
-        let wanted = fs::read_to_string(root().join(source)).unwrap();
+        let expected = fs::read_to_string(root().join(source)).unwrap();
         if std::env::var_os("UPDATE_GENERATED").is_some() {
-            fs::write(files.join(copy), &wanted).unwrap();
+            fs::write(files.join(copy), &expected).unwrap();
         }
         let found = fs::read_to_string(files.join(copy)).unwrap_or_default();
         assert!(
-            found == wanted,
+            found == expected,
             "deploy/chart/files/{copy} is not {source}: run make generate"
         );
     }

@@ -146,12 +146,12 @@ fn no_right_reaches_beyond_the_namespaces_that_are_watched() {
     let theirs = watched.iter().flat_map(|namespace| {
         ["", "-secret-writer"].map(|piece| format!("{namespace}/{OPERATOR}{piece}"))
     });
-    let wanted: Vec<String> = own
+    let expected: Vec<String> = own
         .map(ToOwned::to_owned)
         .into_iter()
         .chain(theirs)
         .collect();
-    assert_eq!(roles, wanted);
+    assert_eq!(roles, expected);
     let rules = |name: &str| release[name]["rules"].clone();
     assert_eq!(
         rules("Role team-a/cloud-server-operator"),
@@ -159,8 +159,8 @@ fn no_right_reaches_beyond_the_namespaces_that_are_watched() {
     );
     let container = "/spec/template/spec/containers/0/env/0";
     let variable = release["Deployment ours/cloud-server-operator"].pointer(container);
-    let wanted = serde_json::json!({"name": "CSO_NAMESPACES", "value": "team-a,team-b"});
-    assert_eq!(variable, Some(&wanted));
+    let expected = serde_json::json!({"name": "CSO_NAMESPACES", "value": "team-a,team-b"});
+    assert_eq!(variable, Some(&expected));
 }
 
 #[test]

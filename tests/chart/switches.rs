@@ -57,7 +57,7 @@ fn values_of_the_pod_change_only_the_pod() {
     let container = |field: &str| pod(&format!("/spec/containers/0{field}"));
     let spread = json!([{"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "ScheduleAnyway"}]);
     let toleration = json!([{"key": "spot", "operator": "Exists"}]);
-    for (values, wanted) in [
+    for (values, expected) in [
         (
             vec![r#"image={"repository":"registry.example/cso","tag":"1.2.3"}"#.to_owned()],
             replaced(container("/image"), json!("registry.example/cso:1.2.3")),
@@ -129,7 +129,7 @@ fn values_of_the_pod_change_only_the_pod() {
         ),
     ] {
         let given: Vec<&str> = values.iter().map(String::as_str).collect();
-        assert_eq!(changes(&given), [wanted], "{values:?}");
+        assert_eq!(changes(&given), [expected], "{values:?}");
     }
 }
 
@@ -141,7 +141,7 @@ fn a_ca_bundle_is_mounted_and_named_next_to_the_authorities_of_the_image() {
     let directories = "/etc/ssl/certs:/etc/cloud-server-operator/ca";
     let mut found = changes(&[r#"caBundle.configMapName="our-authorities""#]);
     found.sort_by_key(|operation| operation["path"].to_string());
-    let wanted = [
+    let expected = [
         added(
             container("/env/3"),
             json!({"name": "SSL_CERT_DIR", "value": directories}),
@@ -149,7 +149,7 @@ fn a_ca_bundle_is_mounted_and_named_next_to_the_authorities_of_the_image() {
         added(container("/volumeMounts/1"), mount.clone()),
         added(pod("/spec/volumes/1"), volume.clone()),
     ];
-    assert_eq!(found, wanted);
+    assert_eq!(found, expected);
     // Together with the certificate for metrics, which is a volume, too.
     let both = helm_with(&[
         r#"caBundle.configMapName="our-authorities""#,
@@ -195,8 +195,8 @@ fn a_switch_removes_its_own_objects_only() {
             ],
         ),
     ] {
-        let wanted: Vec<Value> = gone.iter().map(|name| removed(name)).collect();
-        assert_eq!(changes(&[value]), wanted, "{value}");
+        let expected: Vec<Value> = gone.iter().map(|name| removed(name)).collect();
+        assert_eq!(changes(&[value]), expected, "{value}");
     }
     let reader = "ClusterRole cloud-server-operator-metrics-reader";
     let first = helm_with(&["crds.install=false", "metrics.auth.enabled=true"]);
@@ -310,8 +310,8 @@ fn each_alert_links_its_page_of_the_runbooks() {
     assert!(alerts.len() > 10, "{}", alerts.len());
     for alert in alerts {
         let name = alert["alert"].as_str().unwrap();
-        let wanted = format!("https://docs.example/runbooks/{name}.html");
-        assert_eq!(alert["annotations"]["runbook_url"], wanted, "{name}");
+        let expected = format!("https://docs.example/runbooks/{name}.html");
+        assert_eq!(alert["annotations"]["runbook_url"], expected, "{name}");
         assert_eq!(alert["annotations"]["runbook"], Value::Null, "{name}");
     }
 }
@@ -345,10 +345,10 @@ fn alerts_and_dashboard_are_those_of_deploy_with_the_configured_labels() {
         assert_eq!(addition["op"], "add", "{value}");
         assert_eq!(addition["path"], at(name, ""), "{value}");
         let made = &addition["value"];
-        let wanted = &deployed[name];
-        assert_eq!(made["apiVersion"], wanted["apiVersion"], "{value}");
-        assert!(wanted[content].is_object(), "{value}: {wanted}");
-        assert_eq!(made[content], wanted[content], "{value}");
+        let shipped = &deployed[name];
+        assert_eq!(made["apiVersion"], shipped["apiVersion"], "{value}");
+        assert!(shipped[content].is_object(), "{value}: {shipped}");
+        assert_eq!(made[content], shipped[content], "{value}");
 
         let mut labels = made["metadata"]["labels"].clone();
         let all = labels.as_object_mut().unwrap();
@@ -356,7 +356,7 @@ fn alerts_and_dashboard_are_those_of_deploy_with_the_configured_labels() {
             assert!(all.remove(label).is_some(), "{value} lacks {label}");
         }
         // The ConfigMap of kustomize has only the sidecar's label.
-        let mut expected = wanted["metadata"]["labels"].clone();
+        let mut expected = shipped["metadata"]["labels"].clone();
         expected["app.kubernetes.io/name"] = json!("cloud-server-operator");
         assert_eq!(labels, expected, "{value}");
 

@@ -1,8 +1,8 @@
 //! An edit and a deletion are acknowledged at once, independently of the service, and before any call.
 
 use crate::support::{
-    Follower, Mark, Setup, Weather, World, at_rest, done, effects, eventually, insist, instance,
-    is_ready, mark, names, other_image, path_of, stopped, three, token, within,
+    Follower, Mark, Setup, Weather, World, assert_idle, done, effects, eventually, insist,
+    instance, is_ready, mark, names, other_image, path_of, stopped, three, token, within,
 };
 use cloud_server_operator::api::Verb;
 use cloud_simulator::Readings;
@@ -126,10 +126,10 @@ const EACH: usize = 2;
 /// once.
 pub async fn while_it_is_away(world: &World, away: Away) {
     let leaving = names("deleted", EACH);
-    let edited = EDITS.map(|(what, wanted, _)| (names(what, EACH), wanted));
-    let edited = edited.iter().flat_map(|(names, wanted)| {
+    let edited = EDITS.map(|(what, manifest_of, _)| (names(what, EACH), manifest_of));
+    let edited = edited.iter().flat_map(|(names, manifest_of)| {
         let each = names.iter().map(String::as_str);
-        each.map(move |name| (name, Some(*wanted)))
+        each.map(move |name| (name, Some(*manifest_of)))
     });
     // First the deleted ones: they must show it before the operator knows of the outage.
     let all = leaving.iter().map(|name| (name.as_str(), None));
@@ -139,18 +139,18 @@ pub async fn while_it_is_away(world: &World, away: Away) {
     }
     let mut followed = Vec::new();
     for (name, _) in &all {
-        at_rest(world, &world.ready(name).await);
+        assert_idle(world, &world.ready(name).await);
         followed.push(Follower::of(world, name).await);
     }
     until_account_reports(world, "Available").await;
     let (before, mut figures) = (world.sim.ledger().last_seq(), Vec::new());
     away.begin(world);
     let begun = Instant::now();
-    for ((name, wanted), followed) in all.iter().zip(&followed) {
+    for ((name, manifest_of), followed) in all.iter().zip(&followed) {
         let since = mark(world, name).await;
         let generation = next_generation(world, name).await;
-        match wanted {
-            Some(wanted) => drop(world.apply(&wanted(name)).await),
+        match manifest_of {
+            Some(manifest_of) => drop(world.apply(&manifest_of(name)).await),
             None => world.delete(name).await,
         }
         let answer = followed.answered(world, &since, generation).await;
@@ -160,7 +160,7 @@ pub async fn while_it_is_away(world: &World, away: Away) {
             answer.late()
         );
         figures.push(answer.late());
-        if wanted.is_none() {
+        if manifest_of.is_none() {
             assert_eq!(answer.reason, "Releasing");
         }
         assert!(!is_ready(&world.get(name).await));
@@ -174,8 +174,8 @@ pub async fn while_it_is_away(world: &World, away: Away) {
     assert!(begun.elapsed() < OUTAGE, "{:?}", begun.elapsed());
 
     Away::end(world);
-    for (name, wanted) in all {
-        match wanted {
+    for (name, manifest_of) in all {
+        match manifest_of {
             Some(_) => drop(world.ready(name).await),
             None => world.gone(name).await,
         }

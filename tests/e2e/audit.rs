@@ -115,7 +115,7 @@ async fn audit_each_call_has_an_event_with_its_cause_and_generation() {
             )
         })
         .collect();
-    let wanted = [
+    let expected = [
         ("create", "Spec"),
         ("password change", "Secret"),
         ("start", "Drift"),
@@ -123,7 +123,7 @@ async fn audit_each_call_has_an_event_with_its_cause_and_generation() {
         ("reinstall", "Spec"),
         ("release", "Deleted"),
     ];
-    assert_eq!(calls, wanted);
+    assert_eq!(calls, expected);
     world.finish().await;
 }
 

@@ -5,10 +5,10 @@
 mod creates;
 mod edits;
 mod heap;
+mod idle;
 mod life;
 mod memory;
 mod operations;
-mod rest;
 mod shards;
 mod store;
 mod takeover;

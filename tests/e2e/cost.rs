@@ -306,7 +306,7 @@ async fn an_instance_takes_at_most_eleven_kilobytes() {
     let mut taken = Vec::new();
     for size in FLEETS {
         bought::buy(&mut world, &all[..size]).await;
-        bought::at_rest(&mut world, size).await;
+        bought::until_idle(&mut world, size).await;
         let (_, metrics) = world.operator().metrics().await;
         taken.push(bought::allocated(&metrics));
     }

@@ -68,13 +68,17 @@ fn on_mutations() -> Vec<(&'static str, Act)> {
 }
 
 /// Applies an Instance for each name, and waits until they have their desired state.
-async fn fleet(world: &World, names: &[&str], wanted: impl Fn(&str) -> Value) -> Vec<Instance> {
+async fn fleet(
+    world: &World,
+    names: &[&str],
+    manifest_of: impl Fn(&str) -> Value,
+) -> Vec<Instance> {
     for name in names {
-        world.apply(&wanted(name)).await;
+        world.apply(&manifest_of(name)).await;
     }
     let mut all = Vec::new();
     for name in names {
-        let power = match wanted(name)["spec"]["powerState"].as_str() {
+        let power = match manifest_of(name)["spec"]["powerState"].as_str() {
             Some("Stopped") => "STOPPED",
             _ => "STARTED",
         };
@@ -88,7 +92,7 @@ async fn fleet(world: &World, names: &[&str], wanted: impl Fn(&str) -> Value) ->
 }
 
 /// Asserts that the Instance has the state of its spec, on one server.
-fn is_as_wanted(world: &World, instance: &Instance, password: &str) {
+fn assert_as_requested(world: &World, instance: &Instance, password: &str) {
     let server = world.only_server(instance);
     assert_eq!(server_id(instance), server.id);
     assert_eq!(Some(&server.image), instance.spec.image.id.as_ref());
@@ -189,7 +193,7 @@ async fn each_fault_on(verb: Verb) {
         );
         let now = world.get(name).await;
         assert!(is_ready(&now), "{}", outline(&now));
-        is_as_wanted(&world, &now, password);
+        assert_as_requested(&world, &now, password);
         let (accepted, completed) = counts(&world, verb, Some(&server_id(&now)));
         println!("FAULT {verb:?} {name}: accepted {accepted}, completed {completed}");
         // An operation may be repeated only if nothing shows whether it was done.
@@ -305,7 +309,7 @@ async fn spoilt_answers_of(path: &str, faults: &[(&'static str, Act)]) {
     world.apply(&stopped("old-1")).await;
     for name in &new {
         let ready = world.ready(name).await;
-        is_as_wanted(&world, &ready, World::PASSWORD);
+        assert_as_requested(&world, &ready, World::PASSWORD);
     }
     has_done(&world, "old-1", Verb::Stop).await;
     eventually("every fault was met", async || {
@@ -324,9 +328,9 @@ async fn spoilt_answers_of(path: &str, faults: &[(&'static str, Act)]) {
     }
     let mut calls = posts(&world, 0);
     calls.sort();
-    let mut wanted = vec!["create"; 2 + new.len()];
-    wanted.push("stop");
-    assert_eq!(calls, wanted, "{}", world.ledger_text());
+    let mut expected = vec!["create"; 2 + new.len()];
+    expected.push("stop");
+    assert_eq!(calls, expected, "{}", world.ledger_text());
     world.finish().await;
 }
 

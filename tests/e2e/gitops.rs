@@ -255,12 +255,12 @@ async fn the_health_checks_of_the_config_map_are_those_that_are_contributed() {
     std::fs::write(file.path(), now.to_string()).unwrap();
     let mut judged = 0;
     for kind in ["Account", "Instance"] {
-        for (object, wanted) in contributed_tests(kind) {
+        for (object, expected) in contributed_tests(kind) {
             let objects = [object];
             let built_in = judges::argocd(&judges::contributed(), &objects).remove(0);
-            assert_eq!(built_in, wanted, "{:#}", objects[0]);
+            assert_eq!(built_in, expected, "{:#}", objects[0]);
             let pasted = judges::argocd(file.path(), &objects).remove(0);
-            assert_eq!(pasted, wanted, "{:#}", objects[0]);
+            assert_eq!(pasted, expected, "{:#}", objects[0]);
             judged += 1;
         }
     }

@@ -359,7 +359,7 @@ async fn renewals_have_a_priority_of_their_own() {
         "/apis/cloudserver.dev/v1alpha1/namespaces/{}/instances",
         world.namespace
     );
-    let wanted = (
+    let expected = (
         uid(
             "flowschema",
             "cloud-server-operator-leader-election.cloud-server-system",
@@ -367,8 +367,8 @@ async fn renewals_have_a_priority_of_their_own() {
         .await,
         uid("prioritylevelconfiguration", "leader-election").await,
     );
-    assert_eq!(flow(&lease).await, wanted);
+    assert_eq!(flow(&lease).await, expected);
     let other = flow(&instances).await;
-    assert!(other.0 != wanted.0 && other.1 != wanted.1, "{other:?}");
+    assert!(other.0 != expected.0 && other.1 != expected.1, "{other:?}");
     world.finish().await;
 }

@@ -142,7 +142,7 @@ async fn an_instance_becomes_one_server_and_its_status_describes_it() {
     assert_eq!(
         abnormal(status),
         0,
-        "abnormal conditions stand only while they are true"
+        "abnormal conditions exist only while they are true"
     );
     let condition = condition(&ready, "Ready").unwrap();
     assert_eq!(

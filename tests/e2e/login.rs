@@ -9,7 +9,7 @@ mod rights;
 
 use crate::secrets::{pages, writings};
 use crate::support::{
-    Setup, World, at_rest, condition, counts, create, create_calls, delete, eventually, failed,
+    Setup, World, assert_idle, condition, counts, create, create_calls, delete, eventually, failed,
     insist, instance, is_ready, mark, outline, password_of, path_of, quiet_all, ready_message,
     with, written,
 };
@@ -182,7 +182,7 @@ async fn login_a_password_is_made_before_the_server_and_owned_by_the_instance() 
     let made = secret.creation_timestamp().unwrap().0;
     assert!(made <= web.status.as_ref().unwrap().history[0].started_at.0);
     agrees(&world, &web, "web-login").await;
-    at_rest(&world, &web);
+    assert_idle(&world, &web);
     world.until_events("PasswordGenerated", 1).await;
     assert_eq!(create_calls(&world.sim), 1);
     assert_eq!(counts(&world, Verb::ModifyPassword, None), (0, 0));

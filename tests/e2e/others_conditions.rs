@@ -2,7 +2,7 @@
 //! Kubernetes allow.
 
 use crate::support::{
-    Setup, World, at_rest, done, eventually, insist, instance, mark, other_image, quiet,
+    Setup, World, assert_idle, done, eventually, insist, instance, mark, other_image, quiet,
 };
 use cloud_server_operator::api::{Account, Instance, Verb};
 use jiff::{SignedDuration, Timestamp};
@@ -131,14 +131,14 @@ async fn a_condition_of_another_controller_stays_through_the_life_of_an_instance
 
     let before = mark(&world, "web").await;
     world.apply(&other_image("web")).await;
-    at_rest(
+    assert_idle(
         &world,
         &done(&world, "web", &before, &[Verb::Reinstall]).await,
     );
     // The Account becomes unusable and usable again: its own conditions are added and removed.
     world.secret("cloud-token", "token", "wrong").await;
     let accounts = world.accounts();
-    let until_account = async |is_wanted: bool| {
+    let until_account = async |expected: bool| {
         eventually("the Account is as its token", async || {
             let now = accounts
                 .get("default")
@@ -149,7 +149,7 @@ async fn a_condition_of_another_controller_stays_through_the_life_of_an_instance
                 .conditions
                 .iter()
                 .any(|c| c.type_ == "Ready" && c.status == "True");
-            (is_usable == is_wanted)
+            (is_usable == expected)
                 .then_some(())
                 .ok_or_else(|| format!("{status:?}"))
         })

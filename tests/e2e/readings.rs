@@ -2,7 +2,7 @@
 //! each, and leaves nothing behind. The assertions use the ledger.
 
 use crate::support::{
-    Mark, Setup, World, at_rest, effects, ended, eventually, insist, instance, instance_by_key,
+    Mark, Setup, World, assert_idle, effects, ended, eventually, insist, instance, instance_by_key,
     is_ready, mark, new_password, outline, password_of, posts, quiet, written,
 };
 use cloud_server_operator::api::{Instance, Verb};
@@ -42,7 +42,7 @@ impl Life {
         };
         world.apply(&manifest).await;
         let ready = world.ready("web").await;
-        let server = at_rest(&world, &ready);
+        let server = assert_idle(&world, &ready);
         let key = (born == Born::ByKey).then_some(catalogue::example().key);
         assert_eq!(server.key.as_deref(), key);
         Self {
@@ -81,7 +81,7 @@ impl Life {
             }
         })
         .await;
-        assert_eq!(at_rest(world, &instance).id, self.id);
+        assert_eq!(assert_idle(world, &instance).id, self.id);
         let wrote = written(world, "web", &before).await.len();
         self.writes.push((verb, wrote));
         instance

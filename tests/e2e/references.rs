@@ -1,7 +1,7 @@
 //! References by name or filter: the purchase, later changes, messages, and costs.
 
 use crate::support::{
-    Mark, Setup, World, at_rest, condition, mark, outline, posts, quiet, with, written,
+    Mark, Setup, World, assert_idle, condition, mark, outline, posts, quiet, with, written,
 };
 use cloud_server_operator::api::Instance;
 use cloud_simulator::catalogue::{self, Image, ImageKind};
@@ -93,7 +93,7 @@ async fn the_bought_server_matches_the_names_and_filters_of_the_spec() {
     world.apply(&by_name("api-1")).await;
     let ready = world.ready("api-1").await;
     let example = catalogue::example();
-    let server = at_rest(&world, &ready);
+    let server = assert_idle(&world, &ready);
     assert_eq!(
         (server.region.as_str(), server.zone.as_str()),
         (example.region, example.zone)
@@ -137,7 +137,7 @@ async fn the_installed_image_matches_the_distribution_name_and_type_of_the_spec(
         ),
     ] {
         let ready = world.ready(name).await;
-        let installed = at_rest(&world, &ready).image;
+        let installed = assert_idle(&world, &ready).image;
         assert_eq!(resolved(&ready, "image"), installed);
         let is_it = |one: &&Image| one.region == region && one.id == installed;
         let found = world.sim.world(|service| {

@@ -8,10 +8,10 @@ fn synced(instance: &Instance) -> Option<(&str, &str)> {
     Some((&synced.status, &synced.reason))
 }
 
-async fn until_synced(world: &World, name: &str, wanted: (&str, &str)) -> Instance {
-    let what = format!("Synced is {wanted:?}");
+async fn until_synced(world: &World, name: &str, expected: (&str, &str)) -> Instance {
+    let what = format!("Synced is {expected:?}");
     world
-        .until(name, &what, |now| synced(now) == Some(wanted))
+        .until(name, &what, |now| synced(now) == Some(expected))
         .await
 }
 

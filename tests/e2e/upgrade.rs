@@ -3,8 +3,8 @@
 //! are kept in that folder, for the next version.
 
 use crate::support::{
-    Setup, World, at_rest, counts, end_task, endless, eventually, instance, is_ready, other_image,
-    quiet_all, stopped, token,
+    Setup, World, assert_idle, counts, end_task, endless, eventually, instance, is_ready,
+    other_image, quiet_all, stopped, token,
 };
 use cloud_server_operator::api::names::BINDING;
 use cloud_server_operator::api::{Instance, Verb};
@@ -128,11 +128,11 @@ async fn taken(world: &World, name: &str, verb: Verb) -> Open {
 }
 
 /// Waits until the service has accepted and carried out the operation this many times.
-async fn until_counted(world: &World, open: &Open, wanted: (usize, usize)) {
+async fn until_counted(world: &World, open: &Open, expected: (usize, usize)) {
     let name = open.instance.name_any();
     eventually(&format!("{name}: {:?}", open.verb), async || {
         match counts(world, open.verb, Some(&open.server)) {
-            counted if counted == wanted => Ok(()),
+            counted if counted == expected => Ok(()),
             counted => Err(format!("{counted:?}")),
         }
     })
@@ -156,7 +156,7 @@ async fn close(world: &World, all: &[Open]) {
             is_ready(instance) && status.is_some_and(|status| status.operation.is_none())
         };
         let done = world.until(&name, "is done", is_done).await;
-        assert_eq!(at_rest(world, &done).id, open.server, "{name}");
+        assert_eq!(assert_idle(world, &done).id, open.server, "{name}");
     }
     for open in all {
         let counted = counts(world, open.verb, Some(&open.server));

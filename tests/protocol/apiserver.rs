@@ -232,8 +232,8 @@ impl Apiserver {
         match edit {
             Edit::Merge(change) => {
                 for field in ["uid", "resourceVersion"] {
-                    let wanted = &change["metadata"][field];
-                    if !wanted.is_null() && *wanted != former["metadata"][field] {
+                    let requested = &change["metadata"][field];
+                    if !requested.is_null() && *requested != former["metadata"][field] {
                         return Err(Refused(409));
                     }
                 }

@@ -175,11 +175,11 @@ impl Scene {
             let unasked = current.filter(|one| !one.moment.truth.has_answered);
             wrong.extend(unasked.map(|one| one.about("the service has not answered")));
             let shown = (verdicts(&all, ACCOUNTS), verdicts(&all, INSTANCES));
-            let wanted = (account.to_vec(), instance.to_vec());
+            let expected = (account.to_vec(), instance.to_vec());
             let few = &wrong[..wrong.len().min(3)];
             assert!(
-                wrong.is_empty() && shown == wanted,
-                "seed {seed}, {} moments: {shown:?}, wanted {wanted:?}; {} wrong: {few:#?}",
+                wrong.is_empty() && shown == expected,
+                "seed {seed}, {} moments: {shown:?}, expected {expected:?}; {} wrong: {few:#?}",
                 all.len(),
                 wrong.len()
             );
@@ -205,14 +205,14 @@ impl Judged {
         let is_paused = ready.is_some_and(|ready| ready["reason"] == "Paused");
         let is_behind = self.moment.object["status"]["observedGeneration"]
             != self.moment.object["metadata"]["generation"];
-        let wanted = match self.flux.status.as_str() {
+        let expected = match self.flux.status.as_str() {
             "Current" => "Healthy",
             "Failed" => "Degraded",
             "InProgress" if is_paused && !is_behind => "Suspended",
             _ => "Progressing",
         };
         let argo = &self.argo.status;
-        (argo != wanted).then(|| self.about(&format!("Argo CD reports {argo}")))
+        (argo != expected).then(|| self.about(&format!("Argo CD reports {argo}")))
     }
 }
 

@@ -3,7 +3,7 @@
 //!
 //! This file has the knowledge about a run, and [`troubles`] the faults that make promises impossible; [`requests`] has the
 //! users' requests. [`servers`] and [`releases`] judge the service's actions, [`written`] the operator's writes, [`passwords`]
-//! the Secrets that it created, [`rest`] and [`settled`] the final state. [`heard`] records which information the service gave
+//! the Secrets that it created, [`idle`] and [`settled`] the final state. [`heard`] records which information the service gave
 //! to which process, and [`truth`] and [`claims`] judge status by that. [`counts`] has the rules, and counts how often each was
 //! judged.
 
@@ -12,10 +12,10 @@ mod claims;
 mod counts;
 mod effort;
 mod heard;
+mod idle;
 mod passwords;
 mod releases;
 mod requests;
-mod rest;
 mod servers;
 mod settled;
 mod troubles;

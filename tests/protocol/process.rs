@@ -53,7 +53,7 @@ pub struct Process {
 /// How it ends on request.
 #[derive(Default)]
 struct Exit {
-    is_wanted: AtomicBool,
+    is_requested: AtomicBool,
     is_done: AtomicBool,
 }
 
@@ -129,7 +129,7 @@ impl Process {
 
     /// It gets the request to end, as by SIGTERM: running reconciles finish, and none begins.
     pub fn terminate(&self) {
-        self.exit.is_wanted.store(true, Ordering::SeqCst);
+        self.exit.is_requested.store(true, Ordering::SeqCst);
         self.inbox.arrived.notify_one();
     }
 
@@ -279,7 +279,7 @@ impl Running {
             for change in changes {
                 self.hear(change);
             }
-            let is_leaving = exit.is_wanted.load(Ordering::SeqCst);
+            let is_leaving = exit.is_requested.load(Ordering::SeqCst);
             if is_leaving && reconciles.is_empty() {
                 self.term.end("the schedule ends it");
                 exit.is_done.store(true, Ordering::SeqCst);

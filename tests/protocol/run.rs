@@ -220,7 +220,7 @@ impl Field {
         let last = schedule.steps.iter().map(Timed::after).max();
         let faults_end_at = began + last.unwrap_or_default() + LAST_FAULT;
         let mut are_faults_over = false;
-        let mut at_rest: Option<(Instant, BTreeMap<String, u64>)> = None;
+        let mut idle_since: Option<(Instant, BTreeMap<String, u64>)> = None;
         loop {
             let changed = self.universe.changed.clone();
             let changed = changed.notified();
@@ -251,7 +251,7 @@ impl Field {
                 next = next.min(began + step.after());
             }
             if are_faults_over || self.universe.lock().requests() > MOST_REQUESTS {
-                match self.judge(now, faults_end_at, &mut at_rest) {
+                match self.judge(now, faults_end_at, &mut idle_since) {
                     Some(outcome) => return outcome,
                     None => next = next.max(now),
                 }
@@ -293,17 +293,17 @@ impl Field {
         &self,
         now: Instant,
         faults_end_at: Instant,
-        at_rest: &mut Option<(Instant, BTreeMap<String, u64>)>,
+        idle_since: &mut Option<(Instant, BTreeMap<String, u64>)>,
     ) -> Option<Outcome> {
         let mut universe = self.universe.lock();
         universe.advance();
         if universe.requests() > MOST_REQUESTS {
             return Some(outcome(&mut universe));
         }
-        if let Some((since, before)) = at_rest.as_ref() {
+        if let Some((since, before)) = idle_since.as_ref() {
             if universe.last_fault >= *since {
                 // An event happened: all must become idle again.
-                *at_rest = None;
+                *idle_since = None;
                 return None;
             }
             let still = is_still(&universe, before);
@@ -335,8 +335,8 @@ impl Field {
         let found = at_the_end(&universe);
         let is_well = |(_, verdict): &(Judged, Verdict)| !matches!(verdict, Verdict::Wrong(_));
         if found.iter().all(is_well) && is_quiet {
-            universe.note(|| "   all is at rest".to_owned());
-            *at_rest = Some((now, universe.changes.clone()));
+            universe.note(|| "   all is idle".to_owned());
+            *idle_since = Some((now, universe.changes.clone()));
         } else if is_late {
             return Some(ended(&mut universe, found));
         }

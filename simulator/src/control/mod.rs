@@ -100,7 +100,7 @@ struct LedgerQuery {
 
 async fn ledger(State(service): Shared, Query(query): Query<LedgerQuery>) -> Json<Value> {
     let ledger = service.ledger();
-    let wanted = |entry: &&Entry| {
+    let is_selected = |entry: &&Entry| {
         entry.seq > query.since
             && query.path.as_ref().is_none_or(|path| *path == entry.path)
             && (query.account.is_none() || query.account == entry.account)
@@ -109,7 +109,12 @@ async fn ledger(State(service): Shared, Query(query): Query<LedgerQuery>) -> Jso
     };
     let most = query.limit.unwrap_or(usize::MAX);
     // The newest entries, in order.
-    let mut entries: Vec<&Entry> = ledger.entries().rev().filter(wanted).take(most).collect();
+    let mut entries: Vec<&Entry> = ledger
+        .entries()
+        .rev()
+        .filter(is_selected)
+        .take(most)
+        .collect();
     entries.reverse();
     Json(json!({ "entries": entries, "counts": ledger.counts(), "lastSeq": ledger.last_seq() }))
 }

@@ -53,12 +53,12 @@ pub enum Record {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RestoreError {
     /// The records come from a different seed than the requested one.
-    #[error("the state was made from seed {found}, not {wanted}")]
+    #[error("the state was made from seed {found}, not {expected}")]
     Seed {
         /// The seed in the records.
         found: u64,
         /// The requested seed.
-        wanted: u64,
+        expected: u64,
     },
 }
 
@@ -103,7 +103,7 @@ impl World {
                     if meta.seed != world.seed {
                         return Err(RestoreError::Seed {
                             found: meta.seed,
-                            wanted: world.seed,
+                            expected: world.seed,
                         });
                     }
                     world.now = meta.now;

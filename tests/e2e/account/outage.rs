@@ -205,8 +205,8 @@ async fn an_account_in_arrears_is_not_ready_until_it_buys_again_and_other_work_c
     until_account(&world, "nothing is in flight", |account| {
         let status = account.status.as_ref()?;
         let used = status.limits.as_ref()?.instances.used;
-        let is_at_rest = status.inventory.iter().all(|zone| zone.in_flight == 0);
-        (is_at_rest && used == 2 && status.servers == Some(1)).then_some(())
+        let is_idle = status.inventory.iter().all(|zone| zone.in_flight == 0);
+        (is_idle && used == 2 && status.servers == Some(1)).then_some(())
     })
     .await;
     let before = world.accounts().get("default").await.unwrap().status;

@@ -5,7 +5,7 @@
 
 use super::memory::sizes;
 use super::print_figures;
-use crate::support::bought::{at_rest, buy, setup, with_login};
+use crate::support::bought::{buy, setup, until_idle, with_login};
 use crate::support::{Follower, Mark, World, counts, done, eventually, mark, names, path_of};
 use cloud_server_operator::api::Verb;
 use cloud_simulator::model::Effect;
@@ -28,7 +28,7 @@ async fn edits_in_a_fleet() {
         let mut world = setup().tasks(2_000).begin("edits").await;
         world.limit("default", 100, 100, 50).await;
         buy(&mut world, &names("web", count)).await;
-        at_rest(&mut world, count).await;
+        until_idle(&mut world, count).await;
         one_after_another(&mut world, count).await;
         behind_a_backlog(&world, count).await;
         world.kill();
@@ -52,7 +52,7 @@ async fn one_after_another(world: &mut World, count: usize) {
         shown.push(ready.duration_since(ended(world, &since)));
     }
     // Calls after the completion of the last edit count as well.
-    at_rest(world, count).await;
+    until_idle(world, count).await;
     let mut calls: BTreeMap<String, usize> = BTreeMap::new();
     for call in world.calls_since(first.seq) {
         *calls.entry(call.path).or_default() += 1;
@@ -93,11 +93,11 @@ async fn behind_a_backlog(world: &World, count: usize) {
 
 pub fn powered(name: &str, verb: Verb) -> Value {
     let mut manifest = with_login(name);
-    let wanted = match verb {
+    let desired = match verb {
         Verb::Stop => "Stopped",
         _ => "Running",
     };
-    manifest["spec"]["powerState"] = json!(wanted);
+    manifest["spec"]["powerState"] = json!(desired);
     manifest
 }
 

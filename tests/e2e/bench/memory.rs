@@ -3,7 +3,7 @@
 use super::print_figures;
 use crate::host::cgroup::Cgroup;
 use crate::host::memory::figure;
-use crate::support::bought::{allocated, at_rest, buy, is_naive, setup};
+use crate::support::bought::{allocated, buy, is_naive, setup, until_idle};
 use crate::support::wire::{Blow, Kind};
 use crate::support::{World, eventually, names};
 use serde_json::json;
@@ -19,7 +19,7 @@ const STILL: Duration = Duration::from_secs(5);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "buys thousands of servers: make bench"]
-async fn memory_of_a_fleet_at_rest() {
+async fn memory_of_an_idle_fleet() {
     for count in sizes() {
         let group = if is_naive() {
             None
@@ -33,15 +33,15 @@ async fn memory_of_a_fleet_at_rest() {
         let line: Vec<&str> = around.iter().flatten().map(String::as_str).collect();
         let mut world = setup().wire().around(&line).begin("memory").await;
         buy(&mut world, &names("web", count)).await;
-        at_rest(&mut world, count).await;
+        until_idle(&mut world, count).await;
         weigh(&mut world, group.as_ref(), count, "steady").await;
         for _ in 0..RELISTS {
             relist(&world).await;
         }
-        at_rest(&mut world, count).await;
+        until_idle(&mut world, count).await;
         weigh(&mut world, group.as_ref(), count, "after five relists").await;
         world.restart().await;
-        at_rest(&mut world, count).await;
+        until_idle(&mut world, count).await;
         weigh(&mut world, group.as_ref(), count, "after a restart").await;
         world.kill();
         world.finish().await;

@@ -2,7 +2,7 @@
 
 use super::edits::powered;
 use super::print_figures;
-use crate::support::bought::{all_ready, allow, at_rest, buy, setup, spent, total};
+use crate::support::bought::{all_ready, allow, buy, setup, spent, total, until_idle};
 use crate::support::{World, counts, eventually, names, quiet_all};
 use cloud_server_operator::api::Verb;
 use jiff::Timestamp;
@@ -28,7 +28,7 @@ async fn operations_among_servers() {
         let own = servers.min(OWN);
         world.strangers(World::TOKEN, servers - own);
         buy(&mut world, &names("web", own)).await;
-        at_rest(&mut world, own).await;
+        until_idle(&mut world, own).await;
         for open in OPEN.into_iter().filter(|open| *open <= own) {
             for verb in [Verb::Stop, Verb::Start] {
                 at_once(&mut world, verb, (servers, own, open)).await;

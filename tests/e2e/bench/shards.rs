@@ -1,8 +1,8 @@
 //! The resources of each replica if a fleet is divided among one, two and four of them.
 
+use super::idle::processor_seconds;
 use super::memory::sizes;
 use super::print_figures;
-use super::rest::processor_seconds;
 use crate::host::memory::figure;
 use crate::support::bought::{allocated, idle, ready, setup, with_login};
 use crate::support::shards::until_acting;
@@ -18,7 +18,7 @@ const NAMESPACES: usize = 10;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "buys thousands of servers: make bench"]
-async fn shards_of_a_fleet_at_rest() {
+async fn shards_of_an_idle_fleet() {
     for count in sizes() {
         let mut world = setup()
             .everywhere()

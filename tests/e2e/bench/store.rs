@@ -4,7 +4,7 @@
 use super::memory::sizes;
 use super::print_figures;
 use crate::host::memory::figure;
-use crate::support::bought::{allow, at_rest, buy, setup};
+use crate::support::bought::{allow, buy, setup, until_idle};
 use crate::support::{World, names, own};
 use devcluster::Component;
 use k8s_openapi::api::events::v1::Event;
@@ -23,7 +23,7 @@ async fn a_fleet_in_the_store() {
         let before = compacted(&world).await;
         let idle = resident(&world);
         buy(&mut world, &names("web", count)).await;
-        at_rest(&mut world, count).await;
+        until_idle(&mut world, count).await;
         let bought = used(&world).await;
         let served = resident(&world);
         // They would expire after an hour.

@@ -2,7 +2,7 @@
 
 use super::memory::sizes;
 use super::print_figures;
-use crate::support::bought::{allow, at_rest, buy, reconciled, setup, spent, total};
+use crate::support::bought::{allow, buy, reconciled, setup, spent, total, until_idle};
 use crate::support::{World, names};
 use jiff::Timestamp;
 use serde_json::json;
@@ -29,7 +29,7 @@ async fn a_standby_takes_over_a_fleet() {
             allow(&world, RATE).await;
             buy(&mut world, &names("web", count)).await;
             world.start_standby().await;
-            at_rest(&mut world, count).await;
+            until_idle(&mut world, count).await;
             take_over(&mut world, count, end).await;
             world.kill();
             world.finish().await;
@@ -56,7 +56,7 @@ async fn take_over(world: &mut World, count: usize, end: End) {
     drop(world.promote());
     reconciled(world, count).await;
     let seconds = begun.elapsed();
-    at_rest(world, count).await;
+    until_idle(world, count).await;
     let (writes, calls) = spent(world, at, seq).await;
     let seconds_of = |duration: Duration| duration.as_secs_f64();
     print_figures(&json!({

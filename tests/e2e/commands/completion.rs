@@ -50,7 +50,7 @@ async fn bash_completes_values_and_completes_flags_after_a_hyphen() {
         file.to_str().unwrap(),
         format!("{}/we", directory.path().display()),
     );
-    for (words, wanted) in [
+    for (words, expected) in [
         (&["cata"][..], &["catalog"][..]),
         (&["catalog", "fire"], &["firewalls"]),
         (&["instances", "--unow"], &["--unowned"]),
@@ -72,7 +72,7 @@ async fn bash_completes_values_and_completes_flags_after_a_hyphen() {
         (&["import", "--package", ""], &[]),
         (&["pause", "--for", ""], &[]),
     ] {
-        assert_eq!(by_bash(words).await, wanted, "{words:?}");
+        assert_eq!(by_bash(words).await, expected, "{words:?}");
     }
     let flags = by_bash(&["catalog", "packages", "--"]).await;
     assert!(flags.contains(&"--charge-mode".to_owned()), "{flags:?}");
@@ -113,7 +113,7 @@ async fn kubectl_gets_candidates_and_their_directive() {
     std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
     std::fs::create_dir(directory.path().join("all")).unwrap();
     let here = directory.path().display();
-    for (words, wanted) in [
+    for (words, expected) in [
         (&["ca"][..], "catalog\n:4\n".to_owned()),
         (&["catalog", "fire"][..], "firewalls\n:4\n".to_owned()),
         (
@@ -133,7 +133,7 @@ async fn kubectl_gets_candidates_and_their_directive() {
     ] {
         let mut command = Command::new("sh");
         let output = run(command.arg(&script).args(words), "").await;
-        assert_eq!(output.out, wanted, "{words:?}: {}", output.err);
+        assert_eq!(output.out, expected, "{words:?}: {}", output.err);
     }
 }
 

@@ -51,7 +51,7 @@ async fn each_verdict_has_its_exit_status_and_nothing_is_done() {
     let mistyped = with("web", |spec| spec["powerstate"] = json!("Running"));
     let spec_only = with("web", |spec| spec["deletionPolicy"] = json!("Retain"));
     let without_account = with("db", |spec| spec["accountRef"] = json!({"name": "no-such"}));
-    for (manifest, wanted, status, words) in [
+    for (manifest, expected, status, words) in [
         (instance("web"), "nothing", 0, "as in the file"),
         (spec_only, "inPlace", 2, "only the object changes"),
         (stopped("web"), "inPlace", 2, "spec.powerState is Stopped"),
@@ -67,7 +67,7 @@ async fn each_verdict_has_its_exit_status_and_nothing_is_done() {
         (mistyped, "refused", 4, "powerstate"),
     ] {
         let (found, code, one) = verdict(&world, &manifest).await;
-        assert_eq!((found.as_str(), code), (wanted, status), "{one}");
+        assert_eq!((found.as_str(), code), (expected, status), "{one}");
         assert!(one.to_string().contains(words), "{words}: {one}");
     }
     // The description of a changed image names the field and its former value.
@@ -113,7 +113,7 @@ async fn the_operator_does_what_plan_predicted() {
     );
     assert_eq!(one["changes"][0]["to"], Value::Null);
 
-    for (manifest, wanted, path) in [
+    for (manifest, expected, path) in [
         (stopped("web"), "inPlace", "/instance/stop"),
         (instance("web"), "inPlace", "/instance/start"),
         (token("web", "b"), "restart", "/instance/restart"),
@@ -124,7 +124,7 @@ async fn the_operator_does_what_plan_predicted() {
         ),
     ] {
         let (verdict, one) = by_kubectl(&world, &manifest).await;
-        assert_eq!(verdict, wanted, "{one}");
+        assert_eq!(verdict, expected, "{one}");
         let done = world.sim.ledger().count(path);
         world
             .run(&["apply", "-f", "-"], &manifest.to_string())

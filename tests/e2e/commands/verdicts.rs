@@ -20,8 +20,8 @@ async fn a_field_of_another_manager_is_reported_with_the_manager_and_the_effect_
     let owned = with("web", |spec| spec["powerState"] = json!("Running"));
     world.apply(&owned).await;
     world.ready("web").await;
-    let wanted = with("web", |spec| spec["powerState"] = json!("Stopped"));
-    let (found, status, one) = verdict(&world, &wanted, "argocd-controller").await;
+    let desired = with("web", |spec| spec["powerState"] = json!("Stopped"));
+    let (found, status, one) = verdict(&world, &desired, "argocd-controller").await;
     assert_eq!((found.as_str(), status), ("inPlace", 2), "{one}");
     let notes = one["notes"].to_string();
     for word in [
@@ -34,7 +34,7 @@ async fn a_field_of_another_manager_is_reported_with_the_manager_and_the_effect_
     }
     assert_eq!(one["changes"][0]["field"], "spec.powerState");
     // Equal values of two managers are no conflict, and neither is a field with a single manager.
-    for (manifest, manager) in [(&owned, "argocd-controller"), (&wanted, "user")] {
+    for (manifest, manager) in [(&owned, "argocd-controller"), (&desired, "user")] {
         let (_, _, one) = verdict(&world, manifest, manager).await;
         assert_eq!(one["notes"], json!([]), "{one}");
     }

@@ -62,7 +62,7 @@ async fn each_script_on(verb: Verb) {
     for (name, _, asked) in scripts {
         let now = world.get(name).await;
         assert!(is_ready(&now), "{}", outline(&now));
-        is_as_wanted(&world, &now, World::PASSWORD);
+        assert_as_requested(&world, &now, World::PASSWORD);
         let (accepted, completed) = match verb {
             Verb::Create => {
                 let all = world.sim.servers().into_iter();

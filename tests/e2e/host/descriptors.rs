@@ -26,7 +26,7 @@ async fn an_operator_without_descriptors_buys_nothing_and_recovers() {
     let open = std::fs::read_dir(format!("/proc/{process}/fd"))
         .unwrap()
         .count();
-    println!("DESCRIPTORS: {open} open at rest");
+    println!("DESCRIPTORS: {open} open when idle");
     assert!(open < 64, "{open}");
     let before = posts(&world, 0).len();
     // Open connections stay open, and no new one can be opened.

@@ -39,7 +39,7 @@ async fn all_is_done(world: &World, old: &[String], new: &[String]) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "a twentieth of a processor that fifteen other tests want is none: make torture"]
+#[ignore = "a twentieth of a processor shared with fifteen other tests is none: make torture"]
 async fn with_a_twentieth_of_a_processor_all_is_done_once() {
     let Some(group) = Cgroup::new("cpu") else {
         return;

@@ -108,7 +108,7 @@ fn refer_to_one_another(form: &Form, watched: &str, objects: &[Value]) {
         account,
     } = form;
     let all: Vec<[&str; 3]> = objects.iter().map(identity).collect();
-    let is_there = |wanted: [&str; 3]| assert!(all.contains(&wanted), "{folder}: {wanted:?}");
+    let is_there = |expected: [&str; 3]| assert!(all.contains(&expected), "{folder}: {expected:?}");
     is_there(["ServiceAccount", own, account]);
     is_there(["Namespace", "", own]);
     is_there(["Deployment", own, account]);

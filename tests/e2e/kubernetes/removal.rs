@@ -4,7 +4,7 @@
 use super::{all, recovers};
 use crate::support::wire::{self, Blow, Kind};
 use crate::support::{
-    Setup, World, at_rest, counts, create_calls, delete, eventually, insist, instance,
+    Setup, World, assert_idle, counts, create_calls, delete, eventually, insist, instance,
     instance_by_key, is_ready, other_image, path_of, stays,
 };
 use cloud_server_operator::api::Verb;
@@ -98,7 +98,7 @@ async fn a_namesake_created_between_two_reads_gets_a_server_of_its_own() {
     .await;
     for name in ["deleted", "forced", "unbought"] {
         let found = world.get(name).await;
-        assert_ne!(at_rest(&world, &found).id, forced, "it was another's");
+        assert_ne!(assert_idle(&world, &found).id, forced, "it was another's");
     }
     assert_eq!(create_calls(&world.sim), 5, "{}", world.ledger_text());
     // Servers whose Instances lost their finalizer by force still exist, and that is reported.

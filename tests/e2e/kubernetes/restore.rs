@@ -95,7 +95,7 @@ async fn after(before: &Before) -> BTreeMap<String, String> {
         "leaving",
         "later",
     ];
-    eventually("all is as wanted before the restore", async || {
+    eventually("all is as requested before the restore", async || {
         all(world, &names, is_ready).await
     })
     .await;

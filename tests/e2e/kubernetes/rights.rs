@@ -5,7 +5,7 @@
 use super::{Plane, all, none, recovers};
 use crate::support::wire::{Act, Asked, Kind};
 use crate::support::{
-    Setup, Shared, World, at_rest, condition, counts, create_calls, eventually, instance,
+    Setup, Shared, World, assert_idle, condition, counts, create_calls, eventually, instance,
     instance_by_key, is_ready, kubectl_of, other_image, posts, ready_message, reason, stays,
     until_served,
 };
@@ -152,7 +152,7 @@ async fn instances_come_and_go(world: &World) {
         all(world, &["again"], is_ready).await
     })
     .await;
-    at_rest(world, &world.get("again").await);
+    assert_idle(world, &world.get("again").await);
 }
 
 fn is_write_of_the_record(asked: &Asked) -> bool {
@@ -173,7 +173,7 @@ async fn refused_records_are_reported_and_retried_slowly() {
             all(&world, &[name], is_ready).await
         })
         .await;
-        at_rest(&world, &world.get(name).await);
+        assert_idle(&world, &world.get(name).await);
     }
     assert_eq!(create_calls(&world.sim), 2);
     world.finish().await;

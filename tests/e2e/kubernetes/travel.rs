@@ -4,7 +4,7 @@
 use super::recovers;
 use crate::support::wire::{Act, Asked, Blow, Fault, Kind};
 use crate::support::{
-    Mark, Setup, World, at_rest, condition, counts, create_calls, done, eventually, insist,
+    Mark, Setup, World, assert_idle, condition, counts, create_calls, done, eventually, insist,
     instance, is_ready, mark, other_image, outline, posts, stays, stopped,
 };
 use cloud_server_operator::api::Verb;
@@ -110,7 +110,7 @@ async fn an_old_listing_after_a_newer_one_does_and_overwrites_nothing() {
     .await;
     done(&world, "stopped", &mark, &[Verb::Start]).await;
     for name in left {
-        at_rest(&world, &world.ready(name).await);
+        assert_idle(&world, &world.ready(name).await);
     }
     assert_eq!(create_calls(&world.sim), 7, "{}", world.ledger_text());
     assert_eq!(counts(&world, Verb::Release, None), (2, 2));

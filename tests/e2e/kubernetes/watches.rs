@@ -3,7 +3,7 @@
 use super::{all, none, recovers};
 use crate::support::wire::{Act, Asked, Blow, Fault, Kind};
 use crate::support::{
-    Setup, World, at_rest, counts, create_calls, instance, instance_by_key, is_ready, once,
+    Setup, World, assert_idle, counts, create_calls, instance, instance_by_key, is_ready, once,
     other_image, posts, token,
 };
 use cloud_server_operator::api::Verb;
@@ -35,7 +35,7 @@ fn blow_all(world: &World, blow: Blow) {
 /// Asserts that each has one server, with the right status, and that there are no others.
 async fn ends_with_one_each(world: World, names: &[&str]) {
     for name in names {
-        at_rest(&world, &world.ready(name).await);
+        assert_idle(&world, &world.ready(name).await);
     }
     assert_eq!(
         world.sim.live_servers().len(),
@@ -64,7 +64,7 @@ async fn watches_that_end_every_second_lose_no_change() {
         sleep(Duration::from_secs(1)).await;
     }
     let names = ["web-1", "web-3", "web-4", "new-1", "new-2"];
-    recovers("K4: all is as wanted after cut watches", async || {
+    recovers("K4: all is as requested after cut watches", async || {
         none(&world, &["web-2"]).await?;
         all(&world, &names, is_ready).await
     })

@@ -3,8 +3,8 @@
 use super::{all, none, recovers};
 use crate::support::wire::{Act, Asked, Kind};
 use crate::support::{
-    Setup, World, at_rest, counts, create_calls, ended, eventually, instance, is_ready, mark, once,
-    other_image, side_by_side, stays,
+    Setup, World, assert_idle, counts, create_calls, ended, eventually, instance, is_ready, mark,
+    once, other_image, side_by_side, stays,
 };
 use cloud_server_operator::api::{Instance, Verb};
 use devcluster::audit::Entry;
@@ -298,7 +298,7 @@ async fn an_apiserver_that_is_busy_or_slow_is_not_pressed() {
     assert_eq!(counts(&world, Verb::Reinstall, None), (1, 1));
     assert_eq!(create_calls(&world.sim), 5);
     for name in names {
-        at_rest(&world, &world.get(name).await);
+        assert_idle(&world, &world.get(name).await);
     }
     world.finish().await;
 }
@@ -370,7 +370,7 @@ async fn creates_at_an_apiserver_that_refuses_each_request_at_first_buy_one_serv
         }
     }
     for name in names {
-        at_rest(&world, &world.get(name).await);
+        assert_idle(&world, &world.get(name).await);
         for (what, is_status, is_patch) in [
             ("intent", false, false),
             ("receipt", false, true),

@@ -1,7 +1,9 @@
 //! When a disk may be erased.
 
 use super::{IMAGE, OTHER_IMAGE, edit, example, have_ended};
-use crate::support::{Setup, World, at_rest, condition, counts, mark, posts, quiet, ready_message};
+use crate::support::{
+    Setup, World, assert_idle, condition, counts, mark, posts, quiet, ready_message,
+};
 use cloud_server_operator::api::Verb;
 use serde_json::json;
 
@@ -59,7 +61,7 @@ async fn on_request_a_disk_is_erased_once_its_image_is_acknowledged() {
     let named = json!({"reinstall": {"token": "two", "image": OTHER_IMAGE}});
     edit(&world, "careful", named).await;
     have_ended(&world, "careful", &before, &[Verb::Reinstall]).await;
-    let server = at_rest(&world, &world.ready("careful").await);
+    let server = assert_idle(&world, &world.ready("careful").await);
     assert_eq!(server.image, OTHER_IMAGE);
     quiet(&world, "careful").await;
     assert_eq!(counts(&world, Verb::Reinstall, None), (1, 1));

@@ -81,9 +81,9 @@ async fn no_match_and_several_matches_are_reported_with_candidates_until_fixed()
     world.apply(&named_image("none", UBUNTU)).await;
     withdraw(&world, "img-debian-too");
     let ready = world.ready("none").await;
-    assert_eq!(at_rest(&world, &ready).image, example.image);
+    assert_eq!(assert_idle(&world, &ready).image, example.image);
     let ready = world.ready("several").await;
-    assert_eq!(at_rest(&world, &ready).image, example.other_image);
+    assert_eq!(assert_idle(&world, &ready).image, example.other_image);
     world.delete("far").await;
     world.gone("far").await;
     world.finish().await;

@@ -1,7 +1,7 @@
 //! The cost of the lists in which selectors are resolved.
 
 use super::{DEBIAN, IMAGES, UBUNTU, another_called, by_name, list_reads, named_image};
-use crate::support::{Setup, at_rest, names, with};
+use crate::support::{Setup, assert_idle, names, with};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -43,7 +43,7 @@ async fn a_list_is_used_for_its_lifetime_and_read_again_for_an_entry_that_it_lac
     another_called(&world, UBUNTU, "img-just-made", new);
     world.apply(&named_image("api-4", new)).await;
     let ready = world.ready("api-4").await;
-    assert_eq!(at_rest(&world, &ready).image, "img-just-made");
+    assert_eq!(assert_idle(&world, &ready).image, "img-just-made");
     let read = list_reads(&world, since);
     let pages = read.get(IMAGES).copied().unwrap_or_default();
     assert!(pages > 0 && read.len() == 1, "{read:?}");

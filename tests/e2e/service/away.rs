@@ -61,7 +61,7 @@ async fn done(world: &World, names: &[String]) {
         .until_all(names, "have completed their requests", |i| {
             let status = i.status.as_ref().unwrap();
             let did = |verb| status.history.iter().any(|e| e.succeeded && e.verb == verb);
-            is_ready(i) && did(wanted(&i.name_any()))
+            is_ready(i) && did(verb_for(&i.name_any()))
         })
         .await;
 }
@@ -71,7 +71,7 @@ fn number_of(name: &str) -> usize {
 }
 
 /// The verb that was requested last.
-fn wanted(name: &str) -> Verb {
+fn verb_for(name: &str) -> Verb {
     match (name.starts_with("new"), number_of(name) % 4) {
         (true, _) => Verb::Create,
         (_, 0) => Verb::Reinstall,

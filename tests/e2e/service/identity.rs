@@ -88,10 +88,10 @@ async fn a_server_of_another_account_with_the_same_identifier_is_unchanged() {
     let missing = world.until_reason("web-3", "ServerMissing").await;
     assert_eq!(condition(&missing, "Stalled").unwrap().status, "True");
     // No requested operation is done to a foreign server.
-    let mut wanted = other_image("web-2");
-    wanted["spec"]["powerState"] = json!("Stopped");
-    wanted["spec"]["restart"] = json!({"token": "now"});
-    world.apply(&wanted).await;
+    let mut desired = other_image("web-2");
+    desired["spec"]["powerState"] = json!("Stopped");
+    desired["spec"]["restart"] = json!({"token": "now"});
+    world.apply(&desired).await;
     world.apply(&other_image("web-3")).await;
     new_password(&world).await;
     let touched = || {

@@ -98,13 +98,13 @@ async fn refused(status: u16, code: &'static str) {
     let mut all = posts(&world, 0);
     all.sort();
     all.dedup_by(|a, b| a == b && a == "release");
-    let mut wanted = vec!["create"; fleet.len() + 1];
-    wanted.extend(["reinstallSystem", "release", "stop"]);
-    wanted.sort_unstable();
+    let mut expected = vec!["create"; fleet.len() + 1];
+    expected.extend(["reinstallSystem", "release", "stop"]);
+    expected.sort_unstable();
     assert!(
         all.iter()
             .filter(|path| *path != "create")
-            .eq(wanted.iter().filter(|path| **path != "create")),
+            .eq(expected.iter().filter(|path| **path != "create")),
         "{all:?}"
     );
     assert_eq!(

@@ -130,7 +130,7 @@ pub fn total(calls: &BTreeMap<String, usize>) -> usize {
 /// Waits until the fleet is Ready, each Instance has been reconciled since the process started, no reconcile runs or waits for
 /// a worker, no call or write has changed anything for a while, and the connections of the busy time are closed. The naive
 /// controller polls each server all the time, so its connections stay open.
-pub async fn at_rest(world: &mut World, count: usize) {
+pub async fn until_idle(world: &mut World, count: usize) {
     all_ready(world, count).await;
     reconciled(world, count).await;
     quiet_all(world).await;

@@ -133,7 +133,7 @@ pub async fn done(world: &World, name: &str, mark: &Mark, verbs: &[Verb]) -> Ins
     let did: Vec<Verb> = newer.iter().map(|entry| entry.verb).collect();
     assert_eq!(did, verbs, "{}", world.ledger_text());
     assert!(newer.iter().all(|entry| entry.succeeded), "{newer:#?}");
-    at_rest(world, &instance);
+    assert_idle(world, &instance);
     instance
 }
 
@@ -164,14 +164,14 @@ pub async fn failed(world: &World, name: &str, words: &str) -> Instance {
 }
 
 /// Asserts that the Instance is Ready with nothing in flight; returns its one server.
-pub fn at_rest(world: &World, instance: &Instance) -> ServerInfo {
+pub fn assert_idle(world: &World, instance: &Instance) -> ServerInfo {
     let status = instance.status.as_ref().unwrap();
     assert!(is_ready(instance), "{}", outline(instance));
     assert!(status.operation.is_none());
     assert_eq!(
         abnormal(status),
         0,
-        "abnormal conditions stand only while they are true: {}",
+        "abnormal conditions exist only while they are true: {}",
         outline(instance)
     );
     world.only_server(instance)

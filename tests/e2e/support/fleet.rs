@@ -20,8 +20,8 @@ pub fn names(beginning: &str, count: usize) -> Vec<String> {
 
 impl World {
     /// Applies Instances, several at a time.
-    pub async fn apply_all(&self, names: &[String], wanted: impl Fn(&str) -> Value) {
-        let applied = stream::iter(names.iter().map(|name| wanted(name)));
+    pub async fn apply_all(&self, names: &[String], manifest_of: impl Fn(&str) -> Value) {
+        let applied = stream::iter(names.iter().map(|name| manifest_of(name)));
         applied
             .for_each_concurrent(8, async |manifest| {
                 self.apply(&manifest).await;

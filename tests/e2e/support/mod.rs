@@ -30,7 +30,7 @@ mod world;
 
 pub use again::{create, delete};
 pub use change::{
-    Mark, at_rest, busy, console, counts, done, effects, end_task, ended, endless, failed,
+    Mark, assert_idle, busy, console, counts, done, effects, end_task, ended, endless, failed,
     has_done, mark, new_password, once, password_of, path_of, posts, quiet, quiet_all, written,
 };
 pub use checks::{create_calls, marker_of};

@@ -59,7 +59,7 @@ pub async fn play(case: Case) -> Report {
     let mut seen = None;
     if reached {
         let act = case.act;
-        story.is_farewell |= act == Act::Deleted;
+        story.is_deletion |= act == Act::Deleted;
         seen = act.carry_out(&mut world, &case, &story, &trap).await;
     } else {
         world.recorder().disarm();

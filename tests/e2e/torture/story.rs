@@ -28,7 +28,7 @@ const VERBS: [Verb; 5] = [
 pub struct Story {
     pub operation: Operation,
     /// Whether the Instance must be gone at the end.
-    pub is_farewell: bool,
+    pub is_deletion: bool,
     /// The state of the world before the operation.
     before: Mark,
     /// For each verb, the numbers of accepted and of carried out calls before the operation.
@@ -40,7 +40,7 @@ impl Story {
     pub async fn prepare(world: &mut World, operation: Operation) -> Self {
         let mut story = Self {
             operation,
-            is_farewell: operation == Operation::Delete,
+            is_deletion: operation == Operation::Delete,
             before: Mark::default(),
             taken_before: Vec::new(),
         };
@@ -128,7 +128,7 @@ impl Story {
     /// The first difference.
     pub async fn is_done(&self, world: &World) -> Result<(), String> {
         let web = world.instances().get_opt(WEB).await;
-        match (self.is_farewell, web.map_err(|error| error.to_string())?) {
+        match (self.is_deletion, web.map_err(|error| error.to_string())?) {
             (true, Some(web)) => Err(format!("it is there: {}", outline(&web))),
             (true, None) => match world.sim.live_servers() {
                 live if live.is_empty() => Ok(()),

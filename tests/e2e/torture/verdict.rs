@@ -182,8 +182,8 @@ fn count_servers(world: &World, story: &Story, case: Option<&Case>, report: &mut
         report.findings.push(Finding::Duplicate(text));
     }
     report.surplus_healed = more;
-    let wanted = usize::from(!story.is_farewell);
-    if live.len() > wanted {
+    let expected = usize::from(!story.is_deletion);
+    if live.len() > expected {
         report.findings.push(Finding::Orphan(format!("{live:?}")));
     }
 }
@@ -202,9 +202,9 @@ fn may_be_surplus(case: &Case) -> bool {
 /// Counts how often irreversible operations were carried out.
 fn count_repeats(world: &World, story: &Story, case: Option<&Case>, report: &mut Report) {
     for verb in [Verb::Reinstall, Verb::Restart, Verb::ModifyPassword] {
-        let wanted = usize::from(story.operation.verb() == verb);
+        let expected = usize::from(story.operation.verb() == verb);
         let (accepted, completed) = story.taken(world, verb);
-        if accepted.max(completed) <= wanted {
+        if accepted.max(completed) <= expected {
             continue;
         }
         if case.is_some_and(|case| case.operation.verb() == verb && may_repeat(case))
@@ -221,7 +221,7 @@ fn count_repeats(world: &World, story: &Story, case: Option<&Case>, report: &mut
 /// The service never accepts an attempt twice: each repeated request is a new attempt.
 async fn count_attempts(world: &World, story: &Story, case: Option<&Case>, report: &mut Report) {
     let verb = story.operation.verb();
-    if story.is_farewell || verb == Verb::Create || case.is_some_and(may_repeat) {
+    if story.is_deletion || verb == Verb::Create || case.is_some_and(may_repeat) {
         return;
     }
     let attempts = story.attempts(world).await;

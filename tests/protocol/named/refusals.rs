@@ -92,7 +92,7 @@ schedules! {
         one().tasks(8).refuses(2_000, Service, 401, 300).at(60_000, Kill(0)).at(100_000, WipeStatus(1));
     refused_401_while_a_disk_is_erased => "bought 1, left 1, erased 1; web-1 Available":
         one().tasks(8).at(15_000, EditImage(1)).refuses(17_000, Service, 401, 300);
-    refused_401_and_a_new_image_is_wanted => "bought 1, left 1, erased 1, stopped 1; web-1 Available":
+    refused_401_and_a_new_image_is_requested => "bought 1, left 1, erased 1, stopped 1; web-1 Available":
         one().refuses(4_000, Service, 401, 300).at(5_000, EditImage(1)).at(6_000, EditPower(1));
     refused_401_while_a_server_is_released => "bought 1, left 0; web-1 gone":
         one().tasks(5).at(15_000, Delete(1)).refuses(16_000, Service, 401, 300);

@@ -178,7 +178,7 @@ rules! {
     /// When idle, the server has the password of the Secret that users created.
     GivenAtRest: 1_500, 5;
     /// When idle, login and connection Secret match the server.
-    SecretsAtRest: 1_300, 8;
+    SecretsWhenIdle: 1_300, 8;
 }
 
 /// The number of schedules that the bounds refer to.

@@ -77,7 +77,7 @@ impl Oracle {
             .then(|| format!("Secret {name} was made {made} times, at most {may} may be"));
         // A moment passes between the last read of the object and the creation of its Secret; it is longer for a process that
         // is stopped.
-        let is_excused = self.is_anything_murky() || self.troubles.slow;
+        let is_excused = self.is_any_outcome_uncertain() || self.troubles.slow;
         self.judge(Rule::SecretMade, Verdict::of(why, is_excused));
         let [password, current, waits] =
             [Slot::Password, Slot::Current, Slot::Pending].map(|slot| slot.of(now));
@@ -217,7 +217,7 @@ impl Oracle {
     }
 
     /// When idle: the Secrets match the server, and no password is pending.
-    pub(super) fn secrets_at_rest(
+    pub(super) fn secrets_when_idle(
         &self,
         object: &Value,
         server: &ServerInfo,
@@ -239,7 +239,7 @@ impl Oracle {
         let mut found = Vec::new();
         let mut judge = |why: Option<&str>, is_excused| {
             let why = why.map(|why| format!("L1: {}: Available, {why}", name_of(object)));
-            found.push((Rule::SecretsAtRest, Verdict::of(why, is_excused)));
+            found.push((Rule::SecretsWhenIdle, Verdict::of(why, is_excused)));
         };
         if object["spec"]["login"]["generate"].is_object() {
             let why = login.map(|secret| {
@@ -284,7 +284,7 @@ impl Oracle {
 
     /// Cases in which promises are impossible: two processes, a late call, and changes of objects behind the operator's back.
     fn is_excused(&self) -> bool {
-        self.is_anything_murky() || self.troubles.copied || self.troubles.too_late
+        self.is_any_outcome_uncertain() || self.troubles.copied || self.troubles.too_late
     }
 }
 

@@ -46,7 +46,7 @@ impl Oracle {
                         key.1
                     )
                 });
-                let is_excused = !self.is_restrained(&key.1) || self.is_murky(&key.1);
+                let is_excused = !self.is_restrained(&key.1) || self.is_outcome_uncertain(&key.1);
                 self.judge(Rule::RestrainedCall, Verdict::of(why, is_excused));
             }
         }
@@ -57,7 +57,7 @@ impl Oracle {
         self.judge(Rule::Foreign, Verdict::of(why, self.is_any_tampered()));
         if self.kept.contains(server) && !goes_with_another {
             // No process knew any more of a call that arrived late.
-            let is_excused = self.troubles.late > 0 || self.is_anything_murky();
+            let is_excused = self.troubles.late > 0 || self.is_any_outcome_uncertain();
             let why = format!("S3: server {server} was to outlive its Instance, and was released");
             self.judge(Rule::Kept, Verdict::of(Some(why), is_excused));
         }

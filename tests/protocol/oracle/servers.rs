@@ -68,7 +68,7 @@ impl Oracle {
         let is_forbidden =
             self.requests_now(&key.1, unforced) || (is_early && self.requests_now(&key.1, graced));
         let is_known = self.holds(&key.1, unforced)
-            || (is_early && self.holds(&key.1, graced) && !self.is_murky(&key.1));
+            || (is_early && self.holds(&key.1, graced) && !self.is_outcome_uncertain(&key.1));
         let why = is_forbidden.then(|| {
             format!(
                 "the power of {} was cut, which its stopPolicy does not allow",
@@ -142,8 +142,9 @@ impl Oracle {
         let why = self.is_restrained_now(&owner).then(|| {
             format!("{owner} is paused or only observed, and the service took {effect:?}")
         });
-        let is_excused =
-            !self.is_restrained(&owner) || self.is_murky(&owner) || self.troubles.copied;
+        let is_excused = !self.is_restrained(&owner)
+            || self.is_outcome_uncertain(&owner)
+            || self.troubles.copied;
         self.judge(Rule::RestrainedCall, Verdict::of(why, is_excused));
     }
 
@@ -285,11 +286,11 @@ impl Oracle {
             .requests
             .get(&name)
             .map_or(0, |requests| requests.erasures);
-        let wanted = requests + t.takeovers + again + unseen + undone + former;
+        let allowed = requests + t.takeovers + again + unseen + undone + former;
         let why = (*done > requests).then(|| {
-            format!("S3: {name} was erased {done} times, and users requested it {wanted} times")
+            format!("S3: {name} was erased {done} times, at most {allowed} times are allowed")
         });
-        let is_excused = *done <= wanted || t.no_lease || t.too_late;
+        let is_excused = *done <= allowed || t.no_lease || t.too_late;
         self.judge(Rule::Erased, Verdict::of(why, is_excused));
     }
 
@@ -297,7 +298,7 @@ impl Oracle {
         let Some(name) = self.owner_of(server, cloud) else {
             return;
         };
-        let is_murky = self.is_murky(&name);
+        let is_outcome_uncertain = self.is_outcome_uncertain(&name);
         let done = self.restarts_done.entry(name.clone()).or_default();
         *done += 1;
         let t = &self.troubles;
@@ -307,10 +308,11 @@ impl Oracle {
             .requests
             .get(&name)
             .map_or(0, |requests| requests.restarts);
-        let wanted = requests + unknown + t.crashes + t.pauses;
-        let why = (*done > requests)
-            .then(|| format!("S3: {name} was restarted {done} times, at most {wanted} may be"));
-        let is_excused = *done <= wanted || is_murky;
+        let allowed = requests + unknown + t.crashes + t.pauses;
+        let why = (*done > requests).then(|| {
+            format!("S3: {name} was restarted {done} times, at most {allowed} are allowed")
+        });
+        let is_excused = *done <= allowed || is_outcome_uncertain;
         self.judge(Rule::Restarted, Verdict::of(why, is_excused));
     }
 

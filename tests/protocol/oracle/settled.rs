@@ -1,7 +1,7 @@
 //! Judges an Instance's status when all is idle: it has the state of its spec, or shows why not.
 
+use super::idle::{Idle, is_untaken};
 use super::requests::{self, Property};
-use super::rest::{Rest, is_untaken};
 use super::{Oracle, Verdict, condition, is_alive, name_of, record, speaks};
 use crate::apiserver::{ACCOUNTS, INSTANCES, uid};
 use crate::fault::Kind;
@@ -11,11 +11,11 @@ use serde_json::Value;
 
 impl Oracle {
     /// Whether an Instance has reached the state of its spec, or shows the right reason why not.
-    pub(super) fn instance_at_rest(
+    pub(super) fn instance_when_idle(
         &self,
         object: &Value,
         alive: &[ServerInfo],
-        world: Rest<'_>,
+        world: Idle<'_>,
     ) -> Verdict {
         let ready = &condition(object, "Ready")["reason"];
         let reason = ready.as_str().unwrap_or_default();
@@ -37,10 +37,10 @@ impl Oracle {
             return Verdict::of(why, self.is_held_all_the_same(object, alive, reason));
         }
         if let ([server], "Available") = (alive, reason) {
-            return Verdict::of(server_at_rest(object, server), false);
+            return Verdict::of(server_when_idle(object, server), false);
         }
         if reason == "ServerMissing" {
-            return self.missing_at_rest(object, alive, world);
+            return self.missing_when_idle(object, alive, world);
         }
         let is_excused = match alive {
             [server] => {
@@ -55,7 +55,7 @@ impl Oracle {
     }
 
     /// Its server is reported as missing: correct if it was released externally and the spec does not replace it.
-    fn missing_at_rest(&self, object: &Value, alive: &[ServerInfo], world: Rest<'_>) -> Verdict {
+    fn missing_when_idle(&self, object: &Value, alive: &[ServerInfo], world: Idle<'_>) -> Verdict {
         let spec = &object["spec"];
         let id = object["status"]["id"].as_str().unwrap_or_default();
         let touched = self.touched_at_console.contains(id);
@@ -155,7 +155,7 @@ impl Oracle {
     }
 
     /// Whether the service may never have reported the end of this object's create.
-    fn may_end_be_unreported(&self, object: &Value, world: Rest<'_>) -> bool {
+    fn may_end_be_unreported(&self, object: &Value, world: Idle<'_>) -> bool {
         self.troubles.tasks_denied > 0
             || world.cloud.readings().task_kept.is_some()
             || self.is_create_without_a_task(object)
@@ -176,7 +176,7 @@ impl Oracle {
         object: &Value,
         alive: &[ServerInfo],
         reason: &str,
-        world: Rest<'_>,
+        world: Idle<'_>,
     ) -> Option<bool> {
         let spec = &object["spec"];
         let image = spec["image"]["id"].as_str();
@@ -242,8 +242,8 @@ impl Oracle {
         let (t, name) = (&self.troubles, name_of(object));
         match reason {
             "RecreateLimitReached" => {
-                let is_wanted = !Property::NotRecreated.is_in(&object["spec"]);
-                alive.is_empty() && is_wanted && (t.copied || self.is_tampered(name))
+                let is_replaced = !Property::NotRecreated.is_in(&object["spec"]);
+                alive.is_empty() && is_replaced && (t.copied || self.is_tampered(name))
             }
             // The resolved identifier was lost with the store, or with a record to which status has no counterpart (docs).
             "ReferenceAmbiguous" => {
@@ -256,7 +256,7 @@ impl Oracle {
     }
 
     /// Whether another object owns the server that this object imports, or had it recorded and still shows it.
-    fn is_taken(&self, object: &Value, world: Rest<'_>) -> bool {
+    fn is_taken(&self, object: &Value, world: Idle<'_>) -> bool {
         let others = world.kube.all().filter(|(key, _)| key.0 == INSTANCES);
         let mut known = others
             .filter(|(_, other)| uid(other) != uid(object))
@@ -277,7 +277,7 @@ impl Oracle {
 
     /// Whether an externally released server need not be replaced, although the spec requires it. If the service forgets its
     /// tasks, nothing may show whether the create had ended (docs).
-    fn may_stay_missing(&self, object: &Value, world: Rest<'_>) -> bool {
+    fn may_stay_missing(&self, object: &Value, world: Idle<'_>) -> bool {
         let t = &self.troubles;
         self.is_tampered(name_of(object))
             || t.copied
@@ -314,7 +314,7 @@ impl Oracle {
 }
 
 /// The differences of the server of an Instance that shows Available.
-fn server_at_rest(object: &Value, server: &ServerInfo) -> Option<String> {
+fn server_when_idle(object: &Value, server: &ServerInfo) -> Option<String> {
     let spec = &object["spec"];
     let recorded = record(object).and_then(|record| record.id);
     if recorded.as_deref() != Some(&server.id) || object["status"]["id"] != server.id.as_str() {
@@ -327,13 +327,13 @@ fn server_at_rest(object: &Value, server: &ServerInfo) -> Option<String> {
     if server.status != if is_stopped { "STOPPED" } else { "STARTED" } {
         return Some(format!("Available, and its server is {}", server.status));
     }
-    let wanted = match spec["image"]["id"].as_str() {
+    let desired = match spec["image"]["id"].as_str() {
         Some(id) => Some(id),
         None => object["status"]["resolved"]["image"]["id"].as_str(),
     };
-    (wanted != Some(&server.image)).then(|| {
+    (desired != Some(&server.image)).then(|| {
         format!(
-            "Available, with image {} instead of {wanted:?}",
+            "Available, with image {} instead of {desired:?}",
             server.image
         )
     })

@@ -222,13 +222,13 @@ impl Oracle {
     }
 
     /// Whether any Instance may have been tampered with, or two processes may have acted at once.
-    pub(super) fn is_anything_murky(&self) -> bool {
+    pub(super) fn is_any_outcome_uncertain(&self) -> bool {
         let t = &self.troubles;
         self.is_any_tampered() || t.no_lease || t.takeovers > 0
     }
 
     /// A call that no caller waits for any more may have changed this Instance's server.
-    pub(super) fn is_murky(&self, name: &str) -> bool {
+    pub(super) fn is_outcome_uncertain(&self, name: &str) -> bool {
         let t = &self.troubles;
         self.is_tampered(name) || t.no_lease || t.takeovers > 0
     }

@@ -216,12 +216,12 @@ fn differs(spec: &Value, now: &Value, row: Option<&Value>) -> Option<String> {
         return Some("the service reports that there is no such server".to_owned());
     };
     let (has, pending) = (&row["ecsStatus"], &row["ecsPendingStatus"]);
-    let wanted = match spec["powerState"].as_str() {
+    let desired = match spec["powerState"].as_str() {
         Some("Stopped") => Some("STOPPED"),
         Some("Unmanaged") => None,
         _ => Some("STARTED"),
     };
-    if wanted.is_some_and(|wanted| *has != wanted) {
+    if desired.is_some_and(|desired| *has != desired) {
         return Some(format!("the service showed it as {has}"));
     }
     if pending.as_str().is_some_and(|pending| pending != "NONE") {

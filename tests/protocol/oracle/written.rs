@@ -192,7 +192,7 @@ impl Oracle {
             .most
             .is_some_and(|(_, since)| since.is_none_or(|since| since.elapsed() > LIMIT_KNOWN));
         let t = &self.troubles;
-        let is_clear = !self.is_anything_murky() && !t.copied && !self.is_fresh();
+        let is_clear = !self.is_any_outcome_uncertain() && !t.copied && !self.is_fresh();
         let why = self.is_full(now, kube).then(|| {
             format!(
                 "a purchase was announced for {} beyond the Account's limit",
@@ -293,7 +293,7 @@ impl Oracle {
     /// Status shows Ready for the current spec: its server exists and is idle.
     fn judge_ready_server(&mut self, now: &Value, server: Option<&ServerInfo>) {
         let id = status_id(now);
-        let is_excused = self.is_murky(name_of(now)) || !self.is_ours_alone(id);
+        let is_excused = self.is_outcome_uncertain(name_of(now)) || !self.is_ours_alone(id);
         let is_gone = server.is_none_or(|server| !is_alive(server));
         let why = is_gone.then(|| format!("S6: Ready, and there is no server {id}"));
         self.judge(Rule::ReadyThere, Verdict::of(why, is_excused));
@@ -316,7 +316,8 @@ impl Oracle {
         let t = &self.troubles;
         // A conclusion from a false report of the service is checked again later.
         let is_lied_to = t.lies > 0 || t.limited;
-        let is_excused = is_lied_to || t.slow || t.copied || self.is_murky(name_of(now));
+        let is_excused =
+            is_lied_to || t.slow || t.copied || self.is_outcome_uncertain(name_of(now));
         let is_there = server.is_some_and(is_alive);
         let why = is_there.then(|| format!("S4: server {id} is there, and reported as missing"));
         self.judge(Rule::Missing, Verdict::of(why, is_excused));
@@ -358,8 +359,10 @@ impl Oracle {
         // The memory of finalized UIDs heals a doubled request and the effects of two processes; two consecutive falsehoods
         // cannot be noticed.
         let is_doubled = t.doubled_markers.contains(&marker);
-        let is_excused =
-            is_left || is_doubled || self.is_murky(name_of(former)) || self.is_lied_to();
+        let is_excused = is_left
+            || is_doubled
+            || self.is_outcome_uncertain(name_of(former))
+            || self.is_lied_to();
         let why = alive.first().map(|server| {
             format!(
                 "S5: the finalizer left while server {} was there",

@@ -17,14 +17,14 @@ pub(super) fn is_still(universe: &Universe, before: &BTreeMap<String, u64>) -> V
     moved.sort_by_key(|(name, _)| in_vain.contains(name));
     let why = moved
         .first()
-        .map(|(name, more)| format!("L1: {more} writes or calls for {name} while all was at rest"));
+        .map(|(name, more)| format!("L1: {more} writes or calls for {name} while all was idle"));
     Verdict::of(why, is_excused)
 }
 
 /// The verdicts of all rules on the final state.
 pub(super) fn at_the_end(universe: &Universe) -> Vec<(Rule, Verdict)> {
     let (kube, cloud) = (&universe.kube, &universe.cloud);
-    universe.oracle.at_rest(kube, cloud, universe.password())
+    universe.oracle.judge_idle(kube, cloud, universe.password())
 }
 
 /// Ends the run with these final verdicts.

@@ -89,14 +89,14 @@ impl Universe {
     fn truth_of(&self, object: &Value) -> Truth {
         let servers = servers_of(object, &self.cloud);
         let spec = &object["spec"];
-        let wanted = match spec["powerState"] == "Stopped" {
+        let desired = match spec["powerState"] == "Stopped" {
             true => "STOPPED",
             false => "STARTED",
         };
         let lacks = match servers.as_slice() {
             _ if object["kind"] == "Account" => None,
             [] => Some("there is no server"),
-            [one] if one.status != wanted => Some("another power state"),
+            [one] if one.status != desired => Some("another power state"),
             [one] if spec["image"]["id"] != one.image.as_str() => Some("another image"),
             [_] => None,
             _ => Some("there is a second server"),

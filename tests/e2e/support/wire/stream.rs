@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep_until};
 
 /// Half a frame.
 const HALF: &[u8] = br#"{"type":"MODIFIED","object":{"kind":"Inst"#;
-/// The apiserver's event for a client that wants to resume from a compacted version.
+/// The apiserver's event for a client that resumes from a compacted version.
 const GONE: &[u8] = br#"{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"too old resource version","reason":"Expired","code":410}}
 "#;
 

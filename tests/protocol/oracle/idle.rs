@@ -14,7 +14,7 @@ const QUIET_LISTING: Duration = Duration::from_secs(400);
 
 /// The idle world.
 #[derive(Clone, Copy)]
-pub(super) struct Rest<'a> {
+pub(super) struct Idle<'a> {
     pub(super) kube: &'a Apiserver,
     pub(super) cloud: &'a World,
     /// The content of the login Secret that users create.
@@ -23,10 +23,15 @@ pub(super) struct Rest<'a> {
 
 impl Oracle {
     /// The verdicts of all rules on the final state.
-    pub fn at_rest(&self, kube: &Apiserver, cloud: &World, password: &str) -> Vec<(Rule, Verdict)> {
+    pub fn judge_idle(
+        &self,
+        kube: &Apiserver,
+        cloud: &World,
+        password: &str,
+    ) -> Vec<(Rule, Verdict)> {
         let mut found = Vec::new();
         let mut owned: BTreeSet<String> = BTreeSet::new();
-        let world = Rest {
+        let world = Idle {
             kube,
             cloud,
             password,
@@ -34,11 +39,11 @@ impl Oracle {
         for (key, object) in kube.all().filter(|(key, _)| key.0 == INSTANCES) {
             let alive = servers_of(object, cloud);
             owned.extend(alive.iter().map(|server| server.id.clone()));
-            let settled = self.instance_at_rest(object, &alive, world);
+            let settled = self.instance_when_idle(object, &alive, world);
             if let ([server], Verdict::Right) = (alive.as_slice(), &settled)
                 && condition(object, "Ready")["reason"] == "Available"
             {
-                found.extend(self.passwords_at_rest(object, server, world));
+                found.extend(self.passwords_when_idle(object, server, world));
             }
             found.push((Rule::Settled, settled.about(&format!("L1: {}", key.1))));
             if self.denies_imports && Property::Imported.is_in(&object["spec"]) {
@@ -52,12 +57,12 @@ impl Oracle {
         let live = cloud.live_servers().into_iter();
         let kept = live.filter(|server| self.kept.contains(&server.id));
         found.extend(kept.map(|_| (Rule::Kept, Verdict::Right)));
-        found.extend(self.owned_at_rest(&owned, cloud));
+        found.extend(self.owned_when_idle(&owned, cloud));
         found
     }
 
     /// Whether every live server has an owner.
-    fn owned_at_rest(&self, owned: &BTreeSet<String>, cloud: &World) -> Vec<(Rule, Verdict)> {
+    fn owned_when_idle(&self, owned: &BTreeSet<String>, cloud: &World) -> Vec<(Rule, Verdict)> {
         let t = &self.troubles;
         // Beyond the reach of any rule: no process or object knows of such a server any more (docs, "What is not promised").
         let is_out_of_reach = (t.deleted
@@ -122,11 +127,11 @@ impl Oracle {
     }
 
     /// Judges that the login works, and that it is where users look it up.
-    fn passwords_at_rest(
+    fn passwords_when_idle(
         &self,
         object: &Value,
         server: &ServerInfo,
-        world: Rest<'_>,
+        world: Idle<'_>,
     ) -> Vec<(Rule, Verdict)> {
         let spec = &object["spec"];
         let is_generated = spec["login"]["generate"].is_object();
@@ -134,19 +139,19 @@ impl Oracle {
         if Property::Imported.is_in(spec) && !is_generated {
             return Vec::new();
         }
-        let mut found = self.secrets_at_rest(object, server, world.cloud, world.kube);
+        let mut found = self.secrets_when_idle(object, server, world.cloud, world.kube);
         if spec["login"]["passwordSecretRef"].is_object() && !Property::Imported.is_in(spec) {
-            found.push(self.given_at_rest(object, server, world));
+            found.push(self.given_when_idle(object, server, world));
         }
         found
     }
 
     /// Judges that the server has the password that users gave.
-    fn given_at_rest(
+    fn given_when_idle(
         &self,
         object: &Value,
         server: &ServerInfo,
-        world: Rest<'_>,
+        world: Idle<'_>,
     ) -> (Rule, Verdict) {
         let has = world.cloud.password_of(&server.id);
         let t = &self.troubles;

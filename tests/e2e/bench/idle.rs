@@ -2,7 +2,7 @@
 
 use super::memory::sizes;
 use super::print_figures;
-use crate::support::bought::{allow, at_rest, buy, is_naive, reconciled, setup, spent, total};
+use crate::support::bought::{allow, buy, is_naive, reconciled, setup, spent, total, until_idle};
 use crate::support::{World, console, names};
 use cloud_simulator::catalogue;
 use cloud_simulator::model::Console;
@@ -17,12 +17,12 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "buys thousands of servers: make bench"]
-async fn a_fleet_at_rest() {
+async fn an_idle_fleet() {
     for count in sizes() {
         let mut world = setup().tasks(1_000).begin("rest").await;
         allow(&world, RATE).await;
         buy(&mut world, &names("web", count)).await;
-        at_rest(&mut world, count).await;
+        until_idle(&mut world, count).await;
         minute(&mut world, count).await;
         start(&mut world, count).await;
         if !is_naive() {
@@ -54,7 +54,7 @@ async fn start(world: &mut World, count: usize) {
     let ready = begun.elapsed().as_secs_f64();
     reconciled(world, count).await;
     let seconds = begun.elapsed().as_secs_f64();
-    at_rest(world, count).await;
+    until_idle(world, count).await;
     let (writes, calls) = spent(world, at, seq).await;
     let mut figures = json!({
         "scenario": "start", "instances": count, "caches_ready_seconds": ready, "writes": writes,
