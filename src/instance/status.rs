@@ -56,7 +56,7 @@ pub fn render(
     let id = id.map(ToString::to_string);
     let is_another = id.is_some() && next.id.is_some() && id != next.id;
     if changes.forget_server || is_another {
-        forget_server(&mut next);
+        next = forget_server(next);
     }
     next.id = id.or(next.id);
     if let Some(applied) = &changes.applied {
@@ -147,17 +147,17 @@ fn reports_missing(readiness: &Readiness) -> bool {
 }
 
 /// Removes everything about the server.
-fn forget_server(next: &mut InstanceStatus) {
-    next.id = None;
-    next.detail.clear();
-    next.expire_time = None;
-    next.addresses = None;
-    next.applied = None;
-    next.unfinished_image = None;
-    next.retries.clear();
-    next.missing_since = None;
-    next.resolved = None;
-    next.package = None;
+fn forget_server(status: InstanceStatus) -> InstanceStatus {
+    InstanceStatus {
+        observed_generation: status.observed_generation,
+        conditions: status.conditions,
+        attempt: status.attempt,
+        operation: status.operation,
+        history: status.history,
+        last_reconcile_token: status.last_reconcile_token,
+        last_observed_time: status.last_observed_time,
+        ..InstanceStatus::default()
+    }
 }
 
 /// Adds an operation that ended to the history, once. A failed reinstall may have left an incomplete image.

@@ -183,7 +183,7 @@ pub(super) fn put_on_record(
     };
     let record = Box::new(record);
     let plan = Plan::act(Step::Record { record }).because(Some(why));
-    plan.with_id(Some(id.clone()))
+    plan.with_id(id.clone())
 }
 
 /// The recorded create failed and nothing was done to its server since. Another server with our marker comes from the same order,

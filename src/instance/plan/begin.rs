@@ -13,7 +13,7 @@ use crate::instance::observation;
 use crate::instance::observation::{Observation, is_idle};
 use crate::instance::plan::diff::{as_read, as_specified, target};
 use crate::instance::plan::due::Comparison;
-use crate::instance::plan::evidence::breaker_open;
+use crate::instance::plan::evidence::plan_while_breaker_open;
 use crate::instance::plan::secret::credentials;
 use crate::instance::plan::step::{NeededRead, Plan, Step};
 use crate::instance::plan::verbs::row;
@@ -32,7 +32,7 @@ pub(super) fn may_operate(observed: &Observation, detail: &Map<String, Value>) -
 pub(super) fn may_cut_power(observed: &Observation, detail: &Map<String, Value>) -> bool {
     judge::is_ours(observed, detail)
         && judge::bought_otherwise(observed).is_none()
-        && breaker_open(observed).is_none()
+        && plan_while_breaker_open(observed).is_none()
 }
 
 /// The next operation, if one is due and nothing prevents it.
@@ -48,7 +48,7 @@ pub(super) fn begin(server: &Comparison<'_>, id: &ServerId) -> Option<Plan> {
     if due.is_empty() || policy::restriction(observed).is_some() {
         return None;
     }
-    if let Some(plan) = breaker_open(observed) {
+    if let Some(plan) = plan_while_breaker_open(observed) {
         return Some(plan);
     }
     if !may_operate(observed, server.detail) {

@@ -5,7 +5,7 @@ use crate::api::{PurchaseRecord, Verb, names};
 use crate::instance::memory::call::CallState;
 use crate::instance::memory::parts::Birth;
 use crate::instance::observation::{Observation, of_purchase};
-use crate::instance::plan::evidence::{Proof, breaker_open, look};
+use crate::instance::plan::evidence::{Proof, plan_while_breaker_open, wait_for_listings};
 use crate::instance::plan::observed::InSession;
 use crate::instance::plan::purchase::{FormerOutcome, create, repeat};
 use crate::instance::plan::step::{OrPlan, Plan};
@@ -41,17 +41,19 @@ pub(super) fn begin(observed: &InSession<'_>) -> OrPlan<Plan> {
     };
     if observed.listing.is_none() {
         // The first listing may show the server, so it is requested without waiting for the settling time.
-        return Ok(look(observed, since, 1));
+        return Ok(wait_for_listings(observed, since, 1));
     }
     match evidence::proof(observed, None, settled) {
         // A server once existed and is nowhere now. A missing server is not proven gone, so nothing is bought in its place.
-        Proof::Absent | Proof::OtherAccount if status.id.is_some() => Ok(missing(observed)),
-        Proof::Absent | Proof::OtherAccount => create(observed, None),
+        Proof::Absent | Proof::AbsentInUnverifiedAccount if status.id.is_some() => {
+            Ok(missing(observed))
+        }
+        Proof::Absent | Proof::AbsentInUnverifiedAccount => create(observed, None),
         Proof::Open if doubtful => {
             let doubt = "the record of an earlier create is lost, so it may have been carried out";
             Ok(unsettled(observed, doubt, settled))
         }
-        Proof::Open => Ok(look(observed, settled, 2)),
+        Proof::Open => Ok(wait_for_listings(observed, settled, 2)),
     }
 }
 
@@ -70,7 +72,7 @@ pub(super) fn go_on(observed: &InSession<'_>, record: &PurchaseRecord) -> OrPlan
     match &attempt.state {
         // A server that only an older listing shows was not adopted; the next listing shows whether it exists.
         CallState::NotSent | CallState::Refused { .. } if !adopt::bearing(observed).is_empty() => {
-            Ok(look(observed, since, 1))
+            Ok(wait_for_listings(observed, since, 1))
         }
         CallState::Refused { message, reason }
             if !attempt.is_own || recreate::needs_proof_again(observed, record) =>
@@ -107,30 +109,30 @@ fn after_refusal(
         || spec.import.is_some()
         || recreate::called_off(observed, recreated).is_some();
     if is_void && buys_none {
-        return create(observed, Some((record, FormerOutcome::Refused)));
+        return create(observed, Some(FormerOutcome::Refused));
     }
     // If this process was refused as well, it keeps its own pause: two active processes must not alternate without a pause.
     pause(observed, record, refusal)?;
     let not_before = observed.memory.pace.not_before.filter(|_| is_void);
     let since = not_before.map_or(since, |at| at.max(since));
     match evidence::proof(observed, None, since) {
-        Proof::OtherAccount if is_void => {
+        Proof::AbsentInUnverifiedAccount if is_void => {
             let doubt = "the service refused the last create";
-            let message = evidence::of_other_account(doubt, &words::another(spec));
+            let message = evidence::unverified_account_message(doubt, &words::another(spec));
             let readiness = Readiness::stalled(Reason::ServerMissing, message);
             Ok(Plan::rest(readiness, times::IDLE_REQUEUE))
         }
-        Proof::Absent | Proof::OtherAccount => {
-            create(observed, Some((record, FormerOutcome::Refused)))
+        Proof::Absent | Proof::AbsentInUnverifiedAccount => {
+            create(observed, Some(FormerOutcome::Refused))
         }
         // The current spec was not refused.
         Proof::Open if record.generation != observed.facts.generation => {
-            Ok(look(observed, since, 2))
+            Ok(wait_for_listings(observed, since, 2))
         }
         Proof::Open => {
             let (message, reason) = refusal;
             let plan = Plan::rest(Readiness::refused(message, reason), times::PASS_RECHECK);
-            Ok(plan.wanting(since, 2))
+            Ok(plan.requesting_passes(since, 2))
         }
     }
 }
@@ -157,7 +159,7 @@ fn pause(
 fn first_what_is_ours(observed: &InSession<'_>, since: Option<Instant>) -> OrPlan<()> {
     let first = adopt::accepted(observed)
         .or_else(|| adopt::adopt(observed, since))
-        .or_else(|| breaker_open(observed));
+        .or_else(|| plan_while_breaker_open(observed));
     first.map_or(Ok(()), |plan| Err(Box::new(plan)))
 }
 
@@ -167,11 +169,13 @@ fn settle(observed: &InSession<'_>, record: &PurchaseRecord, since: Instant) -> 
     let doubt = words::doubt(observed.memory.attempt(record), Verb::Create);
     match evidence::proof(observed, None, settled) {
         // The server existed long enough for operations on it. A missing server is not proven gone.
-        Proof::Absent | Proof::OtherAccount if observed.facts.status.applied.is_some() => {
+        Proof::Absent | Proof::AbsentInUnverifiedAccount
+            if observed.facts.status.applied.is_some() =>
+        {
             Ok(missing(observed))
         }
-        Proof::Absent => create(observed, Some((record, FormerOutcome::Lost))),
-        Proof::OtherAccount => Ok(evidence::wait_for_our_account(
+        Proof::Absent => create(observed, Some(FormerOutcome::Lost)),
+        Proof::AbsentInUnverifiedAccount => Ok(evidence::wait_for_our_account(
             Reason::CreateUnconfirmed,
             &doubt,
             "delete the Instance",
@@ -193,7 +197,7 @@ fn unsettled(observed: &Observation, doubt: &str, settled: Instant) -> Plan {
     };
     let message = format!("{doubt}: looking for a server named {name}{listings}");
     let why = Readiness::reconciling(Reason::CreateUnconfirmed, message);
-    let why = Some(why).filter(|_| !recreate::is_withdrawn(observed));
+    let why = Some(why).filter(|_| !recreate::is_called_off(observed));
     Plan::until_proven(why, observed, settled)
         .with_operation(observed.facts.purchase().map(of_purchase))
 }

@@ -8,7 +8,7 @@ use crate::instance::fact::Fact;
 use crate::instance::facts::Record;
 use crate::instance::memory::call::{CallState, Gone, Release, ReleaseCall};
 use crate::instance::observation::{Observation, is_idle};
-use crate::instance::plan::evidence::{Proof, breaker_open};
+use crate::instance::plan::evidence::{Proof, plan_while_breaker_open};
 use crate::instance::plan::observed::InSession;
 use crate::instance::plan::step::{Plan, ReleaseReason, Step};
 use crate::instance::plan::{adopt, evidence, policy, words};
@@ -19,7 +19,7 @@ use tokio::time::Instant;
 
 /// The object is being deleted and has our finalizer.
 pub(super) fn plan(observed: &InSession<'_>) -> Plan {
-    if let Some(plan) = breaker_open(observed) {
+    if let Some(plan) = plan_while_breaker_open(observed) {
         return plan;
     }
     if is_kept(observed) {
@@ -130,7 +130,7 @@ fn release(observed: &Observation, id: &ServerId) -> Plan {
     let may_end = |call: &ReleaseCall| !is_idle || observed.now <= call.at + times::RELEASE_RETRY;
     if failure.is_none() && call.is_some_and(may_end) {
         let why = releasing(observed, format!("the service is releasing server {id}"));
-        return Plan::rest(why, times::PASS_RECHECK).in_flight();
+        return Plan::rest(why, times::PASS_RECHECK).listing_often();
     }
     let why = match failure {
         Some(note) => Readiness::reconciling(Reason::Releasing, note),
@@ -164,8 +164,10 @@ fn prove(observed: &InSession<'_>) -> Plan {
     match evidence::proof(observed, id.as_ref(), since) {
         Proof::Absent => finish(observed),
         // The service confirmed our own release, or there was nothing to release.
-        Proof::OtherAccount if was_released || bought_nothing(observed) => finish(observed),
-        Proof::OtherAccount => evidence::wait_for_our_account(
+        Proof::AbsentInUnverifiedAccount if was_released || bought_nothing(observed) => {
+            finish(observed)
+        }
+        Proof::AbsentInUnverifiedAccount => evidence::wait_for_our_account(
             Reason::ReleaseUnconfirmed,
             "the service knows no server of this Instance",
             "if the console shows that it is gone, remove the finalizer by hand",

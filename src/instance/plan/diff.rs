@@ -141,10 +141,12 @@ pub(super) fn target(verb: Verb, applied: &Applied, specified: Applied) -> Appli
     let applied = applied.clone();
     match verb {
         Verb::Create | Verb::Reinstall => Applied {
+            image: specified.image,
+            key: specified.key,
+            password_secret: specified.password_secret,
             restart: specified.restart.or(applied.restart),
             reinstall: specified.reinstall.or(applied.reinstall),
             power_state: applied.power_state,
-            ..specified
         },
         Verb::ModifyPassword => Applied {
             password_secret: specified.password_secret,

@@ -160,7 +160,9 @@ pub(super) fn is_same_installation(
             image,
             key,
             reinstall,
-            ..
+            password_secret: _,
+            restart: _,
+            power_state: _,
         } = applied.clone();
         (image, key, reinstall)
     };

@@ -27,7 +27,7 @@ pub(super) enum Proof {
     /// There is no such server.
     Absent,
     /// No listing shows such a server, but the account may not be the one of former purchases, since the token was changed.
-    OtherAccount,
+    AbsentInUnverifiedAccount,
     /// The listings prove nothing yet.
     Open,
 }
@@ -39,19 +39,19 @@ pub(super) fn proof(observed: &InSession<'_>, gone: Option<&ServerId>, since: In
     let is_absent = listing.is_some_and(|listing| listing.proven_absent(marker, gone, since));
     match is_absent {
         true if is_our_account(observed) => Proof::Absent,
-        true => Proof::OtherAccount,
+        true => Proof::AbsentInUnverifiedAccount,
         false => Proof::Open,
     }
 }
 
 /// Waits, since the answers may come from another account.
 pub(super) fn wait_for_our_account(reason: Reason, doubt: &str, alternative: &str) -> Plan {
-    let readiness = Readiness::reconciling(reason, of_other_account(doubt, alternative));
+    let readiness = Readiness::reconciling(reason, unverified_account_message(doubt, alternative));
     Plan::rest(readiness, times::IDLE_REQUEUE)
 }
 
 /// The message for answers that may come from another account, so that they prove nothing.
-pub(super) fn of_other_account(doubt: &str, alternative: &str) -> String {
+pub(super) fn unverified_account_message(doubt: &str, alternative: &str) -> String {
     format!(
         "{doubt}, but the token was changed, and nothing shows that it belongs to the account of this Instance's servers and may \
          see the region: put the former token back, or give the Account another one of that account, without a limit to other \
@@ -60,7 +60,7 @@ pub(super) fn of_other_account(doubt: &str, alternative: &str) -> String {
 }
 
 /// It is not known whether a server exists; this many listings that begin after `since` will show it.
-pub(super) fn look(observed: &Observation, since: Instant, passes: u8) -> Plan {
+pub(super) fn wait_for_listings(observed: &Observation, since: Instant, passes: u8) -> Plan {
     let message = format!(
         "reading the service's listing before anything is bought{}",
         words::unlisted(observed)
@@ -68,7 +68,7 @@ pub(super) fn look(observed: &Observation, since: Instant, passes: u8) -> Plan {
     let why = Readiness::progress(Reason::CheckingForExistingServer, message);
     let rest = since.saturating_duration_since(observed.now);
     if rest.is_zero() {
-        return Plan::rest(why, times::PASS_RECHECK).wanting(since, passes);
+        return Plan::rest(why, times::PASS_RECHECK).requesting_passes(since, passes);
     }
     // Keep the status that this spec has until then: the wait is over before a user could act on the message.
     Plan::wait(rest).because(Some(why).filter(|_| !is_current(observed)))
@@ -80,7 +80,7 @@ pub(super) fn is_current(observed: &Observation) -> bool {
 }
 
 /// Many known servers vanished at once: nothing is bought or released until there is an explanation.
-pub(super) fn breaker_open(observed: &Observation) -> Option<Plan> {
+pub(super) fn plan_while_breaker_open(observed: &Observation) -> Option<Plan> {
     observed
         .listing
         .as_ref()
@@ -88,7 +88,7 @@ pub(super) fn breaker_open(observed: &Observation) -> Option<Plan> {
     let message = "many known servers vanished from the service's listing at once; nothing is bought or released until they \
                    show again or are confirmed gone: check that the token belongs to the right account";
     let readiness = Readiness::reconciling(Reason::InventoryUnreliable, message);
-    Some(Plan::rest(readiness, times::PASS_RECHECK).in_flight())
+    Some(Plan::rest(readiness, times::PASS_RECHECK).listing_often())
 }
 
 /// Whether the service denies that the recorded server exists, and it is missing from all listings although it should be there: it

@@ -5,7 +5,7 @@ use crate::api::{EndReason, PurchaseRecord};
 use crate::cloud::ServerId;
 use crate::instance::fact::Fact;
 use crate::instance::observation::of_purchase;
-use crate::instance::plan::evidence::{Proof, breaker_open};
+use crate::instance::plan::evidence::{Proof, plan_while_breaker_open};
 use crate::instance::plan::observed::OnRecord;
 use crate::instance::plan::purchase::FormerOutcome;
 use crate::instance::plan::step::{Plan, ReleaseReason, Step, either};
@@ -21,16 +21,16 @@ pub(super) fn plan(observed: &OnRecord<'_>) -> Option<Plan> {
     let readiness = create_failed(record, id, &reason);
     if observed.facts.is_creating() {
         // Report the failure in status first, since the next steps are planned from there.
-        let plan = Plan::rest(readiness, times::AFTER_OWN_WRITE).in_flight();
+        let plan = Plan::rest(readiness, times::AFTER_OWN_WRITE).listing_often();
         let create = of_purchase(record);
         let changes = ended::badly(observed, create, EndReason::Failed, &reason);
         return Some(Plan { changes, ..plan });
     }
-    if let Some(plan) = breaker_open(observed) {
+    if let Some(plan) = plan_while_breaker_open(observed) {
         return Some(plan);
     }
     // The report that no other server is bought stays: a new process that has observed less adds nothing.
-    let is_called_off = recreate::is_withdrawn(observed);
+    let is_called_off = recreate::is_called_off(observed);
     let why = (!is_called_off).then_some(readiness);
     if let Some((_, since)) = observed.memory.gone(id) {
         // A doubled request made another server, which replaces the failed one. Otherwise another one is bought; from now on a
@@ -45,9 +45,9 @@ pub(super) fn plan(observed: &OnRecord<'_>) -> Option<Plan> {
         }
         // If the policy forbids the release, report that after each read and nothing in between.
         Fact::NotAsked if policy::restriction(observed).is_some() => {
-            return Some(Plan::wait(times::PASS_RECHECK).in_flight());
+            return Some(Plan::wait(times::PASS_RECHECK).listing_often());
         }
-        _ => Plan::wait(times::PASS_RECHECK).in_flight(),
+        _ => Plan::wait(times::PASS_RECHECK).listing_often(),
     };
     Some(plan.because(why))
 }
@@ -75,12 +75,11 @@ fn once_more(observed: &OnRecord<'_>, since: Instant, why: Option<Readiness>) ->
     let settled = doubt.map_or(since, |doubt| (doubt + observed.session.settle).max(since));
     let left = (since + pause(record)).saturating_duration_since(observed.now);
     let mut plan = match evidence::proof(observed, Some(&observed.id), settled) {
-        Proof::Absent if left.is_zero() => either(purchase::create(
-            observed,
-            Some((record, FormerOutcome::Failed)),
-        )),
+        Proof::Absent if left.is_zero() => {
+            either(purchase::create(observed, Some(FormerOutcome::Failed)))
+        }
         Proof::Absent => Plan::wait(left.max(times::AFTER_OWN_WRITE)).because(why),
-        Proof::OtherAccount => {
+        Proof::AbsentInUnverifiedAccount => {
             let (doubt, reason) = ("a create failed", Reason::CreateUnconfirmed);
             return evidence::wait_for_our_account(reason, doubt, "delete this Instance");
         }

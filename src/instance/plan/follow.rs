@@ -38,7 +38,7 @@ pub(super) fn follow(observed: &OnRecord<'_>, operation: &Operation) -> Plan {
     let state = attempt.map_or(&CallState::Unknown, |attempt| &attempt.state);
     let is_accepted = matches!(state, CallState::Accepted { .. });
     if evidence::is_reported_missing(observed) && !is_accepted {
-        return Plan::wait(times::PASS_RECHECK).in_flight();
+        return Plan::wait(times::PASS_RECHECK).listing_often();
     }
     let since = attempt.map_or(observed.now, |attempt| attempt.since);
     match (state, &operation.task_id) {
@@ -209,7 +209,7 @@ impl OpenOperation<'_> {
             false => Readiness::progress(row(self.operation.verb).reason, note),
         };
         self.because(why, times::PASS_RECHECK)
-            .in_flight_while_readable(self.observed)
+            .listing_often_while_readable(self.observed)
     }
 
     /// The same, and reads the server unless that has just failed.

@@ -78,7 +78,7 @@ fn find(observed: &Observation, import: &Import) -> OrPlan<ServerId> {
             words::unlisted(observed)
         );
         let why = Readiness::progress(Reason::Importing, message);
-        let plan = Plan::rest(why, times::PASS_RECHECK).wanting(since, 1);
+        let plan = Plan::rest(why, times::PASS_RECHECK).requesting_passes(since, 1);
         return Err(Box::new(plan));
     };
     // The row may lack fields; the detail shows them.

@@ -188,9 +188,9 @@ pub(super) fn with_requested_reads(observed: &Observation, mut plan: Plan) -> Pl
             plan.changes.reconciled = Some(token.clone());
             plan
         }
-        (false, _) if plan.wants.pass_after.is_none() => {
-            plan.within(times::PASS_RECHECK).wanting(*since, 1)
-        }
+        (false, _) if plan.wants.pass_after.is_none() => plan
+            .within(times::PASS_RECHECK)
+            .requesting_passes(*since, 1),
         _ => plan.within(times::PASS_RECHECK),
     }
 }

@@ -5,7 +5,7 @@ use crate::api::{PurchaseRecord, counted, names};
 use crate::cloud::ServerId;
 use crate::instance::observation::Observation;
 use crate::instance::plan::attempt::{blank, creating};
-use crate::instance::plan::evidence::look;
+use crate::instance::plan::evidence::wait_for_listings;
 use crate::instance::plan::observed::InSession;
 use crate::instance::plan::secret::login;
 use crate::instance::plan::step::{OrPlan, Plan, Step};
@@ -26,11 +26,8 @@ pub(super) enum FormerOutcome {
     Released,
 }
 
-/// Announces an attempt and makes its call, or reports why the spec allows none. `former`: the attempt before.
-pub(super) fn create(
-    observed: &InSession<'_>,
-    former: Option<(&PurchaseRecord, FormerOutcome)>,
-) -> OrPlan<Plan> {
+/// Announces an attempt and makes its call, or reports why the spec allows none. `former`: the outcome of the recorded attempt.
+pub(super) fn create(observed: &InSession<'_>, former: Option<FormerOutcome>) -> OrPlan<Plan> {
     let account = &observed.account_key.name;
     let specified = &observed.facts.spec.account_ref.name;
     if account != specified {
@@ -40,11 +37,9 @@ pub(super) fn create(
         return import::plan(observed, import);
     }
     let record = record(observed, former);
-    // The login is not read for a purchase that the spec forbids. A replacement was checked before the proof.
-    let is_checked = former.is_some_and(|(_, former)| former == FormerOutcome::Released);
+    // The login is not read for a purchase that the spec forbids.
     let forbidden = match policy::restriction(observed) {
         Some(_) => Some(policy::not_bought()),
-        None if is_checked => None,
         None => recreate::called_off(observed, record.recreated),
     };
     if let Some(readiness) = forbidden {
@@ -67,13 +62,13 @@ pub(super) fn repeat(observed: &InSession<'_>, record: &PurchaseRecord) -> OrPla
     let wants_none =
         policy::restriction(observed).is_some() || observed.facts.spec.import.is_some();
     if changed || is_closed || wants_none {
-        return create(observed, Some((record, FormerOutcome::Refused)));
+        return create(observed, Some(FormerOutcome::Refused));
     }
     resolve::purchase(observed)?;
     login(observed)?;
     // Send only what the intent recorded; a selector may have another meaning by now.
     if resolve::is_other(&blank(observed), record) {
-        return create(observed, Some((record, FormerOutcome::Refused)));
+        return create(observed, Some(FormerOutcome::Refused));
     }
     send(observed, record.clone(), false)
 }
@@ -94,11 +89,8 @@ fn send(observed: &Observation, mut record: PurchaseRecord, announce: bool) -> O
 
 /// The record of a new attempt. It counts at least the replacements that this process remembers, even if the cluster's state went
 /// back since.
-fn record(
-    observed: &InSession<'_>,
-    former: Option<(&PurchaseRecord, FormerOutcome)>,
-) -> PurchaseRecord {
-    let Some((before, former)) = former else {
+fn record(observed: &InSession<'_>, former: Option<FormerOutcome>) -> PurchaseRecord {
+    let Some((before, former)) = observed.facts.purchase().zip(former) else {
         let mut record = blank(observed);
         record.recreated = record.recreated.max(recreate::reported(observed));
         record.cause = Some(cause::of_purchase(None, false));
@@ -137,7 +129,7 @@ fn wait_for_other_cluster(observed: &Observation) -> OrPlan<()> {
     let since = origin.since;
     let listing = observed.listing.as_ref();
     let Some(listing) = listing.filter(|listing| listing.is_whole(since)) else {
-        return Err(Box::new(look(observed, since, 1)));
+        return Err(Box::new(wait_for_listings(observed, since, 1)));
     };
     let listed = record.id.as_deref().map(ServerId::from);
     let Some(id) = listed.filter(|id| listing.row(id).is_some()) else {

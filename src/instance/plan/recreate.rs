@@ -27,7 +27,7 @@ pub(super) fn needs_proof_again(observed: &Observation, record: &PurchaseRecord)
 
 /// Whether the spec that status refers to forbids the replacement. Then the status that reports this stays: a process that has
 /// observed less would replace it by a wait for a proof, and report it again later.
-pub(super) fn is_withdrawn(observed: &Observation) -> bool {
+pub(super) fn is_called_off(observed: &Observation) -> bool {
     let recreated = observed.memory.origin.recreated.max(reported(observed));
     evidence::is_current(observed) && called_off(observed, recreated).is_some()
 }

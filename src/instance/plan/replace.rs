@@ -14,7 +14,9 @@ use crate::api::{EndReason, HistoryEntry, OnExternalDeletion, Verb};
 use crate::cloud::TaskState;
 use crate::instance::fact::Fact;
 use crate::instance::observation::of_purchase;
-use crate::instance::plan::evidence::{breaker_open, is_our_account, of_other_account};
+use crate::instance::plan::evidence::{
+    is_our_account, plan_while_breaker_open, unverified_account_message,
+};
 use crate::instance::plan::observed::OnRecord;
 use crate::instance::plan::purchase::FormerOutcome;
 use crate::instance::plan::step::{NeededRead, Plan, either};
@@ -61,7 +63,7 @@ fn plan(observed: &OnRecord<'_>) -> Option<Plan> {
     if !is_allowed {
         return None;
     }
-    if let Some(plan) = breaker_open(observed) {
+    if let Some(plan) = plan_while_breaker_open(observed) {
         return Some(plan);
     }
     let has_sibling = adopt::bearing(observed).iter().any(|other| other != id);
@@ -101,10 +103,7 @@ fn plan(observed: &OnRecord<'_>) -> Option<Plan> {
     }
     let mut plan = match adopt::adopt(observed, None).filter(|_| has_sibling) {
         Some(adopted) => adopted,
-        None => either(purchase::create(
-            observed,
-            Some((record, FormerOutcome::Released)),
-        )),
+        None => either(purchase::create(observed, Some(FormerOutcome::Released))),
     };
     plan.changes.forget_server = true;
     Some(plan)
@@ -157,7 +156,7 @@ pub(super) fn gone(observed: &OnRecord<'_>) -> Plan {
     let sibling = siblings.iter().find(|other| *other != id);
     let mut again = times::IDLE_REQUEUE;
     let readiness = if !is_our_account(observed) {
-        let message = of_other_account(&missing, "delete this Instance");
+        let message = unverified_account_message(&missing, "delete this Instance");
         Readiness::reconciling(Reason::ServerReadFailed, message)
     } else if is_ending(observed) {
         // The next step depends on that end (a create that failed is repeated), so the task is queried soon.
@@ -178,12 +177,12 @@ pub(super) fn gone(observed: &OnRecord<'_>) -> Plan {
         let is_other =
             spec.on_external_deletion == OnExternalDeletion::Recreate && !is_its_account(observed);
         let message = match is_other {
-            true => of_other_account(&missing, &another),
+            true => unverified_account_message(&missing, &another),
             false => format!("{missing}; nothing is bought in its place: {another}"),
         };
         Readiness::stalled(Reason::ServerMissing, message)
     };
-    Plan::rest(readiness, again).with_id(Some(id.clone()))
+    Plan::rest(readiness, again).with_id(id.clone())
 }
 
 /// Whether the task of the operation on the missing server may still report its end. A task that cannot be queried or never ends

@@ -81,7 +81,7 @@ pub(super) fn settle_first(observed: &Observation, operation: &Operation) -> Opt
         // It is settled, or it was changed since, which makes the next operation due.
         LoginFact::Ready(_) | LoginFact::Missing | LoginFact::Problem(_) => return None,
     };
-    Some(plan.in_flight())
+    Some(plan.listing_often())
 }
 
 /// No other step is due: a generated login gets what it needs, see [`upkeep`].

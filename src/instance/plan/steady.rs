@@ -51,7 +51,7 @@ fn follow_create(observed: &OnRecord<'_>) -> Plan {
     match &observed.detail {
         Fact::Known(detail) if create_has_ended(observed, detail) => done(observed, detail),
         // A process that had observed more reported it missing; that report stays until the server shows up.
-        _ if is_reported_missing(observed) => Plan::wait(times::PASS_RECHECK).in_flight(),
+        _ if is_reported_missing(observed) => Plan::wait(times::PASS_RECHECK).listing_often(),
         _ => running(observed),
     }
 }
@@ -103,7 +103,7 @@ fn running(observed: &OnRecord<'_>) -> Plan {
     let shown = open.filter(|_| diff::is_in_flight(observed, record));
     Plan::rest(why, times::PASS_RECHECK)
         .with_operation(shown)
-        .in_flight_while_readable(observed)
+        .listing_often_while_readable(observed)
 }
 
 fn done(observed: &OnRecord<'_>, detail: &Detail) -> Plan {
@@ -128,7 +128,7 @@ fn done(observed: &OnRecord<'_>, detail: &Detail) -> Plan {
     // Once a listing has shown the server, its absence is a change; until then a listing must be requested.
     match observed.listed(id) {
         Some((_, RowDigest::Row(_))) => plan,
-        _ => plan.wanting(observed.now, 1),
+        _ => plan.requesting_passes(observed.now, 1),
     }
 }
 
@@ -151,19 +151,19 @@ fn watch(observed: &OnRecord<'_>) -> Plan {
             let mut plan = decide(observed, &detail.fields);
             plan.changes.detail = Some(detail.fields.clone());
             // Status may have dropped the server, which is back.
-            plan.with_id(Some(observed.id.clone()))
+            plan.with_id(observed.id.clone())
         }
         // There is nothing new to read. This includes a server that the service shows and omits from the listing.
         Fact::NotAsked if is_known && !is_absent && !former.is_empty() => decide(observed, former),
         Fact::NotAsked if !is_absent && !is_unlisted => unread(observed),
         Fact::Unknown(_) => unread(observed),
-        Fact::NotAsked | Fact::Absent => Plan::wait(times::PASS_RECHECK).in_flight(),
+        Fact::NotAsked | Fact::Absent => Plan::wait(times::PASS_RECHECK).listing_often(),
     };
     // After an operation of ours the listing is read once, so that an external change after it shows as a change.
     let listing = observed.listing.as_ref();
     let is_old = |ended: &_| listing.is_some_and(|listing| !listing.began_after(*ended));
     match observed.memory.operated().filter(is_old) {
-        Some(ended) if matches!(plan.step, Step::Rest) => plan.wanting_sometime(ended),
+        Some(ended) if matches!(plan.step, Step::Rest) => plan.requesting_pass_sometime(ended),
         _ => plan,
     }
 }

@@ -179,8 +179,8 @@ impl Plan {
         Self { why, ..self }
     }
 
-    pub(in crate::instance) fn with_id(mut self, id: Option<ServerId>) -> Self {
-        self.changes.id = id;
+    pub(in crate::instance) fn with_id(mut self, id: ServerId) -> Self {
+        self.changes.id = Some(id);
         self
     }
 
@@ -204,9 +204,9 @@ impl Plan {
         let rest = settled.saturating_duration_since(observed.now);
         let plan = Self::wait(times::PASS_RECHECK).because(why);
         if rest.is_zero() {
-            plan.wanting(settled, 2)
+            plan.requesting_passes(settled, 2)
         } else {
-            plan.within(rest).in_flight()
+            plan.within(rest).listing_often()
         }
     }
 
@@ -248,22 +248,22 @@ impl Plan {
     }
 
     /// The same while the server's detail can be read, since listings do not make it readable.
-    pub(in crate::instance) fn in_flight_while_readable(self, observed: &Observation) -> Self {
+    pub(in crate::instance) fn listing_often_while_readable(self, observed: &Observation) -> Self {
         if observed.look().is_unreadable {
             self
         } else {
-            self.in_flight()
+            self.listing_often()
         }
     }
 
     /// Requests listings at the short interval.
-    pub(in crate::instance) fn in_flight(mut self) -> Self {
+    pub(in crate::instance) fn listing_often(mut self) -> Self {
         self.wants.attention = Attention::InFlight;
         self
     }
 
     /// Requests a pass that begins after this instant: soon if passes come at the short interval, or else the next regular one.
-    pub(in crate::instance) fn wanting_sometime(mut self, after: Instant) -> Self {
+    pub(in crate::instance) fn requesting_pass_sometime(mut self, after: Instant) -> Self {
         self.wants = Wants {
             attention: Attention::Followed,
             pass_after: Some(after),
@@ -273,7 +273,7 @@ impl Plan {
     }
 
     /// Requests passes that begin after this instant as soon as possible.
-    pub(in crate::instance) fn wanting(mut self, after: Instant, passes: u8) -> Self {
+    pub(in crate::instance) fn requesting_passes(mut self, after: Instant, passes: u8) -> Self {
         self.wants = Wants {
             attention: Attention::InFlight,
             pass_after: Some(after),

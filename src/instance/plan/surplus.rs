@@ -41,7 +41,7 @@ pub(super) fn check(observed: &OnRecord<'_>, plan: Plan) -> Plan {
         }
         _ if is_forbidden => plan,
         // The listing is read again soon, and everything else continues.
-        _ => plan.in_flight().within(times::RELEASE_RETRY),
+        _ => plan.listing_often().within(times::RELEASE_RETRY),
     }
 }
 
