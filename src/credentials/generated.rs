@@ -73,6 +73,15 @@ fn settling_change(content: &Content) -> Result<SecretChange, SecretNotWritten> 
     Ok(change)
 }
 
+/// The values stay, so a password that was in force in the former version is in force in the new one.
+fn keeping_change(content: &Content) -> SecretChange {
+    SecretChange {
+        settled_from: is_settled(content).then(|| content.resource_version.clone()),
+        rotated_at: rotated_at(content),
+        ..SecretChange::default()
+    }
+}
+
 impl GeneratedSecret<'_> {
     /// Writes the Secret, with its owner, labels and annotations. Returns its metadata.
     ///
@@ -80,23 +89,18 @@ impl GeneratedSecret<'_> {
     /// See [`SecretNotWritten`].
     pub async fn write(&self, chore: &Chore) -> Result<LoginMetadata, SecretNotWritten> {
         let managed = self.login.managed.as_ref().ok_or(SecretNotWritten::Stale)?;
-        let found = match chore {
-            Chore::Generate | Chore::Connect(_) => None,
-            Chore::Renew { version } | Chore::Settle { version } | Chore::Keep { version } => {
-                Some(self.read(managed, version).await?)
+        let (found, mut change) = match chore {
+            Chore::Generate => (None, initial_change(self.has_server)),
+            Chore::Renew { version } => {
+                self.change(managed, version, |it| Ok(rotation_change(it)))
+                    .await?
             }
-        };
-        let mut change = match (chore, &found) {
-            (Chore::Generate, None) => initial_change(self.has_server),
-            (Chore::Renew { .. }, Some(content)) => rotation_change(content),
-            (Chore::Settle { .. }, Some(content)) => settling_change(content)?,
-            // The values stay, so a password that was in force in the former version is in force in the new one.
-            (_, Some(content)) => SecretChange {
-                settled_from: is_settled(content).then(|| content.resource_version.clone()),
-                rotated_at: rotated_at(content),
-                ..SecretChange::default()
-            },
-            (_, None) => return Err(SecretNotWritten::Stale),
+            Chore::Settle { version } => self.change(managed, version, settling_change).await?,
+            Chore::Keep { version } => {
+                self.change(managed, version, |it| Ok(keeping_change(it)))
+                    .await?
+            }
+            Chore::Connect(_) => return Err(SecretNotWritten::Stale),
         };
         if !matches!(chore, Chore::Keep { .. }) {
             change.rotated_at = Some(self.now);
@@ -108,15 +112,18 @@ impl GeneratedSecret<'_> {
         Ok(self.login.metadata(managed, &version, change.rotated_at))
     }
 
-    /// The current Secret, if it belongs to the Instance and has the version that the plan is based on.
-    async fn read(
+    /// The current Secret, if it belongs to the Instance and has the version that the plan is based on, and its change.
+    async fn change(
         &self,
         managed: &ManagedSecret<'_>,
         version: &str,
-    ) -> Result<Content, SecretNotWritten> {
+        change: impl FnOnce(&Content) -> Result<SecretChange, SecretNotWritten>,
+    ) -> Result<(Option<Content>, SecretChange), SecretNotWritten> {
         let read = self.login.read_version(self.secrets.client, version).await;
         let content = read.map_err(SecretNotWritten::unread)?;
         let content = content.filter(|it| managed.conflict(managed.ownership(it)).is_none());
-        content.ok_or(SecretNotWritten::Stale)
+        let content = content.ok_or(SecretNotWritten::Stale)?;
+        let change = change(&content)?;
+        Ok((Some(content), change))
     }
 }

@@ -45,10 +45,7 @@ impl SecretNotWritten {
             return Self::Failed(error.to_string());
         };
         let words = refused(name, obstacle, error);
-        Self::Refused(match obstacle.passes_by_itself() {
-            true => Readiness::reconciling(Reason::SecretNotWritable, words),
-            false => Readiness::stalled(Reason::SecretNotWritable, words),
-        })
+        Self::Refused(obstacle.readiness(Reason::SecretNotWritable, words))
     }
 
     /// A Secret could not be read, so nothing is written.

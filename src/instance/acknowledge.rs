@@ -7,7 +7,7 @@
 use crate::api::conditions::{READY, Readiness, Reason, STALLED};
 use crate::instance::context::Context;
 use crate::instance::facts::Facts;
-use crate::instance::memory::{Memory, open};
+use crate::instance::memory::{Memory, lock};
 use crate::instance::observation::Observation;
 use crate::instance::plan::delete;
 use crate::instance::plan::step::{Plan, StatusChanges, Step};
@@ -36,7 +36,7 @@ fn is_behind(facts: &Facts) -> bool {
 /// write.
 pub(super) fn first(observed: &Observation, plan: &mut Plan, memory: &Mutex<Memory>) {
     let facts = &observed.facts;
-    let acknowledged = &mut open(memory).status_writes.acknowledged;
+    let acknowledged = &mut lock(memory).status_writes.acknowledged;
     if !is_behind(facts) {
         // After a restore of etcd the same generation can come again with another edit.
         *acknowledged = None;
@@ -81,7 +81,7 @@ pub(super) async fn while_waiting(
             continue;
         };
         let is_done = {
-            let memory = open(memory);
+            let memory = lock(memory);
             memory.status_writes.acknowledged == Some(facts.generation)
                 || memory.is_newer_than(&facts.resource_version)
         };

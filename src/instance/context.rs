@@ -77,11 +77,16 @@ impl Context {
             Ok(value) => Fact::Known(value),
             Err(error) if shows_absence(&error) => Fact::Absent,
             Err(error) => {
-                if error.is_unauthorized() {
-                    (self.doubt_account)(account);
-                }
+                self.note_refusal(account, error.is_unauthorized());
                 Fact::Unknown(error.to_string())
             }
+        }
+    }
+
+    /// The service refused a call or a read. If it refused the token, the Account is reconciled.
+    pub fn note_refusal(&self, account: &ObjectKey, is_token_refused: bool) {
+        if is_token_refused {
+            (self.doubt_account)(account);
         }
     }
 

@@ -157,7 +157,7 @@ impl Memory {
 }
 
 /// Locks a memory. A reconcile that panicked while it held the lock left at worst an outdated hint, so the poison is ignored.
-pub fn open(memory: &Mutex<Memory>) -> MutexGuard<'_, Memory> {
+pub fn lock(memory: &Mutex<Memory>) -> MutexGuard<'_, Memory> {
     memory.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -4,7 +4,7 @@ use crate::api::Verb;
 use crate::api::conditions::Reason;
 use crate::instance::context::Context;
 use crate::instance::fact::Fact;
-use crate::instance::memory::{Memory, open};
+use crate::instance::memory::{Memory, lock};
 use crate::instance::observation::Observation;
 use crate::instance::observe::reads;
 use crate::instance::outcome::Outcome;
@@ -39,7 +39,7 @@ pub fn next(
         observed,
         is_reported: reported.is_ok(),
     };
-    let memory = &mut open(memory);
+    let memory = &mut lock(memory);
     if matches!(reported, Ok(None)) && plan.reason() == Some(Reason::RecordedByOtherCluster) {
         let since = &mut memory.origin.other_cluster_reported_since;
         since.get_or_insert_with(|| Box::new(observed.now));

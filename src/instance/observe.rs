@@ -16,7 +16,7 @@ use crate::instance::fact::Fact;
 use crate::instance::facts::Facts;
 use crate::instance::memory::look::Poll;
 use crate::instance::memory::parts::Birth;
-use crate::instance::memory::{Memory, open};
+use crate::instance::memory::{Memory, lock};
 use crate::instance::observation::{AccountFact, Observation, SessionFacts, is_idle};
 use crate::instance::pins::LookUps;
 use crate::instance::plan::step::NeededRead;
@@ -81,7 +81,7 @@ pub async fn learn(
 }
 
 fn store(context: &Context, observed: &Observation, memory: &Mutex<Memory>) {
-    let mut memory = open(memory);
+    let mut memory = lock(memory);
     // If the cluster's state went back meanwhile, the observation may be of the former state.
     if observed.epoch == context.memories.epoch() {
         memory.store(&observed.memory);
@@ -137,7 +137,7 @@ fn follow(observed: &mut Observation, session: &AccountSession) {
 
 /// The memory, updated for this object and this instant.
 fn remembered(facts: &Facts, memory: &Mutex<Memory>, now: Instant) -> Memory {
-    let mut remembered = open(memory).clone();
+    let mut remembered = lock(memory).clone();
     remembered.apply(facts.purchase(), now);
     // Status reports a purchase whose record was lost with the process that wrote it. Remember that from the first observation
     // on, regardless of later statuses.
@@ -249,16 +249,15 @@ fn unsubscribe(context: &Context, observed: &Observation) {
 /// The Account that the object uses: the one on record, or of an attempt that this process remembers, while a server may exist
 /// there. If certainly nothing was bought, it is the one in the spec, so that a user can fix a typo.
 pub(super) fn account_of(facts: &Facts, memory: &Memory) -> ObjectKey {
-    let recorded = facts
-        .purchase()
-        .filter(|record| !memory.nothing_bought(record))
-        .filter(|record| !record.bought_nothing() || memory.in_doubt_since(record).is_some());
-    let name = match recorded {
-        Some(record) => record.account.as_str(),
-        None if facts.purchase().is_none() => memory
-            .account_in_doubt()
-            .map_or(facts.spec.account_ref.name.as_str(), |account| account),
-        None => &facts.spec.account_ref.name,
+    let in_spec = facts.spec.account_ref.name.as_str();
+    let may_have_bought = |record: &PurchaseRecord| {
+        !memory.nothing_bought(record)
+            && (!record.bought_nothing() || memory.in_doubt_since(record).is_some())
+    };
+    let name = match facts.purchase() {
+        Some(record) if may_have_bought(record) => record.account.as_str(),
+        Some(_) => in_spec,
+        None => memory.account_in_doubt().map_or(in_spec, |account| account),
     };
     ObjectKey::new(&facts.key.namespace, name)
 }

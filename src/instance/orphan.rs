@@ -6,7 +6,7 @@ use crate::api::{Account, Instance, Verb};
 use crate::cloud::{CallPriority, ServerId};
 use crate::instance::context::Context;
 use crate::instance::memory::call::CallState;
-use crate::instance::memory::{Memory, open};
+use crate::instance::memory::{Memory, lock};
 use crate::instance::times;
 use crate::runtime::events::EventNote;
 use crate::runtime::kubernetes::call;
@@ -54,7 +54,7 @@ fn left_server(owner: &Owner, memory: &Mutex<Memory>) -> Option<Orphan> {
     if owner.is_detached {
         return None;
     }
-    let memory = open(memory);
+    let memory = lock(memory);
     let newest = memory.call.as_deref();
     let newest = newest.filter(|call| call.verb == Verb::Create);
     let accepted = memory.accepted_server().map(|(_, id, _)| id);

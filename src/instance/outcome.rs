@@ -54,13 +54,11 @@ pub struct ReleaseFailure {
 impl Outcome {
     /// A write to Kubernetes failed. A refusal is reported, since a permission, a policy or the like has to change.
     pub fn not_written(error: &KubeError) -> Self {
-        let readiness = error
-            .obstacle()
-            .map(|obstacle| match obstacle.passes_by_itself() {
-                true => Readiness::reconciling(Reason::WriteRefused, error.to_string()),
-                false => Readiness::stalled(Reason::WriteRefused, error.to_string()),
-            });
-        Self::NotDone(error.to_string(), readiness)
+        let why = error.to_string();
+        let obstacle = error.obstacle();
+        let readiness =
+            obstacle.map(|obstacle| obstacle.readiness(Reason::WriteRefused, why.clone()));
+        Self::NotDone(why, readiness)
     }
 
     /// The step was not done, and a human has to act.

@@ -6,7 +6,7 @@ use crate::credentials::Chore;
 use crate::instance::context::Context;
 use crate::instance::facts::Facts;
 use crate::instance::memory::parts::StatusWrites;
-use crate::instance::memory::{Memory, open};
+use crate::instance::memory::{Memory, lock};
 use crate::instance::observation::{Observation, of_purchase};
 use crate::instance::outcome::Outcome;
 use crate::instance::plan::step::{Plan, StatusChanges, Step};
@@ -60,7 +60,7 @@ async fn report_status(
         &changes,
         why.as_ref(),
         &status,
-        &mut open(memory).status_writes,
+        &mut lock(memory).status_writes,
     );
     let differs = differs(&facts.status, &status);
     let is_written = differs && wait.is_none();
@@ -95,7 +95,7 @@ async fn write(
     memory: &Mutex<Memory>,
 ) -> Result<bool, Duration> {
     let facts = &observed.facts;
-    let not_before = open(memory).status_writes.not_before;
+    let not_before = lock(memory).status_writes.not_before;
     if let Some(left) = not_before.and_then(|at| rest(at, observed.now)) {
         return Err(left); // a write failed a moment ago, and events in between do not trigger another one
     }
@@ -103,7 +103,7 @@ async fn write(
         Ok(is_there) => return Ok(is_there),
         Err(error) => error,
     };
-    let mut memory = open(memory);
+    let mut memory = lock(memory);
     if memory.pace.backoff.is_fresh() {
         journal::not_done(facts, &error.to_string(), "status not written");
     }

@@ -2,7 +2,7 @@
 
 use crate::instance::context::Context;
 use crate::instance::facts::Facts;
-use crate::instance::memory::{Memory, open};
+use crate::instance::memory::{Memory, lock};
 use crate::instance::observation::Observation;
 use crate::instance::plan::step::{Plan, Step};
 use crate::instance::times;
@@ -38,7 +38,7 @@ pub async fn renew(
     session: Option<&AccountSession>,
     memory: &Mutex<Memory>,
 ) {
-    limit(observed, plan, &mut open(memory).pace.busy_since);
+    limit(observed, plan, &mut lock(memory).pace.busy_since);
     let Some(session) = session else {
         return;
     };

@@ -1,6 +1,7 @@
 //! Classifies why the apiserver refused a write. The refusal's text is the only evidence; this module alone reads it.
 
 use super::KubeError;
+use crate::api::conditions::{Readiness, Reason};
 
 /// The reason why a write is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,11 +21,13 @@ pub enum Obstacle {
 }
 
 impl Obstacle {
-    /// Whether the same write may succeed later without a change of a permission, a policy or the spec.
-    pub fn passes_by_itself(self) -> bool {
+    /// The readiness to report. Only some obstacles pass without a change of a permission, a policy or the spec.
+    pub fn readiness(self, reason: Reason, message: String) -> Readiness {
         match self {
-            Self::Quota | Self::NamespaceEnds | Self::WebhookFails => true,
-            Self::Policy | Self::Right | Self::Other => false,
+            Self::Quota | Self::NamespaceEnds | Self::WebhookFails => {
+                Readiness::reconciling(reason, message)
+            }
+            Self::Policy | Self::Right | Self::Other => Readiness::stalled(reason, message),
         }
     }
 

@@ -135,7 +135,7 @@ impl Feed {
             notice.change == Change::Applied && version > self.0.born_after.load(Ordering::SeqCst);
         let memories = &self.0.instances.memories;
         let memory = memories.met(notice.uid.clone(), &notice.key, is_newborn);
-        instance::memory::open(&memory).note_watched_version(version, Instant::now());
+        instance::memory::lock(&memory).note_watched_version(version, Instant::now());
         let priority = priority(&self.0.instance_changes, notice);
         self.0.objects.wake_instance(&notice.key, priority);
     }

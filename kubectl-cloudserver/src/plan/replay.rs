@@ -17,7 +17,7 @@ use cloud_server_operator::instance::fact::Fact;
 use cloud_server_operator::instance::facts::Facts;
 use cloud_server_operator::instance::memory::call::{Gone, Release};
 use cloud_server_operator::instance::memory::look::LastAnswer;
-use cloud_server_operator::instance::memory::{Memory, open};
+use cloud_server_operator::instance::memory::{Memory, lock};
 use cloud_server_operator::instance::observation::{Observation, is_idle};
 use cloud_server_operator::instance::plan::plan;
 use cloud_server_operator::instance::plan::step::{NeededRead, Plan, Step};
@@ -72,7 +72,7 @@ pub(super) async fn replay(
     let memory = context.memories.met(facts.uid.as_str(), &facts.key, is_new);
     // Nothing is bought here, so a purchase that may have been lost a moment ago needs no wait.
     let listed = Instant::now().checked_sub(times::LISTED_WITHIN);
-    open(&memory).origin.since = listed.unwrap_or_else(Instant::now);
+    lock(&memory).origin.since = listed.unwrap_or_else(Instant::now);
     let (observed, session) = observe(context, facts, &memory).await;
     let mut replay = Replay::of(observed, instance);
     let facts = &replay.observed.facts;

@@ -12,7 +12,7 @@ use crate::api::{Instance, InstanceStatus, Operation, PurchaseRecord};
 use crate::cloud::ServerId;
 use crate::instance::facts::Facts;
 use crate::instance::memory::call::{CallState, Intent, NewestCall};
-use crate::instance::memory::open;
+use crate::instance::memory::lock;
 use crate::instance::outcome::Outcome;
 use crate::instance::plan::step::{Plan, StatusChanges};
 use crate::instance::status::{render, write};
@@ -127,14 +127,14 @@ impl Attempt<'_> {
                     // After a restore of etcd nothing is certain.
                     (true, true) if is_restored => {}
                     // If it turns out to be on record, no call was made for it.
-                    (true, true) => open(self.memory).announced(known),
+                    (true, true) => lock(self.memory).announced(known),
                     (true, false) => quota.bought_nothing(uid),
                     (false, _) => {}
                 }
                 return Err(outcome);
             }
         };
-        let mut memory = open(self.memory);
+        let mut memory = lock(self.memory);
         memory.note_written_version(Some(&swapped.version), Instant::now());
         memory.note_record(record);
         if record.id.as_deref() != facts.id().as_ref().map(ServerId::as_str) {
@@ -168,7 +168,7 @@ impl Attempt<'_> {
         let (observed, why) = (&*self.observed, plan.why.as_ref());
         let status = render(facts, Some(observed), observed.wall_clock, &changes, why);
         let swapped = self.swap(&Swap::Operation(&status, &operation.nonce)).await;
-        let mut memory = open(self.memory);
+        let mut memory = lock(self.memory);
         let may_stand = swapped.as_ref().err().is_none_or(|it| it.may_stand);
         if let Some(record) = facts.purchase().filter(|_| may_stand) {
             // If it turns out to be in status, no call was made for it.

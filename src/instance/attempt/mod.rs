@@ -15,7 +15,7 @@ mod write;
 use crate::api::{Operation, PurchaseRecord};
 use crate::cloud::{CallPriority, Permit, ServerId, TaskId};
 use crate::instance::context::Context;
-use crate::instance::memory::{Memory, open};
+use crate::instance::memory::{Memory, lock};
 use crate::instance::observation::Observation;
 use crate::instance::outcome::Outcome;
 use crate::instance::plan::step::{NeededRead, Plan, ReleaseReason, Step};
@@ -128,7 +128,7 @@ impl Attempt<'_> {
         self.may_call()?; // right before the bytes
         if !matches!(start, ServiceCall::Release(..)) {
             // Until an answer arrives, the outcome of an announced call is unknown, even if the reconcile is aborted.
-            open(self.memory).call_begins();
+            lock(self.memory).call_begins();
         }
         let answer = request.send(&session.shared.client, permit).await;
         Ok(self.receipt(start, answer, session).await)

@@ -7,7 +7,7 @@ use crate::api::{Operation, PurchaseRecord, Refusal, Verb};
 use crate::cloud::{CallPriority, Error, ServerId, TaskId};
 use crate::instance::facts::{self, Facts};
 use crate::instance::memory::call::{CallState, Gone};
-use crate::instance::memory::open;
+use crate::instance::memory::lock;
 use crate::instance::outcome::Outcome;
 use crate::runtime::KubeError;
 use crate::session::AccountSession;
@@ -59,7 +59,7 @@ impl Attempt<'_> {
 
     fn was_accepted(&self, id: &ServerId, task: Option<&TaskId>) {
         let (id, task) = (id.clone(), task.cloned());
-        open(self.memory).call_is(CallState::Accepted { id, task });
+        lock(self.memory).call_is(CallState::Accepted { id, task });
     }
 
     /// The service refused the call, or no answer arrived.
@@ -67,13 +67,12 @@ impl Attempt<'_> {
         let outcome = match error.may_have_happened() {
             true => Outcome::Unknown(error.to_string()),
             false => {
-                if error.is_unauthorized() {
-                    (self.context.doubt_account)(&self.observed.account_key);
-                }
+                self.context
+                    .note_refusal(&self.observed.account_key, error.is_unauthorized());
                 refusal::refused(error, verb, self.observed)
             }
         };
-        let mut memory = open(self.memory);
+        let mut memory = lock(self.memory);
         match &outcome {
             Outcome::Refused {
                 message, reason, ..
@@ -202,7 +201,7 @@ impl Attempt<'_> {
             // an object that was restored with the same marker.
             Some(_) if self.may_call().is_err() => "no time or no term is left".to_owned(),
             Some(permit) => match session.shared.client.release(permit, id).await {
-                Ok(_) => return open(self.memory).found_gone(id.clone(), Gone::Released),
+                Ok(_) => return lock(self.memory).found_gone(id.clone(), Gone::Released),
                 Err(error) => error.to_string(),
             },
         };

@@ -3,7 +3,7 @@
 use super::{Attempt, ServerAndTask};
 use crate::cloud::{Error, ServerId};
 use crate::instance::memory::call::{Release, ReleaseCall};
-use crate::instance::memory::open;
+use crate::instance::memory::lock;
 use crate::instance::outcome::{Outcome, ReleaseFailure};
 use crate::instance::plan::step::ReleaseReason;
 use crate::instance::{journal, times};
@@ -16,28 +16,26 @@ impl Attempt<'_> {
         why: ReleaseReason,
         answer: Result<ServerAndTask, Error>,
     ) -> Outcome {
-        let mut memory = open(self.memory);
+        let mut memory = lock(self.memory);
         let former = memory.release_call(&id).cloned();
         let former_failure = former.as_ref().and_then(|call| call.failure.clone());
-        let has_unknown_outcome =
-            |failure: &Option<ReleaseFailure>| failure.as_ref().is_some_and(|it| it.is_unknown);
         // An earlier call that was accepted remains valid, regardless of the result of its repetition.
         let accepted = former.filter(|call| call.accepted);
         let was_accepted = accepted.is_some();
-        let mut call = ReleaseCall {
-            at: Instant::now(),
-            accepted: was_accepted,
-            task: accepted.and_then(|call| call.task),
-            failure: None,
-            not_before: None,
-        };
-        match answer {
+        let at = Instant::now();
+        let call = match answer {
             Ok((_, task)) => {
-                (call.accepted, call.task) = (true, task);
                 // A new task with its own poll schedule.
                 memory.observations.poll = None;
                 if why == ReleaseReason::Surplus {
                     self.context.metrics.surplus_released.inc();
+                }
+                ReleaseCall {
+                    at,
+                    accepted: true,
+                    task,
+                    failure: None,
+                    not_before: None,
                 }
             }
             Err(error) => {
@@ -48,20 +46,23 @@ impl Attempt<'_> {
                     true => wait.min(times::DEPENDENCY_RETRY_MAX),
                     false => wait,
                 };
-                if error.is_unauthorized() {
-                    (self.context.doubt_account)(&self.observed.account_key);
+                self.context
+                    .note_refusal(&self.observed.account_key, error.is_unauthorized());
+                ReleaseCall {
+                    at,
+                    accepted: was_accepted,
+                    task: accepted.and_then(|call| call.task),
+                    failure: Some(ReleaseFailure {
+                        message: error.to_string(),
+                        is_unknown: error.may_have_happened(),
+                    }),
+                    not_before: Some(at + wait),
                 }
-                call.failure = Some(ReleaseFailure {
-                    message: error.to_string(),
-                    is_unknown: error.may_have_happened(),
-                });
-                call.not_before = Some(call.at + wait);
             }
-        }
+        };
         let failure = call.failure.clone();
-        if let Some(failure) = failure
-            .as_ref()
-            .filter(|new| former_failure.as_ref() != Some(*new))
+        if let Some(failure) = &failure
+            && former_failure.as_ref() != Some(failure)
         {
             let what = match failure.is_unknown {
                 true => "the outcome of a call is unknown",
@@ -69,8 +70,9 @@ impl Attempt<'_> {
             };
             journal::not_done(&self.observed.facts, &failure.message, what);
         }
-        let is_repetition =
-            was_accepted || (has_unknown_outcome(&former_failure) && has_unknown_outcome(&failure));
+        let is_unknown =
+            |failure: &Option<ReleaseFailure>| failure.as_ref().is_some_and(|it| it.is_unknown);
+        let is_repetition = was_accepted || (is_unknown(&former_failure) && is_unknown(&failure));
         memory.releases.insert(id, Release::Asked(call));
         memory.observations.look.at = None;
         Outcome::Release {

@@ -2,7 +2,7 @@
 
 use super::Attempt;
 use crate::credentials::{Chore, GeneratedSecret, SecretNotWritten, connect, reported_account};
-use crate::instance::memory::open;
+use crate::instance::memory::lock;
 use crate::instance::outcome::Outcome;
 
 impl Attempt<'_> {
@@ -31,7 +31,7 @@ impl Attempt<'_> {
                 known.version.clone_from(&observed.connection_version);
             }
             let is_in_trouble = known.trouble.is_some();
-            let connection = &mut open(self.memory).secrets.connection;
+            let connection = &mut lock(self.memory).secrets.connection;
             let former = connection.replace(Box::new(known));
             let was_in_trouble = former.is_some_and(|it| it.trouble.is_some());
             // The next reconcile reports an obstacle, or that it is gone.
@@ -48,7 +48,7 @@ impl Attempt<'_> {
             now: observed.wall_clock,
         };
         let metadata = secret.write(chore).await?;
-        let memory = &mut open(self.memory);
+        let memory = &mut lock(self.memory);
         memory.secrets.login = Some(Box::new(metadata));
         // The plan that waits for this write reads the server's detail again.
         memory.observations.look.at = None;

@@ -4,7 +4,7 @@ use super::Attempt;
 use crate::api::names::BINDING;
 use crate::api::{Instance, PurchaseRecord};
 use crate::instance::facts::Facts;
-use crate::instance::memory::open;
+use crate::instance::memory::lock;
 use crate::instance::outcome::Outcome;
 use crate::runtime::KubeError;
 use crate::runtime::kubernetes::{call, json_patch, patch_params, pointer};
@@ -56,7 +56,7 @@ impl Attempt<'_> {
     ) -> Result<(), KubeError> {
         let patch = self.json_patch(kind, operations)?;
         let version = self.write(kind, part, &patch).await?.resource_version;
-        open(self.memory).note_written_version(version.as_deref(), Instant::now());
+        lock(self.memory).note_written_version(version.as_deref(), Instant::now());
         Ok(())
     }
 

@@ -1,6 +1,6 @@
 //! The memories of all Instances.
 
-use crate::instance::memory::{Memory, open};
+use crate::instance::memory::{Memory, lock};
 use crate::runtime::watch::ObjectKey;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -57,7 +57,7 @@ impl Memories {
         // Not under the lock of the map, which a reconcile may take while it holds its memory.
         let all: Vec<_> = self.lock().values().map(|it| it.memory.clone()).collect();
         for memory in all {
-            open(&memory).doubt(Instant::now());
+            lock(&memory).doubt(Instant::now());
         }
     }
 

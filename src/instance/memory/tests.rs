@@ -7,7 +7,7 @@ use crate::runtime::Backoff;
 fn an_observation_keeps_what_watch_and_status_writes_noted_meanwhile() {
     let now = Instant::now();
     let memory = Memory::new(false, now);
-    let mut memory = open(&memory);
+    let mut memory = lock(&memory);
     memory.note_watched_version(5, now);
     let mut copy = Memory::clone(&memory);
     copy.observations.confirmed = Some(now);
@@ -22,7 +22,7 @@ fn an_observation_keeps_what_watch_and_status_writes_noted_meanwhile() {
 #[test]
 fn only_the_first_finding_that_a_server_is_gone_resets_the_backoff() {
     let memory = Memory::new(true, Instant::now());
-    let mut memory = open(&memory);
+    let mut memory = lock(&memory);
     let id = ServerId::from("ecs-1");
     memory.pace.backoff.fail();
     memory.found_gone(id.clone(), Gone::NotFound);

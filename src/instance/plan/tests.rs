@@ -28,7 +28,7 @@ use crate::instance::facts::Facts;
 use crate::instance::memory::all::Memories;
 use crate::instance::memory::call::{CallState, Gone, Intent, NewestCall, Release, ReleaseCall};
 use crate::instance::memory::look::{LastAnswer, Look};
-use crate::instance::memory::{Memory, open};
+use crate::instance::memory::{Memory, lock};
 use crate::instance::observation::{SessionFacts, of_purchase};
 use crate::instance::pins::{LookUpScope, LookUps};
 use crate::instance::poll_schedule::PollSchedule;
@@ -62,7 +62,7 @@ impl Scene {
         let facts = Facts::of("cluster", instance);
         let memories = Memories::default();
         memories.met(UID, &facts.key, created_in_this_term);
-        let mut memory = open(&memories.get(UID).unwrap()).clone();
+        let mut memory = lock(&memories.get(UID).unwrap()).clone();
         let now = memory.origin.since;
         memory.apply(facts.purchase(), now);
         Self(Observation {

@@ -5,7 +5,7 @@ use crate::api::{Instance, InstanceStatus, PurchaseRecord};
 use crate::instance::context::Context;
 use crate::instance::facts::Facts;
 use crate::instance::journal;
-use crate::instance::memory::{Memory, open};
+use crate::instance::memory::{Memory, lock};
 use crate::instance::status::{change_of_ready, ready};
 use crate::runtime::KubeError;
 use crate::runtime::kubernetes::{patch_status, pointer};
@@ -24,7 +24,7 @@ pub async fn write_status(
     memory: &Mutex<Memory>,
 ) -> Result<bool, KubeError> {
     let result = write(context, facts, status).await;
-    let mut memory = open(memory);
+    let mut memory = lock(memory);
     match result {
         Ok(Some(version)) => {
             status_written(facts, status, &version, &mut memory);
