@@ -80,19 +80,34 @@ fn the_reference_of_metrics_is_up_to_date() {
          | Metric | Type | Labels | Meaning |\n\
          |---|---|---|---|\n",
     );
-    for metric in crate::runtime::Metrics::default().described() {
-        let labels = metric.labels.iter().map(|label| format!("`{label}`"));
-        let labels: Vec<String> = labels.collect();
-        page.push_str(&format!(
-            "| `{}` | {} | {} | {} |\n",
-            metric.name,
-            metric.kind,
-            labels.join(", "),
-            metric.help
-        ));
+    let text = crate::runtime::metrics::tests::exercised().encode();
+    let source = include_str!("runtime/metrics.rs").lines();
+    let names = source.filter_map(|line| line.trim().strip_prefix('"')?.strip_suffix("\","));
+    let is_name = |name: &&str| name.contains('_') && !name.contains(' ');
+    for name in names.filter(is_name) {
+        let found = text.contains(&format!("# TYPE {name} "));
+        assert!(found, "{name} has no sample in runtime/metrics/tests.rs");
+    }
+    for family in text.split("# HELP ").skip(1) {
+        page.push_str(&metric_row(family));
     }
     page.push_str(&label_values());
     same("docs/operations/metrics.md", &page);
+}
+
+/// A row of the reference: the metric of this part of a scrape, which begins after `# HELP`.
+fn metric_row(family: &str) -> String {
+    let mut lines = family.lines();
+    let (name, help) = lines.next().unwrap().split_once(' ').unwrap();
+    let kind = lines.next().unwrap().rsplit(' ').next().unwrap();
+    let end = if kind == "counter" { "_total" } else { "" };
+    let sample = lines.find(|line| !line.contains("le=\"+Inf\"")).unwrap();
+    let labels = sample.split_once('{').map_or("", |(_, rest)| rest);
+    let labels = labels.split("\",").filter_map(|pair| pair.split_once('='));
+    let labels = labels.filter(|(label, _)| *label != "le");
+    let labels: Vec<String> = labels.map(|(label, _)| format!("`{label}`")).collect();
+    let (labels, help) = (labels.join(", "), help.strip_suffix('.').unwrap());
+    format!("| `{name}{end}` | {kind} | {labels} | {help} |\n")
 }
 
 /// The values of labels that are not words of Kubernetes.

@@ -11,7 +11,7 @@ use std::os::fd::AsFd;
 use std::panic::PanicHookInfo;
 use std::path::PathBuf;
 use tracing::{Level, Metadata, Subscriber};
-use tracing_appender::non_blocking::{NonBlocking, NonBlockingBuilder, WorkerGuard};
+use tracing_appender::non_blocking::{ErrorCounter, NonBlocking, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::filter::{FilterExt, filter_fn};
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
@@ -92,9 +92,8 @@ impl Log {
     }
 
     /// Counts the lines that were dropped.
-    pub(super) fn dropped(&self) -> impl Fn() -> u64 + Send + Sync + use<> {
-        let counter = self.writer.error_counter();
-        move || counter.dropped_lines() as u64
+    pub(super) fn dropped(&self) -> ErrorCounter {
+        self.writer.error_counter()
     }
 }
 

@@ -6,7 +6,6 @@ use super::serve::{Certificate, serve};
 use super::watch::Synced;
 use super::{Heartbeats, Metrics};
 use axum::Router;
-use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -18,18 +17,6 @@ const METRICS: &str = "/metrics";
 
 /// The watches by name, and whether each has its initial list.
 type Watches = Vec<(String, Synced)>;
-
-#[derive(Clone)]
-struct ProbeState {
-    watches: Watches,
-    heartbeats: Heartbeats,
-}
-
-#[derive(Clone)]
-struct MetricsPage {
-    metrics: Metrics,
-    authorizer: Option<MetricsAuthorizer>,
-}
 
 /// A separate port for metrics.
 pub struct MetricsPort {
@@ -56,10 +43,7 @@ pub async fn begin(
         let served = serve(listen, app, tls, cancel.clone()).await;
         served.map_err(|error| format!("cannot listen on {listen}: {error}"))
     };
-    let probes = probes(ProbeState {
-        watches,
-        heartbeats,
-    });
+    let probes = probes(watches, heartbeats);
     let (probes, metrics) = match port {
         None => {
             let both = probes.merge(page(metrics, None));
@@ -76,25 +60,21 @@ pub async fn begin(
     Ok(())
 }
 
-fn probes(state: ProbeState) -> Router {
+fn probes(watches: Watches, heartbeats: Heartbeats) -> Router {
     Router::new()
-        .route("/livez", get(live))
-        .route("/readyz", get(ready))
-        .with_state(state)
+        .route("/livez", get(async move || live(&heartbeats)))
+        .route("/readyz", get(async move || ready(&watches)))
 }
 
 fn page(metrics: Metrics, authorizer: Option<MetricsAuthorizer>) -> Router {
-    let page = MetricsPage {
-        metrics,
-        authorizer,
-    };
-    Router::new().route(METRICS, get(scrape)).with_state(page)
+    let scrape = async move |head| scrape(&metrics, authorizer.as_ref(), head).await;
+    Router::new().route(METRICS, get(scrape))
 }
 
 /// Alive while every task of this process makes progress. External failures do not count: a new process would not help, and
 /// would lack the state of this one.
-async fn live(State(state): State<ProbeState>) -> (StatusCode, String) {
-    let silent = state.heartbeats.missing();
+fn live(heartbeats: &Heartbeats) -> (StatusCode, String) {
+    let silent = heartbeats.missing();
     if !silent.is_empty() {
         tracing::error!(?silent, "no sign of life");
     }
@@ -103,9 +83,8 @@ async fn live(State(state): State<ProbeState>) -> (StatusCode, String) {
 
 /// Ready when every watch has its initial list, even while the process waits for its Lease: a rolling update waits for each Pod
 /// to become ready, and a new Pod may wait for the Leases of the old ones.
-async fn ready(State(state): State<ProbeState>) -> (StatusCode, String) {
-    let watches = state.watches.iter();
-    let unlisted = watches.filter(|(_, synced)| !*synced.borrow());
+fn ready(watches: &Watches) -> (StatusCode, String) {
+    let unlisted = watches.iter().filter(|(_, synced)| !*synced.borrow());
     let missing: Vec<String> = unlisted.map(|(name, _)| name.clone()).collect();
     answer("not listed yet", &missing)
 }
@@ -121,14 +100,18 @@ fn answer(problem: &str, missing: &[String]) -> (StatusCode, String) {
     }
 }
 
-async fn scrape(State(page): State<MetricsPage>, head: HeaderMap) -> Response {
-    if let Some(authorizer) = &page.authorizer
+async fn scrape(
+    metrics: &Metrics,
+    authorizer: Option<&MetricsAuthorizer>,
+    head: HeaderMap,
+) -> Response {
+    if let Some(authorizer) = authorizer
         && let Err(refused) = admit(authorizer, &head).await
     {
         return refused.into_response();
     }
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    ([(header::CONTENT_TYPE, kind)], page.metrics.encode()).into_response()
+    ([(header::CONTENT_TYPE, kind)], metrics.encode()).into_response()
 }
 
 /// Admits a caller whose token belongs to a user with permission to read the page.
@@ -168,10 +151,7 @@ mod tests {
     async fn a_task_that_shows_no_sign_of_life_turns_livez_red_and_is_named() {
         let heartbeats = Heartbeats::default();
         let heartbeat = heartbeats.expect("queue", Duration::from_secs(60));
-        let app = probes(ProbeState {
-            watches: Vec::new(),
-            heartbeats,
-        });
+        let app = probes(Vec::new(), heartbeats);
         let livez = async || {
             let request = Request::get("/livez").body(Body::empty()).unwrap();
             let answer = app.clone().oneshot(request).await.unwrap();

@@ -8,13 +8,14 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
-use register::Register;
+use register::{by, histogram, plain};
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use tracing_appender::non_blocking::ErrorCounter;
 
 pub use fleet::{Listings, ObjectState};
-pub use register::{By, Described};
+pub use register::By;
 
 /// Every metric of the operator; cheap to clone.
 #[derive(Clone)]
@@ -22,10 +23,9 @@ pub struct Metrics(Arc<Families>);
 
 type Seconds = Gauge<f64, AtomicU64>;
 
-/// The metrics. The registration of each describes it.
+/// The metrics, in the order of the reference page. The registration of each describes it.
 pub struct Families {
     registry: Mutex<Registry>,
-    described: Vec<Described>,
     pub operations: By<Histogram, 2>,
     pub surplus_released: Counter,
     pub orphaned: Counter,
@@ -53,179 +53,197 @@ pub struct Families {
     allocated: Gauge,
     memory_limit: Gauge,
     pub answer_memory: Gauge,
-    dropped_lines: OnceLock<DroppedLines>,
+    dropped_lines: OnceLock<ErrorCounter>,
     survey: OnceLock<Survey>,
 }
-
-/// Returns how many lines of the log were dropped so far.
-type DroppedLines = Box<dyn Fn() -> u64 + Send + Sync>;
 
 /// Sets the metrics about all objects of the shard on which this process acts.
 type Survey = Box<dyn Fn(&Families) + Send + Sync>;
 
 impl Default for Metrics {
     fn default() -> Self {
-        let mut all = Register::default();
+        let mut all = Registry::default();
         let mut inner = Families {
-            operations: all.histogram(
+            operations: histogram(
+                &mut all,
                 "cloud_server_operator_operation_duration_seconds",
                 ["verb", "outcome"],
                 "Time from the intent of an operation to its end, in whole seconds",
                 operation_buckets,
             ),
-            surplus_released: all.plain(
+            surplus_released: plain(
+                &mut all,
                 "cloud_server_operator_surplus_servers_released",
                 "Surplus servers released: a duplicated or late request had bought them",
             ),
-            orphaned: all.plain(
+            orphaned: plain(
+                &mut all,
                 "cloud_server_operator_servers_orphaned",
                 "Instances that disappeared before their server was confirmed gone: the finalizer was removed by hand, or etcd was restored",
             ),
-            instances: all.by(
+            instances: by(
+                &mut all,
                 "cloud_server_operator_instances",
                 ["shard", "state", "reason"],
                 "Instances by the state and the reason of their condition Ready",
             ),
-            accounts: all.by(
+            accounts: by(
+                &mut all,
                 "cloud_server_operator_accounts",
                 ["shard", "state", "reason"],
                 "Accounts by the state and the reason of their condition Ready",
             ),
-            drifted: all.by(
+            drifted: by(
+                &mut all,
                 "cloud_server_operator_instances_drifted",
                 ["shard"],
                 "Instances whose server differs from the spec in a way that only a user may resolve",
             ),
-            in_progress: all.by(
+            in_progress: by(
+                &mut all,
                 "cloud_server_operator_operations_in_progress",
                 ["shard", "verb"],
                 "Operations in progress at the service",
             ),
-            oldest_in_progress: all.by(
+            oldest_in_progress: by(
+                &mut all,
                 "cloud_server_operator_operations_in_progress_oldest_age_seconds",
                 ["shard", "verb"],
                 "Age of the oldest operation in progress",
             ),
-            unowned: all.by(
+            unowned: by(
+                &mut all,
                 "cloud_server_operator_servers_unowned",
                 ["shard"],
                 "Servers in the newest listings of all watched zones that no Instance owns",
             ),
-            inventory_age: all.by(
+            inventory_age: by(
+                &mut all,
                 "cloud_server_operator_inventory_age_seconds",
                 ["shard"],
                 "Age of the last complete listing of a watched zone; the highest of all zones",
             ),
-            calls: all.by(
+            calls: by(
+                &mut all,
                 "cloud_server_operator_cloud_calls",
                 ["operation", "result"],
                 "Calls to the service: ok, or the kind of failure",
             ),
-            call_duration: all.histogram(
+            call_duration: histogram(
+                &mut all,
                 "cloud_server_operator_cloud_call_duration_seconds",
                 ["operation"],
                 "Duration of calls to the service",
                 call_buckets,
             ),
-            limiter_wait: all.histogram(
+            limiter_wait: histogram(
+                &mut all,
                 "cloud_server_operator_rate_limiter_wait_seconds",
                 ["priority"],
                 "Time that calls waited for the request limit",
                 call_buckets,
             ),
-            reconciles: all.by(
+            reconciles: by(
+                &mut all,
                 "controller_runtime_reconcile",
                 ["controller", "result"],
                 "Reconciles that ended: success, or error (a panic or a timeout)",
             ),
-            reconcile_duration: all.histogram(
+            reconcile_duration: histogram(
+                &mut all,
                 "controller_runtime_reconcile_time_seconds",
                 ["controller"],
                 "Duration of reconciles, including their calls and writes",
                 reconcile_buckets,
             ),
-            running: all.by(
+            running: by(
+                &mut all,
                 "controller_runtime_active_workers",
                 ["controller"],
                 "Reconciles in progress",
             ),
-            waiting: all.by(
+            waiting: by(
+                &mut all,
                 "workqueue_depth",
                 ["controller", "priority"],
                 "Objects waiting for a reconcile",
             ),
-            queue_wait: all.histogram(
+            queue_wait: histogram(
+                &mut all,
                 "workqueue_queue_duration_seconds",
                 ["controller", "priority"],
                 "Time that objects waited until their reconcile began",
                 queue_buckets,
             ),
-            watch_errors: all.by(
+            watch_errors: by(
+                &mut all,
                 "cloud_server_operator_watch_errors",
                 ["kind"],
                 "Watches that failed and restarted",
             ),
-            kube_writes: all.by(
+            kube_writes: by(
+                &mut all,
                 "cloud_server_operator_kubernetes_writes",
                 ["operation", "result"],
                 "Writes to the apiserver by purpose: ok, or the kind of failure",
             ),
-            active: all.by(
+            active: by(
+                &mut all,
                 "cloud_server_operator_shard_active",
                 ["shard"],
                 "1 in the process that is active on the shard (0-of-1 without shards), 0 in the others",
             ),
-            excessive_permissions: all.by(
+            excessive_permissions: by(
+                &mut all,
                 "cloud_server_operator_excessive_permissions",
                 ["permission"],
                 "1 if the apiserver accepts a request of the operator that it should reject",
             ),
-            log_dropped: all.plain(
+            log_dropped: plain(
+                &mut all,
                 "cloud_server_operator_log_lines_dropped",
                 "Log lines that were dropped because they were not read in time",
             ),
-            resident: all.plain(
+            resident: plain(
+                &mut all,
                 "process_resident_memory_bytes",
                 "Resident memory of the process",
             ),
-            allocated: all.plain(
+            allocated: plain(
+                &mut all,
                 "cloud_server_operator_allocated_bytes",
                 "Memory that the program has allocated; resident memory also includes partly used pages and the program itself",
             ),
-            memory_limit: all.plain(
+            memory_limit: plain(
+                &mut all,
                 "cloud_server_operator_memory_limit_bytes",
                 "Memory limit of the process's control groups; 0 without a limit",
             ),
-            answer_memory: all.plain(
+            answer_memory: plain(
+                &mut all,
                 "cloud_server_operator_response_memory_available_bytes",
                 "Memory available for answers of services, at most 48 MiB; calls wait if it is too little",
             ),
             registry: Mutex::default(),
-            described: Vec::new(),
             dropped_lines: OnceLock::new(),
             survey: OnceLock::new(),
         };
-        let build: By<Gauge, 1> = all.by(
+        let build: By<Gauge, 1> = by(
+            &mut all,
             "cloud_server_operator_build_info",
             ["version"],
             "Always 1; the label is the version of the program",
         );
         build.with([env!("CARGO_PKG_VERSION")]).set(1);
-        inner.registry = Mutex::new(all.registry);
-        inner.described = all.described;
+        inner.registry = Mutex::new(all);
         Self(Arc::new(inner))
     }
 }
 
 impl Metrics {
-    /// All metrics, in the order of the reference.
-    pub fn described(&self) -> &[Described] {
-        &self.0.described
-    }
-
-    /// Sets the function that counts dropped log lines, for each scrape. The first one remains.
-    pub fn count_dropped_lines(&self, count: impl Fn() -> u64 + Send + Sync + 'static) {
-        let _ = self.0.dropped_lines.set(Box::new(count));
+    /// Sets the counter of the dropped log lines, which each scrape reads. The first one remains.
+    pub fn count_dropped_lines(&self, counter: ErrorCounter) {
+        let _ = self.0.dropped_lines.set(counter);
     }
 
     /// Sets the function that sets the metrics about all objects, for each scrape. The first one remains. Only a process that acts
@@ -237,8 +255,9 @@ impl Metrics {
     /// The text for a scrape.
     pub fn encode(&self) -> String {
         let inner = &*self.0;
-        if let Some(count) = inner.dropped_lines.get() {
-            inner.log_dropped.inner().store(count(), Ordering::Relaxed);
+        if let Some(counter) = inner.dropped_lines.get() {
+            let lines = counter.dropped_lines() as u64;
+            inner.log_dropped.inner().store(lines, Ordering::Relaxed);
         }
         self.read_memory();
         let mut text = String::new();
@@ -301,4 +320,4 @@ fn queue_buckets() -> Histogram {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

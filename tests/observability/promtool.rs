@@ -42,28 +42,3 @@ pub fn run(arguments: &[&str], input: &str) -> String {
     assert!(output.status.success(), "promtool {arguments:?}: {text}");
     text
 }
-
-/// Converts OpenMetrics to the format that `promtool check metrics` reads, in which the description of a counter uses its whole
-/// name.
-pub fn older_form(text: &str) -> String {
-    let counters: Vec<&str> = text
-        .lines()
-        .filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix(" counter"))
-        .collect();
-    let whole = |line: &str| {
-        let mut words = line.splitn(4, ' ');
-        let (Some("#"), Some(what @ ("TYPE" | "HELP")), Some(name), rest) =
-            (words.next(), words.next(), words.next(), words.next())
-        else {
-            return format!("{line}\n");
-        };
-        let end = if counters.contains(&name) {
-            "_total"
-        } else {
-            ""
-        };
-        format!("# {what} {name}{end} {}\n", rest.unwrap_or_default())
-    };
-    let lines = text.lines().filter(|line| *line != "# EOF");
-    lines.map(whole).collect()
-}
