@@ -3,7 +3,7 @@
 use super::completion::values;
 use super::ended;
 use super::offers::{self, choose};
-use super::output::{Column, Output, note, print, render};
+use super::output::{Always, Column, Distinguishing, Output, Wide, note, print, render};
 use super::progress::Progress;
 use super::servers::{Within, region_code};
 use super::service::ServiceArgs;
@@ -100,51 +100,51 @@ struct Packages {
 }
 
 const REGIONS: [Column; 4] = [
-    Column::text("REGION", "regionCode"),
-    Column::text("NAME", "regionName"),
-    Column::text("ZONE", "zoneCode"),
-    Column::text("ZONE NAME", "zoneName"),
+    Column("REGION", "regionCode", Always),
+    Column("NAME", "regionName", Always),
+    Column("ZONE", "zoneCode", Always),
+    Column("ZONE NAME", "zoneName", Always),
 ];
 
 const PACKAGES: [Column; 10] = [
-    Column::text("CODE", "packageCode"),
-    Column::text("CPU", "cpu"),
-    Column::text("MEMORY", "memory"),
-    Column::text("SYSTEM DISK", "systemDiskSize"),
-    Column::text("DATA DISK", "dataDiskSize"),
-    Column::text("CHARGE MODE", "publicIpChargeMode"),
-    Column::text("BANDWIDTH", "bandwidth").wide(),
-    Column::text("FREE FLOW", "freeFlow").wide(),
-    Column::text("REGION", "regionCode").distinguishing(),
-    Column::text("ZONE", "zoneCode").distinguishing(),
+    Column("CODE", "packageCode", Always),
+    Column("CPU", "cpu", Always),
+    Column("MEMORY", "memory", Always),
+    Column("SYSTEM DISK", "systemDiskSize", Always),
+    Column("DATA DISK", "dataDiskSize", Always),
+    Column("CHARGE MODE", "publicIpChargeMode", Always),
+    Column("BANDWIDTH", "bandwidth", Wide),
+    Column("FREE FLOW", "freeFlow", Wide),
+    Column("REGION", "regionCode", Distinguishing),
+    Column("ZONE", "zoneCode", Distinguishing),
 ];
 
 const IMAGES: [Column; 9] = [
-    Column::text("ID", "imageResourceUUID"),
-    Column::text("NAME", "imageName"),
-    Column::text("TYPE", "imageType"),
-    Column::text("DISTRIBUTION", "osDistroVersion"),
-    Column::text("REGION", "regionCode"),
-    Column::text("VERSION", "osVersion").wide(),
-    Column::text("SIZE", "imageSize").wide(),
-    Column::text("ACCOUNT", "imageAccount").wide(),
-    Column::text("SSH", "supportSsh").wide(),
+    Column("ID", "imageResourceUUID", Always),
+    Column("NAME", "imageName", Always),
+    Column("TYPE", "imageType", Always),
+    Column("DISTRIBUTION", "osDistroVersion", Always),
+    Column("REGION", "regionCode", Always),
+    Column("VERSION", "osVersion", Wide),
+    Column("SIZE", "imageSize", Wide),
+    Column("ACCOUNT", "imageAccount", Wide),
+    Column("SSH", "supportSsh", Wide),
 ];
 
 const FIREWALLS: [Column; 7] = [
-    Column::text("ID", "firewallUUID"),
-    Column::text("NAME", "firewallName"),
-    Column::text("REGION", "regionCode"),
-    Column::text("RULES", "ruleNumber"),
-    Column::text("SERVERS", "ecsNumber"),
-    Column::text("STATUS", "firewallStatus").wide(),
-    Column::text("DESCRIPTION", "description").wide(),
+    Column("ID", "firewallUUID", Always),
+    Column("NAME", "firewallName", Always),
+    Column("REGION", "regionCode", Always),
+    Column("RULES", "ruleNumber", Always),
+    Column("SERVERS", "ecsNumber", Always),
+    Column("STATUS", "firewallStatus", Wide),
+    Column("DESCRIPTION", "description", Wide),
 ];
 
 const KEYS: [Column; 3] = [
-    Column::text("ID", "sshKeyUUID"),
-    Column::text("NAME", "sshKeyName"),
-    Column::text("CREATED", "createTime"),
+    Column("ID", "sshKeyUUID", Always),
+    Column("NAME", "sshKeyName", Always),
+    Column("CREATED", "createTime", Always),
 ];
 
 /// Prints the requested list.

@@ -3,14 +3,12 @@
 //! The client library reads kubeconfigs too, but it fails at a missing file of `KUBECONFIG`, rejects usual values of `NO_PROXY`, and
 //! compares them with the proxy instead of the apiserver. Therefore this module makes the [`Config`].
 
-mod error;
 mod proxy;
 
 use clap::Args;
 use cloud_server_operator::program::duration;
-use cloud_server_operator::runtime::{kubernetes, tls};
+use cloud_server_operator::runtime::{chain, kubernetes, tls};
 use data_encoding::BASE64_MIME;
-use error::ConnectError;
 use http::Uri;
 use kube::config::{AuthInfo, Cluster, Context, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
@@ -124,20 +122,25 @@ fn timeout(text: &str) -> Result<Duration, String> {
 
 impl ConnectionArgs {
     /// A client of the cluster, and the address of its apiserver. An exec plugin of the kubeconfig runs here.
-    pub fn connect(&self) -> Result<(Client, String), ConnectError> {
+    ///
+    /// # Errors
+    /// Why there is no connection, with the remedy.
+    pub fn connect(&self) -> Result<(Client, String), String> {
         let config = self.config()?;
         let server = config.cluster_url.to_string();
         if let Some(timeout) = self.request_timeout {
             kubernetes::set_deadline(timeout);
         }
-        let client =
-            kubernetes::client(config).map_err(|source| ConnectError::Client { source })?;
+        let client = kubernetes::client(config).map_err(|error| {
+            let why = chain(&error);
+            format!("the cluster's configuration is not usable: {why}")
+        })?;
         Ok((client, server.trim_end_matches('/').to_owned()))
     }
 
     /// The kubeconfig, merged from its files, and a part of a message that names the skipped ones. A missing file of `KUBECONFIG` is
     /// skipped, and so is an unreadable `~/.kube/config`: the home directory of a container may be anything.
-    pub fn read(&self) -> Result<(Kubeconfig, String), ConnectError> {
+    pub fn read(&self) -> Result<(Kubeconfig, String), String> {
         if let Some(file) = &self.kubeconfig {
             return merged(std::slice::from_ref(file), |_| false);
         }
@@ -167,28 +170,27 @@ impl ConnectionArgs {
     }
 
     /// The configuration that the kubeconfig or the Pod and the flags make.
-    fn config(&self) -> Result<Config, ConnectError> {
+    fn config(&self) -> Result<Config, String> {
         let (kubeconfig, missing) = self.read()?;
         let is_empty = kubeconfig.current_context.is_none() && kubeconfig.contexts.is_empty();
         let mut config = if is_empty && !self.needs_kubeconfig() {
-            Config::incluster().map_err(|source| ConnectError::NoCluster { missing, source })?
+            Config::incluster().map_err(|error| {
+                let why = chain(&error);
+                format!("no kubeconfig names a cluster{missing}, and this is no Pod with a ServiceAccount: set KUBECONFIG: {why}")
+            })?
         } else {
-            self.of_kubeconfig(&kubeconfig, missing)?
+            self.of_kubeconfig(&kubeconfig, &missing)?
         };
         self.amend(&mut config);
         Ok(config)
     }
 
     /// The cluster and the user of the kubeconfig that flags or the context choose.
-    fn of_kubeconfig(
-        &self,
-        kubeconfig: &Kubeconfig,
-        missing: String,
-    ) -> Result<Config, ConnectError> {
-        let undefined = |what, name: &str| ConnectError::Undefined {
-            what,
-            name: name.to_owned(),
-            missing: missing.clone(),
+    fn of_kubeconfig(&self, kubeconfig: &Kubeconfig, missing: &str) -> Result<Config, String> {
+        let undefined = |what, name: &str| {
+            format!(
+                "no kubeconfig has the {what} {name:?}{missing}: check --{what}, --kubeconfig and KUBECONFIG"
+            )
         };
         let name = self.context.as_ref();
         let context = match name.or(kubeconfig.current_context.as_ref()) {
@@ -198,7 +200,11 @@ impl ConnectionArgs {
                 context.ok_or_else(|| undefined("context", name))?
             }
             None if self.cluster.is_some() || self.server.is_some() => Context::default(),
-            None => return Err(ConnectError::NoContext { missing }),
+            None => {
+                return Err(format!(
+                    "the kubeconfig has no current context{missing}: choose one with --context"
+                ));
+            }
         };
         let name = self.cluster.as_ref().unwrap_or(&context.cluster);
         let found = kubeconfig.clusters.iter().find(|one| one.name == *name);
@@ -266,19 +272,18 @@ impl ConnectionArgs {
 fn merged(
     files: &[PathBuf],
     is_skipped: impl Fn(ErrorKind) -> bool,
-) -> Result<(Kubeconfig, String), ConnectError> {
-    let unusable = |source| ConnectError::Kubeconfig { source };
+) -> Result<(Kubeconfig, String), String> {
     let (mut merged, mut skipped) = (Kubeconfig::default(), Vec::new());
     for file in files {
         match Kubeconfig::read_from(file) {
             Ok(mut read) => {
                 read.current_context.take_if(|name| name.is_empty());
-                merged = merged.merge(read).map_err(unusable)?;
+                merged = merged.merge(read).map_err(|error| unusable(&error))?;
             }
             Err(KubeconfigError::ReadConfig(error, _)) if is_skipped(error.kind()) => {
                 skipped.push(format!("{}: {error}", file.display()));
             }
-            Err(source) => return Err(unusable(source)),
+            Err(error) => return Err(unusable(&error)),
         }
     }
     let missing = match skipped.is_empty() {
@@ -288,10 +293,17 @@ fn merged(
     Ok((merged, missing))
 }
 
+fn unusable(error: &KubeconfigError) -> String {
+    let why = chain(error);
+    format!("the kubeconfig is not usable: check --kubeconfig and KUBECONFIG: {why}")
+}
+
 /// The configuration for this cluster and this user.
-fn reaching(cluster: Cluster, mut user: AuthInfo) -> Result<Config, ConnectError> {
+fn reaching(cluster: Cluster, mut user: AuthInfo) -> Result<Config, String> {
     let server = cluster.server.as_deref().and_then(address);
-    let mut config = Config::new(server.ok_or(ConnectError::NoServer)?);
+    let server =
+        server.ok_or("the apiserver's address is no URL: fix --server or the kubeconfig")?;
+    let mut config = Config::new(server);
     config.root_cert = authorities(&cluster)?;
     config.accept_invalid_certs = cluster.insecure_skip_tls_verify.unwrap_or(false);
     config.disable_compression = cluster.disable_compression.unwrap_or(false);
@@ -300,7 +312,7 @@ fn reaching(cluster: Cluster, mut user: AuthInfo) -> Result<Config, ConnectError
     config.proxy_url = proxy::between(&config.cluster_url, of_cluster, environment)?;
     if let Some(exec) = user.exec.as_mut().filter(|exec| exec.provide_cluster_info) {
         let info = (&cluster).try_into();
-        exec.cluster = Some(info.map_err(|source| ConnectError::Kubeconfig { source })?);
+        exec.cluster = Some(info.map_err(|error| unusable(&error))?);
     }
     config.tls_server_name = cluster.tls_server_name;
     config.auth_info = user;
@@ -316,24 +328,26 @@ fn address(text: &str) -> Option<Uri> {
     text.parse().ok().filter(|uri: &Uri| uri.host().is_some())
 }
 
+const NO_AUTHORITY: &str = "the certificate authority of the apiserver holds no certificate in PEM: fix the kubeconfig or \
+     --certificate-authority";
+
 /// The authorities that a kubeconfig has as data, or else in a file.
-fn authorities(cluster: &Cluster) -> Result<Option<Vec<Vec<u8>>>, ConnectError> {
+fn authorities(cluster: &Cluster) -> Result<Option<Vec<Vec<u8>>>, String> {
     let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
     let data = given(&cluster.certificate_authority_data);
     let pem = match (data, given(&cluster.certificate_authority)) {
         (Some(data), _) => {
             let decoded = BASE64_MIME.decode(data.trim().as_bytes());
-            decoded.map_err(|_| ConnectError::NoAuthority)?
+            decoded.map_err(|_| NO_AUTHORITY)?
         }
-        (None, Some(file)) => match std::fs::read(&file) {
-            Ok(pem) => pem,
-            Err(source) => return Err(ConnectError::Unread { file, source }),
-        },
+        (None, Some(file)) => {
+            std::fs::read(&file).map_err(|error| format!("{file} could not be read: {error}"))?
+        }
         (None, None) => return Ok(None),
     };
     match tls::certificates(&String::from_utf8_lossy(&pem)) {
         Ok(all) if !all.is_empty() => Ok(Some(all.iter().map(|der| der.to_vec()).collect())),
-        _ => Err(ConnectError::NoAuthority),
+        _ => Err(NO_AUTHORITY.to_owned()),
     }
 }
 

@@ -1,7 +1,7 @@
 //! `instances`: the servers of an account, and the owner of each.
 
 use super::ended;
-use super::output::{Column, Output, note, print, render};
+use super::output::{Always, Column, Output, Wide, note, print, render};
 use super::owners::Ownership;
 use super::progress::Progress;
 use super::servers::{self, Servers, Within};
@@ -42,20 +42,20 @@ pub(super) struct InstancesArgs {
 }
 
 const COLUMNS: [Column; 14] = [
-    Column::text("ID", "ecsResourceUUID"),
-    Column::text("NAME", "instanceName"),
-    Column::text("STATE", "ecsStatus"),
-    Column::text("REGION", "regionCode"),
-    Column::text("ADDRESS", "publicIpAddress"),
-    Column::text("SIZE", "size"),
-    Column::text("IMAGE", "imageName"),
-    Column::text("INSTANCE", "owner"),
-    Column::text("ZONE", "zoneCode").wide(),
-    Column::text("PACKAGE", "package").wide(),
-    Column::text("IMAGE ID", "imageResourceUUID").wide(),
-    Column::text("INTERNAL", "internalIpAddress").wide(),
-    Column::text("PENDING", "ecsPendingStatus").wide(),
-    Column::text("CREATED", "createTime").wide(),
+    Column("ID", "ecsResourceUUID", Always),
+    Column("NAME", "instanceName", Always),
+    Column("STATE", "ecsStatus", Always),
+    Column("REGION", "regionCode", Always),
+    Column("ADDRESS", "publicIpAddress", Always),
+    Column("SIZE", "size", Always),
+    Column("IMAGE", "imageName", Always),
+    Column("INSTANCE", "owner", Always),
+    Column("ZONE", "zoneCode", Wide),
+    Column("PACKAGE", "package", Wide),
+    Column("IMAGE ID", "imageResourceUUID", Wide),
+    Column("INTERNAL", "internalIpAddress", Wide),
+    Column("PENDING", "ecsPendingStatus", Wide),
+    Column("CREATED", "createTime", Wide),
 ];
 
 /// Prints the servers.

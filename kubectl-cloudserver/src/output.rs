@@ -24,45 +24,33 @@ pub(super) enum Output {
     Yaml,
 }
 
-/// A column of a table.
-pub(super) struct Column {
-    title: &'static str,
-    /// The field of the row.
-    field: &'static str,
-    /// Shown by `-o wide` only.
-    wide: bool,
-    /// Shown in every table whose rows have different values.
-    distinguishing: bool,
+/// When a table shows a column.
+#[derive(Clone, Copy)]
+pub(super) enum Shown {
+    Always,
+    /// By `-o wide` only.
+    Wide,
+    /// By `-o wide`, and in every table whose rows have different values.
+    Distinguishing,
 }
+pub(super) use Shown::{Always, Distinguishing, Wide};
+
+/// A column of a table: its title, the field of the row, and when it is shown.
+pub(super) struct Column(
+    pub(super) &'static str,
+    pub(super) &'static str,
+    pub(super) Shown,
+);
 
 impl Column {
-    pub(super) const fn text(title: &'static str, field: &'static str) -> Self {
-        Self {
-            title,
-            field,
-            wide: false,
-            distinguishing: false,
-        }
-    }
-
-    pub(super) const fn wide(self) -> Self {
-        Self { wide: true, ..self }
-    }
-
-    /// Shown by `-o wide`, and if it distinguishes rows.
-    pub(super) const fn distinguishing(self) -> Self {
-        Self {
-            distinguishing: true,
-            ..self.wide()
-        }
-    }
-
     fn is_shown(&self, rows: &[Value]) -> bool {
-        let differ = || {
-            rows.windows(2)
-                .any(|two| two[0].get(self.field) != two[1].get(self.field))
-        };
-        !self.wide || (self.distinguishing && differ())
+        match self.2 {
+            Always => true,
+            Wide => false,
+            Distinguishing => rows
+                .windows(2)
+                .any(|two| two[0].get(self.1) != two[1].get(self.1)),
+        }
     }
 }
 
@@ -84,9 +72,9 @@ pub(super) fn render(output: Output, columns: &[Column], rows: &[Value]) -> Resu
 fn table<'a>(columns: &(impl Iterator<Item = &'a Column> + Clone), rows: &[Value]) -> String {
     let mut table = Table::new();
     table.load_style(comfy_table::presets::NOTHING);
-    table.set_header(columns.clone().map(|column| column.title));
+    table.set_header(columns.clone().map(|column| column.0));
     for row in rows {
-        table.add_row(columns.clone().map(|column| cell(row, column.field)));
+        table.add_row(columns.clone().map(|column| cell(row, column.1)));
     }
     for column in table.column_iter_mut() {
         column.set_padding((0, 3));
@@ -139,9 +127,9 @@ mod tests {
     use serde_json::json;
 
     const COLUMNS: [Column; 3] = [
-        Column::text("NAME", "name"),
-        Column::text("CPU", "cpu"),
-        Column::text("NOTE", "note").wide(),
+        Column("NAME", "name", Always),
+        Column("CPU", "cpu", Always),
+        Column("NOTE", "note", Wide),
     ];
 
     #[test]
@@ -174,8 +162,8 @@ mod tests {
     #[test]
     fn a_column_that_distinguishes_rows_is_shown_where_they_differ() {
         let columns = [
-            Column::text("NAME", "name"),
-            Column::text("REGION", "region").distinguishing(),
+            Column("NAME", "name", Always),
+            Column("REGION", "region", Distinguishing),
         ];
         let of = |regions: [&str; 2]| {
             let rows = regions.map(|region| json!({"name": "small", "region": region}));

@@ -61,7 +61,7 @@ pub(super) async fn owners(reached: &Reached, progress: &Progress) -> Option<Own
     };
     match Owners::read(cluster).await {
         Ok(mut owners) => {
-            owners.keep(&[&reached.endpoint]);
+            owners.keep(&[reached.client.endpoint()]);
             if let Some(only) = &owners.only {
                 progress.note(&format!(
                     "only the Instances of namespace {only} may be listed: servers of the others show as marked or unowned; to \

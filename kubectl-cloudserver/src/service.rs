@@ -154,14 +154,12 @@ pub(super) struct Reached {
     pub(super) cluster: Option<Cluster>,
     /// The Account, if one was used.
     pub(super) account: Option<Account>,
-    /// The address of the service.
-    pub(super) endpoint: String,
 }
 
 impl ClusterArgs {
     /// A client of the cluster, as kubectl makes it.
     pub(super) fn connect(&self) -> Result<Cluster, String> {
-        let (client, server) = self.connection.connect().map_err(|error| chain(&error))?;
+        let (client, server) = self.connection.connect()?;
         let namespace = match &self.namespace {
             Some(namespace) => namespace.clone(),
             None => parsers::namespace(client.default_namespace()).map_err(|why| {
@@ -189,7 +187,6 @@ impl ServiceArgs {
                 client: self.direct(&endpoint)?,
                 cluster: cluster.transpose()?,
                 account: None,
-                endpoint,
             });
         }
         let (cluster, account) = self.account().await?;
@@ -198,7 +195,6 @@ impl ServiceArgs {
         let client = client(&account.spec, &credentials);
         Ok(Reached {
             client: client.map_err(|error| unusable(&ObjectKey::of(&account), &error).message)?,
-            endpoint: account.spec.endpoint.clone(),
             cluster: Some(cluster),
             account: Some(account),
         })

@@ -1,6 +1,5 @@
 //! The proxy between a command and the apiserver, by the rules of Go's `net/http`, which are kubectl's.
 
-use super::error::ConnectError;
 use http::Uri;
 use ipnet::IpNet;
 use std::net::IpAddr;
@@ -10,7 +9,7 @@ pub(super) fn between(
     cluster: &Uri,
     of_kubeconfig: Option<&str>,
     environment: impl Fn(&str) -> Option<String>,
-) -> Result<Option<Uri>, ConnectError> {
+) -> Result<Option<Uri>, String> {
     if let Some(url) = of_kubeconfig.filter(|url| !url.is_empty()) {
         return parsed(url, "the proxy-url of the kubeconfig").map(Some);
     }
@@ -30,7 +29,7 @@ pub(super) fn between(
 }
 
 /// The URL of a proxy; http where it names no scheme. It may hold a password, so that no message shows it.
-fn parsed(url: &str, what: &'static str) -> Result<Uri, ConnectError> {
+fn parsed(url: &str, what: &'static str) -> Result<Uri, String> {
     let url = match url.split_once("://") {
         // Both resolve names at the proxy; the client library knows one of them.
         Some(("socks5h", rest)) => format!("socks5://{rest}"),
@@ -44,7 +43,9 @@ fn parsed(url: &str, what: &'static str) -> Result<Uri, ConnectError> {
         _ => false,
     };
     let uri = url.parse().ok().filter(is_usable);
-    uri.ok_or(ConnectError::NoProxy { what })
+    uri.ok_or_else(|| {
+        format!("{what} is no URL of a proxy, such as http://proxy.example:3128 or socks5://127.0.0.1:1080 (without a login): fix it")
+    })
 }
 
 /// Whether the list of `NO_PROXY` names the cluster. The machine itself is never reached through a proxy.

@@ -36,8 +36,7 @@ fn config(flags: &[&str]) -> Result<Config, String> {
     let file = file.display().to_string();
     let line = [&["x", "--kubeconfig", &file][..], flags].concat();
     let line = Line::try_parse_from(line).map_err(|error| error.to_string())?;
-    let config = line.connection.config();
-    config.map_err(|error| cloud_server_operator::runtime::chain(&error))
+    line.connection.config()
 }
 
 fn token(config: &Config) -> Option<&str> {
@@ -271,14 +270,14 @@ fn the_proxy_of_the_kubeconfig_comes_before_that_of_the_environment() {
     );
     assert_eq!(by("").unwrap(), None);
     for with_user in ["socks5://secret:secret@other", "socks5h://secret@other"] {
-        let why = by(with_user).unwrap_err().to_string();
+        let why = by(with_user).unwrap_err();
         assert!(
             why.contains("without a login") && !why.contains("secret"),
             "{why}"
         );
     }
     for wrong in ["ftp://other", "http://", "secret:secret@"] {
-        let why = by(wrong).unwrap_err().to_string();
+        let why = by(wrong).unwrap_err();
         assert!(
             why.contains("proxy-url") && !why.contains("secret"),
             "{why}"

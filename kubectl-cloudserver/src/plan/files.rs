@@ -83,14 +83,15 @@ pub(super) fn read(files: &[PathBuf]) -> Result<Manifests, String> {
         if file == Path::new("-") {
             let text = std::io::read_to_string(std::io::stdin()).map_err(unreadable)?;
             all.take("standard input", &text)?;
-        } else if file.is_dir() {
-            for file in of_directory(file).map_err(unreadable)? {
-                let text = std::fs::read_to_string(&file).map_err(unreadable)?;
-                all.take(&file.display().to_string(), &text)?;
-            }
-        } else {
-            let text = std::fs::read_to_string(file).map_err(unreadable)?;
-            all.take(&name, &text)?;
+            continue;
+        }
+        let files = match file.is_dir() {
+            true => of_directory(file).map_err(unreadable)?,
+            false => vec![file.clone()],
+        };
+        for file in files {
+            let text = std::fs::read_to_string(&file).map_err(unreadable)?;
+            all.take(&file.display().to_string(), &text)?;
         }
     }
     Ok(all)

@@ -218,12 +218,7 @@ impl Stage {
         self.services.push(spec.endpoint.clone());
         // The rate of purchases has no influence on the effects.
         spec.create_rate = None;
-        let from = MadeFrom {
-            secret: String::new(),
-            tls: String::new(),
-            account: String::new(),
-        };
-        let session = sessions.account_session(key, &spec, &credentials, from);
+        let session = sessions.account_session(key, &spec, &credentials, MadeFrom::default());
         sessions.install(key, session.map_err(|error| unusable(key, &error))?);
         Ok(())
     }

@@ -33,40 +33,24 @@ pub(super) struct Edit {
 }
 
 impl Verb {
-    /// The field of the spec that it sets or removes.
-    fn field(&self) -> &'static str {
+    /// The field of the spec, its value (`Null` removes it), and the state to wait for. `token` must be unused.
+    fn row(&self, live: &Instance, token: &str) -> (&'static str, Value, Aim) {
+        let applied = token.to_owned();
         match self {
-            Self::Start | Self::Stop => "powerState",
-            Self::Restart => "restart",
-            Self::Reinstall => "reinstall",
-            Self::Pause(_) | Self::Resume => "pause",
-            Self::Reconcile => "reconcile",
-        }
-    }
-
-    /// The value of the field; `Null` removes it. `token` must be unused.
-    fn value(&self, live: &Instance, token: &str) -> Value {
-        match self {
-            Self::Start => json!(PowerState::Running),
-            Self::Stop => json!(PowerState::Stopped),
-            Self::Restart | Self::Reconcile => json!({"token": token}),
-            // The user confirmed the displayed image: if the spec has another one meanwhile, nothing is erased.
-            Self::Reinstall => json!({"token": token, "image": requested_image(live)}),
-            Self::Pause(until) => json!(Pause {
-                until: until.clone()
-            }),
-            Self::Resume => Value::Null,
-        }
-    }
-
-    /// The state to wait for.
-    fn aim(&self, token: &str) -> Aim {
-        match self {
-            Self::Start | Self::Stop | Self::Resume => Aim::Ready,
-            Self::Restart => Aim::Restarted(token.to_owned()),
-            Self::Reinstall => Aim::Reinstalled(token.to_owned()),
-            Self::Pause(_) => Aim::Paused,
-            Self::Reconcile => Aim::Observed(token.to_owned()),
+            Self::Start => ("powerState", json!(PowerState::Running), Aim::Ready),
+            Self::Stop => ("powerState", json!(PowerState::Stopped), Aim::Ready),
+            Self::Restart => ("restart", json!({"token": token}), Aim::Restarted(applied)),
+            Self::Reinstall => {
+                // The user confirmed the displayed image: if the spec has another one meanwhile, nothing is erased.
+                let value = json!({"token": token, "image": requested_image(live)});
+                ("reinstall", value, Aim::Reinstalled(applied))
+            }
+            Self::Pause(until) => {
+                let until = until.clone();
+                ("pause", json!(Pause { until }), Aim::Paused)
+            }
+            Self::Resume => ("pause", Value::Null, Aim::Ready),
+            Self::Reconcile => ("reconcile", json!({"token": token}), Aim::Observed(applied)),
         }
     }
 
@@ -124,12 +108,12 @@ pub(super) fn edit(verb: &Verb, live: &Instance, token: &str) -> Result<Edit, St
     if let Some(why) = verb.refusal(live) {
         return Err(why.to_owned());
     }
-    let (field, value) = (verb.field(), verb.value(live, token));
+    let (field, value, aim) = verb.row(live, token);
     let [requested, already] = verb.messages();
     let mut edit = Edit {
         patch: None,
         message: already,
-        aim: verb.aim(token),
+        aim,
         notes: Vec::new(),
     };
     let spec = serde_json::to_value(&live.spec).unwrap_or_default();
