@@ -45,15 +45,7 @@ pub fn render(
     next.operation = operation(facts, changes, readiness);
     let newest = next.operation.as_ref().map_or(0, |newest| newest.attempt);
     next.attempt = next.attempt.max(newest);
-    // The recorded server, unless another server will replace it, or another Instance has the better right to it. The latter is
-    // known of an imported server only while the Account can be used.
-    let knows_owner = |it: &&Observation| {
-        matches!(it.account, AccountFact::AccountSession(_)) || facts.imported().is_none()
-    };
-    let recorded = observed.filter(knows_owner).and_then(Observation::own_id);
-    let recorded = recorded.filter(|_| !changes.forget_server && !facts.is_dropped_from_status());
-    let id = changes.id.as_ref().or(recorded.as_ref());
-    let id = id.map(ToString::to_string);
+    let id = server_id(facts, observed, changes);
     let is_another = id.is_some() && next.id.is_some() && id != next.id;
     if changes.forget_server || is_another {
         next = forget_server(next);
@@ -73,6 +65,37 @@ pub fn render(
         Some(_) => next.missing_since = None,
         None => {}
     }
+    apply_ends(&mut next, changes, readiness);
+    if readiness.is_some() {
+        apply_references(&mut next, facts, observed);
+    }
+    if let Some(AccountFact::AccountSession(session)) = observed.map(|it| &it.account) {
+        next.expire_time = expiry::read(&next.detail, session.utc_offset).map(Time);
+    }
+    add_conditions(&mut next, facts, observed, wall_clock);
+    next.last_observed_time = Some(Time(wall_clock));
+    next
+}
+
+/// The identifier for status; None if it stays as it is.
+fn server_id(
+    facts: &Facts,
+    observed: Option<&Observation>,
+    changes: &StatusChanges,
+) -> Option<String> {
+    // The recorded server, unless another server will replace it, or another Instance has the better right to it. The latter is
+    // known of an imported server only while the Account can be used.
+    let knows_owner = |it: &&Observation| {
+        matches!(it.account, AccountFact::AccountSession(_)) || facts.imported().is_none()
+    };
+    let recorded = observed.filter(knows_owner).and_then(Observation::own_id);
+    let recorded = recorded.filter(|_| !changes.forget_server && !facts.is_dropped_from_status());
+    let id = changes.id.as_ref().or(recorded.as_ref());
+    id.map(ToString::to_string)
+}
+
+/// The pauses of operations that ended badly, and the history.
+fn apply_ends(next: &mut InstanceStatus, changes: &StatusChanges, readiness: Option<&Readiness>) {
     if readiness.is_some_and(|readiness| readiness.state == State::Ready) {
         next.retries.clear();
     }
@@ -81,37 +104,42 @@ pub fn render(
         next.retries.push(retry.clone());
     }
     if let Some(entry) = &changes.ended {
-        append_history(&mut next, changes, entry);
+        append_history(next, changes, entry);
     }
+}
+
+/// The meaning of the selectors.
+fn apply_references(next: &mut InstanceStatus, facts: &Facts, observed: Option<&Observation>) {
     // Nothing is pinned before the purchase.
-    if readiness.is_some() {
-        let resolved = observed.map_or_else(|| former.resolved.clone(), references::pins);
-        next.resolved = resolved.filter(|_| next.id.is_some());
-        // Until then a filter may match another package each time.
-        let is_settled = next.id.is_some() || facts.spec.package.code.is_some();
-        let known = || next.package.clone().filter(|_| next.id.is_some());
-        let package = observed.and_then(|it| references::id(it, Reference::Package));
-        next.package = package.filter(|_| is_settled).or_else(known);
-    }
-    if let Some(AccountFact::AccountSession(session)) = observed.map(|it| &it.account) {
-        next.expire_time = expiry::read(&next.detail, session.utc_offset).map(Time);
-    }
-    let warned = expiry::warning(&next, wall_clock)
+    let resolved = observed.map_or_else(|| facts.status.resolved.clone(), references::pins);
+    next.resolved = resolved.filter(|_| next.id.is_some());
+    // Before the purchase a filter may match another package each time.
+    let is_settled = next.id.is_some() || facts.spec.package.code.is_some();
+    let known = || next.package.clone().filter(|_| next.id.is_some());
+    let package = observed.and_then(|it| references::id(it, Reference::Package));
+    next.package = package.filter(|_| is_settled).or_else(known);
+}
+
+/// The conditions in addition to those of the readiness.
+fn add_conditions(
+    next: &mut InstanceStatus,
+    facts: &Facts,
+    observed: Option<&Observation>,
+    wall_clock: Timestamp,
+) {
+    let former = &facts.status;
+    let warned = expiry::warning(next, wall_clock)
         .map(|warning| warning.to_condition(&former.conditions, facts.generation, wall_clock));
     let former_synced = condition(&former.conditions, SYNCED);
     let synced = match observed.and_then(synced::synced) {
         // The first confirmation is written with the next change.
-        Some(synced) if synced.is_true && former_synced.is_none() && !differs(former, &next) => {
-            None
-        }
+        Some(synced) if synced.is_true && former_synced.is_none() && !differs(former, next) => None,
         Some(synced) => Some(synced.to_condition(&former.conditions, facts.generation, wall_clock)),
         None => former_synced.cloned(),
     };
     next.conditions
         .retain(|it| it.type_ != SYNCED && it.type_ != EXPIRING);
     next.conditions.extend(synced.into_iter().chain(warned));
-    next.last_observed_time = Some(Time(wall_clock));
-    next
 }
 
 /// Adds the server's detail. It is written together with its consequences, since the server may contradict the former Ready
@@ -130,7 +158,7 @@ fn apply_detail(
         next.addresses = addresses(detail);
     }
     if readiness.is_some_and(reports_missing) {
-        // A missing server has neither.
+        // A missing server has neither addresses nor a state.
         next.addresses = None;
         for field in STATE_FIELDS {
             next.detail.remove(field);
