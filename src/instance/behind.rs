@@ -19,7 +19,7 @@ use tokio::time::Instant;
 /// How long the reconcile must wait if the shown version is too old to act on.
 pub async fn wait(context: &Context, facts: &Facts, memory: &Mutex<Memory>) -> Option<Duration> {
     // Take the known version before the read: the answer is not older than that, but the watch may show a newer one meanwhile.
-    let (known, since) = lock(memory).newest_version()?;
+    let (known, since) = lock(memory).status_writes.newest_version?;
     let shown: u64 = facts.resource_version.parse().ok()?;
     match Instant::now() < since + times::CACHE_CATCHES_UP_WITHIN {
         _ if shown >= known => None,

@@ -74,28 +74,21 @@ impl Memory {
 
     /// A watch shows this version of the object.
     pub fn note_watched_version(&mut self, version: u64, now: Instant) {
-        if self
-            .newest_version()
-            .is_none_or(|(newest, _)| newest < version)
-        {
-            self.status_writes.newest = Some((version, now));
+        let newest = &mut self.status_writes.newest_version;
+        if newest.is_none_or(|(newest, _)| newest < version) {
+            *newest = Some((version, now));
         }
-    }
-
-    /// The newest known version, and since when it is known.
-    pub fn newest_version(&self) -> Option<(u64, Instant)> {
-        self.status_writes.newest
     }
 
     /// Whether a newer version than this is known.
     pub fn is_newer_than(&self, version: &str) -> bool {
-        let newest = self.newest_version().zip(version.parse().ok());
+        let newest = self.status_writes.newest_version.zip(version.parse().ok());
         newest.is_some_and(|((newest, _), version): (_, u64)| newest > version)
     }
 
     /// The cluster's state went back in time: nothing that seems new or unbought is certain.
     pub fn doubt(&mut self, now: Instant) {
-        self.status_writes.newest = None;
+        self.status_writes.newest_version = None;
         self.origin.birth = Birth::Intended;
         self.origin.since = now;
         // The restored spec may be older than the open operation. Once that operation counted as applied, the old spec would be

@@ -173,11 +173,8 @@ fn without_reads(
         }
     }
     let login = facts.login_secret();
-    let version = |name: &str| {
-        context
-            .secrets
-            .of(&ObjectKey::new(&facts.key.namespace, name))
-    };
+    let secret_key = |name: &str| ObjectKey::new(&facts.key.namespace, name);
+    let version = |name: &str| context.secrets.of(&secret_key(name));
     let session = session.map(|session| ReconcileSession::new(session, facts.uid.as_str().into()));
     let observed = Observation {
         account,
@@ -190,10 +187,8 @@ fn without_reads(
             let version = version(&login.name)?;
             Some(named_version(login, &version))
         }),
-        secret_is_unmarked: login.is_some_and(|login| {
-            let key = ObjectKey::new(&facts.key.namespace, &login.name);
-            context.secrets.is_unmarked(&key)
-        }),
+        secret_is_unmarked: login
+            .is_some_and(|login| context.secrets.is_unmarked(&secret_key(&login.name))),
         login: LoginFact::of(&facts.spec),
         found: LookUps::default(),
         connection_version: (facts.spec.connection_secret.as_ref())
@@ -273,12 +268,10 @@ fn account(
     let session = match &state {
         AccountState::Usable(session) => Some(session.clone()),
         _ if !facts.deleting => None,
-        AccountState::Unusable(problem) => {
-            let is_refused = problem.reason == Reason::TokenRefused;
+        state => {
+            let is_refused = matches!(state, AccountState::Unusable(problem)
+                if problem.reason == Reason::TokenRefused);
             context.sessions.last_account_session(key, is_refused)
-        }
-        AccountState::NotFound | AccountState::Pending => {
-            context.sessions.last_account_session(key, false)
         }
     };
     let fact = match (&session, state) {

@@ -7,7 +7,6 @@ use crate::instance::detail::{is_idle, pending, text};
 use crate::instance::times;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::{Map, Value};
-use std::time::Duration;
 use tokio::time::Instant;
 
 /// The kind of temporary state.
@@ -35,13 +34,6 @@ impl TemporaryState {
             }
             Some(ServerPower::Started | ServerPower::Stopped) => None,
             None => text(detail, "ecsStatus").map(|_| Self::Unknown),
-        }
-    }
-
-    fn passes_within(self) -> Duration {
-        match self {
-            Self::Unknown => times::UNKNOWN_STATE_PASSES_WITHIN,
-            Self::NoAddress => times::ADDRESS_SHOWN_WITHIN,
         }
     }
 
@@ -86,7 +78,11 @@ impl Temporary {
     }
 
     fn until(&self) -> Instant {
-        self.since + self.state.passes_within()
+        self.since
+            + match self.state {
+                TemporaryState::Unknown => times::UNKNOWN_STATE_PASSES_WITHIN,
+                TemporaryState::NoAddress => times::ADDRESS_SHOWN_WITHIN,
+            }
     }
 }
 

@@ -14,7 +14,7 @@ use crate::session::AccountSession;
 use serde_json::Value;
 use std::sync::Arc;
 
-/// How often a receipt is tried before the reconcile gives up. The process remembers it and tries again in the next reconcile.
+/// How often a receipt or a refusal is tried before the reconcile gives up. The process remembers it and tries again in the next reconcile.
 const RECEIPTS: u32 = 3;
 
 impl Attempt<'_> {
@@ -97,7 +97,7 @@ impl Attempt<'_> {
         session: &AccountSession,
         id: &ServerId,
     ) -> bool {
-        let Err(error) = self.replace_record("receipt", RECEIPTS, receipt).await else {
+        let Err(error) = self.replace_record("receipt", receipt).await else {
             return true;
         };
         if !error.is_not_found() && !matches!(self.fresh().await, Err(Outcome::Stale)) {
@@ -117,7 +117,7 @@ impl Attempt<'_> {
             replace("/status/operation", &operation),
         ];
         let written = self
-            .write_receipt("receipt", RECEIPTS, PatchedPart::Status, operations)
+            .write_receipt("receipt", PatchedPart::Status, operations)
             .await;
         if written.is_ok() {
             let status = Arc::make_mut(&mut self.observed.facts.status);
@@ -130,11 +130,10 @@ impl Attempt<'_> {
     async fn write_receipt(
         &self,
         kind: &'static str,
-        tries: u32,
         part: PatchedPart,
         operations: Vec<Value>,
     ) -> Result<(), KubeError> {
-        for _ in 1..tries {
+        for _ in 1..RECEIPTS {
             match self.patch(kind, part, operations.clone()).await {
                 Err(error) if !error.is_not_found() && !error.is_overtaken() => {
                     tracing::warn!(%error, "the receipt was not written, trying again");
@@ -156,7 +155,7 @@ impl Attempt<'_> {
             refused,
             ..record.clone()
         };
-        if let Err(error) = self.replace_record("refusal", 1, &closed).await {
+        if let Err(error) = self.replace_record("refusal", &closed).await {
             let Facts { key, .. } = &self.observed.facts;
             tracing::warn!(namespace = key.namespace, name = key.name, %error, "a refused create was not recorded");
         }
@@ -166,13 +165,12 @@ impl Attempt<'_> {
     async fn replace_record(
         &mut self,
         kind: &'static str,
-        tries: u32,
         record: &PurchaseRecord,
     ) -> Result<(), KubeError> {
         let (path, text) = (record_path(), record.to_text());
         let intent = &self.observed.facts.annotation;
         let operations = vec![test(&path, intent), replace(&path, &text)];
-        self.write_receipt(kind, tries, PatchedPart::Object, operations)
+        self.write_receipt(kind, PatchedPart::Object, operations)
             .await?;
         self.observed.facts.annotation = Some(text); // the status that follows tests it
         Ok(())

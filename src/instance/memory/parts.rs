@@ -65,7 +65,7 @@ pub struct Pacing {
 pub struct StatusWrites {
     /// The newest resourceVersion that the watch showed or that answered our own write, and since when it is known. An older
     /// object in the cache is not acted upon. Versions are integers that only grow, except in a restore of etcd.
-    pub(super) newest: Option<(u64, Instant)>,
+    pub newest_version: Option<(u64, Instant)>,
     /// The generation of the spec that was acknowledged before it was acted upon.
     pub acknowledged: Option<i64>,
     /// The progress that status does not show yet, and since when it has lasted.

@@ -107,12 +107,8 @@ fn release_at(observed: &Observation, id: &ServerId) -> Option<Instant> {
     let at = again(observed, id, pause);
     // A task that never ends or cannot be queried must not hide that the server is gone.
     let overdue = call.at + times::GONE_IS_CERTAIN_AFTER;
-    Some(
-        match poll.is_some_and(|poll| !poll.is_over()) && !is_absent {
-            true => at.max(overdue),
-            false => at,
-        },
-    )
+    let is_queried = poll.is_some_and(|poll| !poll.is_over()) && !is_absent;
+    Some(if is_queried { at.max(overdue) } else { at })
 }
 
 /// An operation is followed by its task. The detail is read once after the task has ended, and again while it does not show the
@@ -155,10 +151,8 @@ fn operation_at(observed: &Observation, open: &Operation, id: &ServerId) -> Opti
         }
     };
     let is_missing = look.is_absent() && is_listed_absent;
-    Some(match is_missing {
-        true => again(observed, id, pause.max(times::UNREADABLE_RETRY)),
-        false => again(observed, id, pause),
-    })
+    let shortest = is_missing.then_some(times::UNREADABLE_RETRY);
+    Some(again(observed, id, pause.max(shortest.unwrap_or_default())))
 }
 
 /// When to read the server that a failed create left behind, until it is gone. Its absence counts only after some time, so one
