@@ -27,15 +27,8 @@ pub fn seed(seed: u64) {
 /// The time of day in whole seconds, for display. On a thread with a seed it begins at the same time in every run and follows
 /// the runtime's clock.
 pub fn time_of_day() -> Timestamp {
-    let is_seeded = SEEDED.with_borrow(Option::is_some);
-    let second = if is_seeded {
-        let began = BEGAN.get().unwrap_or_else(Instant::now);
-        BEGAN.set(Some(began));
-        SEEDED_DAY.saturating_add_unsigned(began.elapsed().as_secs())
-    } else {
-        Timestamp::now().as_second()
-    };
-    Timestamp::from_second(second).unwrap_or_default()
+    let now = seeded_day().map_or_else(Timestamp::now, |day| day.at(Instant::now()));
+    Timestamp::from_second(now.as_second()).unwrap_or_default()
 }
 
 /// An instant with its time of day. It gives each instant a fixed time of day, independent of when it is computed.
@@ -59,17 +52,22 @@ impl Day {
 /// A day that stays the same for the life of the process, or while this thread keeps its seed.
 pub fn day() -> Day {
     static STARTED: OnceLock<Day> = OnceLock::new();
-    if SEEDED.with_borrow(Option::is_some) {
+    seeded_day().unwrap_or_else(|| {
+        *STARTED.get_or_init(|| Day {
+            instant: Instant::now(),
+            time: Timestamp::now(),
+        })
+    })
+}
+
+/// The day of this thread, if the thread has a seed. It begins when it is first read.
+fn seeded_day() -> Option<Day> {
+    let is_seeded = SEEDED.with_borrow(Option::is_some);
+    is_seeded.then(|| {
         let instant = BEGAN.get().unwrap_or_else(Instant::now);
         BEGAN.set(Some(instant));
-        return Day {
-            instant,
-            time: Timestamp::from_second(SEEDED_DAY).unwrap_or_default(),
-        };
-    }
-    *STARTED.get_or_init(|| Day {
-        instant: Instant::now(),
-        time: Timestamp::now(),
+        let time = Timestamp::from_second(SEEDED_DAY).unwrap_or_default();
+        Day { instant, time }
     })
 }
 

@@ -79,7 +79,12 @@ impl Events {
 
     /// Publishes the Event, unless it repeats the object's last one.
     pub async fn publish(&self, about: &ObjectReference, event: &EventNote) {
-        if !self.is_new(about, event) {
+        let uid = about.uid.as_deref().unwrap_or_default();
+        let recent = self.recent.lock();
+        let is_new = recent
+            .unwrap_or_else(PoisonError::into_inner)
+            .is_new((uid, event.reason, &event.note), Instant::now());
+        if !is_new {
             return;
         }
         let namespace = about.namespace.as_deref().unwrap_or("default");
@@ -118,12 +123,6 @@ impl Events {
             reporting_instance: Some(self.instance.clone()),
             ..Event::default()
         }
-    }
-
-    fn is_new(&self, about: &ObjectReference, event: &EventNote) -> bool {
-        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
-        let uid = about.uid.as_deref().unwrap_or_default();
-        recent.is_new((uid, event.reason, &event.note), Instant::now())
     }
 }
 

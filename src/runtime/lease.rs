@@ -22,8 +22,8 @@ mod settings;
 pub use candidate::Candidate;
 pub use settings::LeaseSettings;
 
-use super::kubernetes::{KubeError, call_within};
-use super::{Heartbeat, Term, chain};
+use super::kubernetes::call_within;
+use super::{Heartbeat, KubeError, Term, chain};
 use crate::api::names::MANAGER;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease as Object;

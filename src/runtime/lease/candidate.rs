@@ -5,8 +5,7 @@
 
 use super::observed::Observed;
 use super::{Lease, LeaseSettings, Leases, Object, record};
-use crate::runtime::kubernetes::KubeError;
-use crate::runtime::{Heartbeat, chain};
+use crate::runtime::{Heartbeat, KubeError, chain};
 use jiff::Timestamp;
 use kube::{Api, Client, ResourceExt};
 use rand::RngExt;

@@ -184,27 +184,22 @@ impl<K: Clone + Eq + Hash + Ord> Schedule<K> {
                 self.running += 1;
                 self.waiting[priority as usize] -= 1;
                 self.held.insert(flow.namespace.clone(), held + 1);
-                return self.started(key, flow, priority);
+                let runs = Object::Runs {
+                    flow,
+                    priority,
+                    again: None,
+                };
+                // Always so: only waiting objects are in a line.
+                if let Some(Object::Waits { since, .. }) = self.objects.insert(key.clone(), runs) {
+                    return Some(Begun {
+                        key,
+                        priority,
+                        since,
+                    });
+                }
             }
         }
         None
-    }
-
-    fn started(&mut self, key: K, flow: Flow, priority: Priority) -> Option<Begun<K>> {
-        let runs = Object::Runs {
-            flow,
-            priority,
-            again: None,
-        };
-        match self.objects.insert(key.clone(), runs) {
-            Some(Object::Waits { since, .. }) => Some(Begun {
-                key,
-                priority,
-                since,
-            }),
-            // Not reachable: only waiting objects are in a line.
-            _ => None,
-        }
     }
 
     /// Ends a reconcile. The next reconcile of the object is after this time, or earlier if one was requested meanwhile.
@@ -283,7 +278,11 @@ impl<K: Clone + Eq + Hash + Ord> Schedule<K> {
         self.waiting[priority as usize] += 1;
         let members = self.flows.entry(flow.clone()).or_insert_with(|| {
             self.turns.push_back(flow.clone());
-            Members::default()
+            Members {
+                running: 0,
+                running_unchanged: 0,
+                waiting: BTreeSet::new(),
+            }
         });
         members.waiting.insert((priority, arrival, key.clone()));
         let waits = Object::Waits {
@@ -312,16 +311,6 @@ impl<K: Ord> Members<K> {
         self.running += 1;
         self.running_unchanged += usize::from(is_unchanged);
         self.waiting.pop_first()
-    }
-}
-
-impl<K> Default for Members<K> {
-    fn default() -> Self {
-        Self {
-            running: 0,
-            running_unchanged: 0,
-            waiting: BTreeSet::new(),
-        }
     }
 }
 
