@@ -103,6 +103,18 @@ async fn exits(world: &World, status: i32, arguments: &[&str], input: &str) -> C
     output
 }
 
+/// Plans a manifest as this field manager. Returns the verdict for its only Instance, the exit status, and the Instance's part
+/// of the output.
+async fn verdict(world: &World, manifest: &Value, manager: &str) -> (String, i32, Value) {
+    let flags = ["plan", "-f", "-", "-o", "json", "--field-manager", manager];
+    let output = asked(world, &flags, &manifest.to_string()).await;
+    let report = output.json();
+    assert_eq!(report["exitStatus"], output.status);
+    let one = report["instances"][0].clone();
+    let verdict = one["verdict"].as_str().unwrap().to_owned();
+    (verdict, output.status, one)
+}
+
 /// Waits until servers that were bought externally run, and returns them.
 async fn strangers(world: &World, count: usize) -> Vec<ServerInfo> {
     let before: Vec<String> = world.sim.live_servers().into_iter().map(|s| s.id).collect();

@@ -1,29 +1,11 @@
 //! `plan`: a correct prediction before a manifest is applied.
 
-use super::{CommandOutput, PLUGIN, asked, exits, run};
+use super::{PLUGIN, asked, exits, run, verdict};
 use crate::support::{
     Mark, Setup, World, insist, instance, mark, other_image, posts, stopped, token, with,
 };
 use serde_json::{Value, json};
 use tokio::process::Command;
-
-async fn planned(world: &World, manifest: &Value) -> CommandOutput {
-    let flags = ["plan", "-f", "-", "-o", "json", "--field-manager", "user"];
-    asked(world, &flags, &manifest.to_string()).await
-}
-
-/// The verdict for the only Instance of a manifest, and the exit status.
-async fn verdict(world: &World, manifest: &Value) -> (String, i32, Value) {
-    let output = planned(world, manifest).await;
-    let report = output.json();
-    assert_eq!(report["exitStatus"], output.status);
-    let one = report["instances"][0].clone();
-    (
-        one["verdict"].as_str().unwrap().to_owned(),
-        output.status,
-        one,
-    )
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_verdict_has_its_exit_status_and_nothing_is_done() {
@@ -66,12 +48,12 @@ async fn each_verdict_has_its_exit_status_and_nothing_is_done() {
         (moved, "refused", 4, "spec.zone cannot be changed"),
         (mistyped, "refused", 4, "powerstate"),
     ] {
-        let (found, code, one) = verdict(&world, &manifest).await;
+        let (found, code, one) = verdict(&world, &manifest, "user").await;
         assert_eq!((found.as_str(), code), (expected, status), "{one}");
         assert!(one.to_string().contains(words), "{words}: {one}");
     }
     // The description of a changed image names the field and its former value.
-    let (_, _, one) = verdict(&world, &other_image("web")).await;
+    let (_, _, one) = verdict(&world, &other_image("web"), "user").await;
     let change = &one["changes"][0];
     assert_eq!(change["field"], "spec.image.id");
     assert_eq!(change["from"], instance("web")["spec"]["image"]["id"]);

@@ -1,18 +1,9 @@
 //! `plan`: policies, other managers, and malformed files.
 
-use super::{asked, exits};
-use crate::support::{Setup, World, create_calls, instance, instance_by_key, with};
+use super::{asked, exits, verdict};
+use crate::support::{Setup, create_calls, instance, instance_by_key, with};
 use cloud_simulator::catalogue;
-use serde_json::{Value, json};
-
-/// The verdict, the exit status, and the whole output for the only Instance.
-async fn verdict(world: &World, manifest: &Value, manager: &str) -> (String, i32, Value) {
-    let flags = ["plan", "-f", "-", "-o", "json", "--field-manager", manager];
-    let output = asked(world, &flags, &manifest.to_string()).await;
-    let one = output.json()["instances"][0].clone();
-    let verdict = one["verdict"].as_str().unwrap().to_owned();
-    (verdict, output.status, one)
-}
+use serde_json::json;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_field_of_another_manager_is_reported_with_the_manager_and_the_effect_of_force() {
