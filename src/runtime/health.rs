@@ -67,7 +67,7 @@ fn probes(watches: Watches, heartbeats: Heartbeats) -> Router {
 }
 
 fn page(metrics: Metrics, authorizer: Option<MetricsAuthorizer>) -> Router {
-    let scrape = async move |head| scrape(&metrics, authorizer.as_ref(), head).await;
+    let scrape = async move |head: HeaderMap| scrape(&metrics, authorizer.as_ref(), &head).await;
     Router::new().route(METRICS, get(scrape))
 }
 
@@ -103,10 +103,10 @@ fn answer(problem: &str, missing: &[String]) -> (StatusCode, String) {
 async fn scrape(
     metrics: &Metrics,
     authorizer: Option<&MetricsAuthorizer>,
-    head: HeaderMap,
+    head: &HeaderMap,
 ) -> Response {
     if let Some(authorizer) = authorizer
-        && let Err(refused) = admit(authorizer, &head).await
+        && let Err(refused) = admit(authorizer, head).await
     {
         return refused.into_response();
     }
