@@ -2,12 +2,11 @@
 
 use super::context::AccountContext;
 use super::problem::Usable;
-use super::zones::UNOWNED;
 use super::{probe, problem, times};
 use crate::api::conditions::Reason;
 use crate::api::{Account, Marker};
 use crate::cloud::{ServerId, Tls};
-use crate::inventory::InventorySummary;
+use crate::inventory::PlaceListing;
 use crate::runtime::kubernetes::call;
 use crate::runtime::watch::ObjectKey;
 use crate::session::{
@@ -21,8 +20,8 @@ use tokio::time::Instant;
 #[derive(Debug)]
 pub(super) struct AccountObservation {
     pub(super) usable: Usable,
-    /// The servers listed in each place and their owners; None without an account session.
-    pub(super) summary: Option<InventorySummary>,
+    /// The newest listing of each place; none without an account session.
+    pub(super) listings: Vec<PlaceListing>,
 }
 
 pub(super) async fn observe(
@@ -38,12 +37,15 @@ pub(super) async fn observe(
         Usable::Yes(session) => Some(session),
         Usable::No(_, session) => session.as_ref(),
     };
-    let summary = session.map(|session| {
+    let listings = session.map(|session| {
         let owners = context.sessions.owners();
         let owns = |id: &ServerId, marker: Option<&Marker>| owners.owns(id, marker);
-        session.shared.inventory.summary(UNOWNED, owns)
+        session.shared.inventory.listings(owns)
     });
-    AccountObservation { usable, summary }
+    AccountObservation {
+        usable,
+        listings: listings.unwrap_or_default(),
+    }
 }
 
 /// Whether the Account was edited or deleted since the version that was observed: the watches may show that a Secret is gone

@@ -113,10 +113,8 @@ fn next(
         limits: Some(limits),
         ..former.clone()
     };
-    if let Some(summary) = &observed.summary
-        && !summary.places.is_empty()
-    {
-        zones::count(&mut next, summary, account, memory.usable_since);
+    if !observed.listings.is_empty() {
+        zones::count(&mut next, &observed.listings, account, memory.usable_since);
     }
     next
 }

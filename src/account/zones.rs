@@ -4,14 +4,14 @@ use super::times;
 use crate::api::names::DEFAULT_ACCOUNT;
 use crate::api::{Account, AccountStatus, Imports, PlaceInventory, UnownedServer, printable};
 use crate::cloud::Place;
-use crate::inventory::{Failing, InventorySummary, PlaceSummary};
+use crate::inventory::{Failing, PlaceListing};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 use tokio::time::Instant;
 
 /// Status shows as many places and servers as the schema allows, since it is no database. The counts cover all of them.
 const PLACES: usize = 100;
-pub(super) const UNOWNED: usize = 20;
+const UNOWNED: usize = 20;
 
 /// Identifiers of the service are far shorter; a longer one would bloat status.
 const LONGEST_ID: usize = 253;
@@ -26,17 +26,16 @@ const MESSAGE_MAX: usize = 500;
 /// service does not answer, which the condition Ready reports.
 pub(super) fn count(
     status: &mut AccountStatus,
-    summary: &InventorySummary,
+    listings: &[PlaceListing],
     account: &Account,
     trusted_since: Option<Instant>,
 ) {
-    let mut inventory: Vec<_> = summary
-        .places
+    let mut inventory: Vec<_> = listings
         .iter()
-        .map(|(place, known)| {
+        .map(|listing| {
             let mut former = status.inventory.iter();
-            let former = former.find(|former| is_at(place, &former.region, &former.zone));
-            zone(place, known, former, trusted_since)
+            let former = former.find(|it| is_at(&listing.place, &it.region, &it.zone));
+            zone(listing, former, trusted_since)
         })
         .collect();
     keep_times(&mut inventory, &status.inventory);
@@ -57,7 +56,7 @@ pub(super) fn count(
         inventory.sort_by(|a, b| (&a.region, &a.zone).cmp(&(&b.region, &b.zone)));
     }
     status.inventory = inventory;
-    status.unowned = unowned(summary, &status.unowned, account);
+    status.unowned = unowned(listings, &status.unowned, account);
 }
 
 /// Keeps the written times of listings until one of them is too old, so that listings alone cause few writes. Compares the
@@ -87,27 +86,28 @@ fn is_at(place: &Place, region: &str, zone: &str) -> bool {
 
 /// The status of one zone.
 fn zone(
-    place: &Place,
-    known: &PlaceSummary,
+    listing: &PlaceListing,
     former: Option<&PlaceInventory>,
     trusted_since: Option<Instant>,
 ) -> PlaceInventory {
     let mut zone = former.cloned().unwrap_or_default();
-    (zone.region, zone.zone) = (place.region.clone(), place.zone.clone());
-    if let Some(counts) = known.listed {
-        zone.servers = Some(number(counts.servers));
-        zone.owned = Some(number(counts.servers.saturating_sub(counts.unowned)));
-        zone.unowned = Some(number(counts.unowned));
-        zone.in_flight = number(counts.in_flight);
+    (zone.region, zone.zone) = (listing.place.region.clone(), listing.place.zone.clone());
+    let is_listed = listing.ended.is_some();
+    if is_listed {
+        let unowned = listing.unowned.len();
+        zone.servers = Some(number(listing.servers));
+        zone.owned = Some(number(listing.servers.saturating_sub(unowned)));
+        zone.unowned = Some(number(unowned));
+        zone.in_flight = number(listing.in_flight);
     }
-    if let Some(at) = known.listed_at {
+    if let Some(at) = listing.listed_at {
         zone.last_listed_time = Some(Time(at));
     }
-    match &known.failing {
-        None if known.listed.is_some() => (zone.failing_since, zone.message) = (None, None),
+    match &listing.failing {
+        None if is_listed => (zone.failing_since, zone.message) = (None, None),
         Some(failing) if has_lasted(failing, trusted_since) => {
             // The zone was already failing when this process began, and was not listed since.
-            let former = zone.failing_since.filter(|_| known.listed.is_none());
+            let former = zone.failing_since.filter(|_| !is_listed);
             zone.failing_since = Some(former.unwrap_or(Time(failing.began)));
             let message = printable(&failing.message);
             zone.message = Some(message.chars().take(MESSAGE_MAX).collect());
@@ -126,29 +126,31 @@ pub(super) fn number(n: usize) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
 }
 
-/// The first unowned servers: the listed ones, and those in the former status of zones that were not listed since.
+/// The first unowned servers: the listed ones, of which there may be a hundred thousand, and those in the former status of zones
+/// that were not listed since.
 fn unowned(
-    summary: &InventorySummary,
+    listings: &[PlaceListing],
     former: &[UnownedServer],
     account: &Account,
 ) -> Vec<UnownedServer> {
     let is_unlisted = |server: &&UnownedServer| {
-        let mut places = summary.places.iter();
-        places.any(|(place, known)| {
-            known.listed.is_none() && is_at(place, &server.region, &server.zone)
-        })
+        let mut unlisted = listings.iter().filter(|it| it.ended.is_none());
+        unlisted.any(|listing| is_at(&listing.place, &server.region, &server.zone))
     };
     let stood = former.iter().filter(is_unlisted).cloned();
-    let listed = summary.unowned.iter().map(|server| UnownedServer {
-        id: server.id.to_string(),
-        name: server
-            .name
-            .as_deref()
-            .map(|name| printable(name).into_owned()),
-        region: server.place.region.clone(),
-        zone: server.place.zone.clone(),
-        image: server.image.as_ref().map(ToString::to_string),
-        import: import(account, server.id.as_str()),
+    let rows = listings
+        .iter()
+        .flat_map(|listing| listing.unowned.iter().map(|row| (&listing.place, row)));
+    let mut rows: Vec<_> = rows.collect();
+    rows.sort_unstable_by(|(a, row), (b, other)| (a, &row.id).cmp(&(b, &other.id)));
+    let listed = rows.into_iter().take(UNOWNED);
+    let listed = listed.map(|(place, row)| UnownedServer {
+        id: row.id.to_string(),
+        name: row.name.as_deref().map(|name| printable(name).into_owned()),
+        region: place.region.clone(),
+        zone: place.zone.clone(),
+        image: row.image.as_ref().map(ToString::to_string),
+        import: import(account, row.id.as_str()),
     });
     let mut all: Vec<_> = listed.chain(stood).collect();
     all.sort_by(|a, b| (&a.region, &a.zone, &a.id).cmp(&(&b.region, &b.zone, &b.id)));

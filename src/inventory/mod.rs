@@ -16,7 +16,6 @@ mod view;
 mod watched;
 mod zone_views;
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -27,11 +26,12 @@ use tokio_util::sync::CancellationToken;
 
 pub use pass::{Pass, PassError};
 pub use row::{Row, addresses};
+pub use summary::PlaceListing;
 pub use view::{NoEvidence, Sighting, View};
 pub use zone_views::ZoneViews;
 
 use crate::api::Marker;
-use crate::cloud::{Client, ImageId, Place, ServerId};
+use crate::cloud::{Client, Place, ServerId};
 use crate::runtime::metrics::Listings;
 
 /// Identifies a subscriber: the UID of an Instance.
@@ -119,28 +119,6 @@ impl Default for Settings {
     }
 }
 
-/// A listed server that no Instance owns, by id or by marker.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unowned {
-    pub id: ServerId,
-    /// Its name, if the row has one.
-    pub name: Option<String>,
-    /// The place that lists it.
-    pub place: Place,
-    /// Its image, if the row has one.
-    pub image: Option<ImageId>,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PlaceCounts {
-    /// Servers in the newest pass.
-    pub servers: usize,
-    /// Servers among them that no Instance owns.
-    pub unowned: usize,
-    /// Subscribers that have something in flight there.
-    pub in_flight: usize,
-}
-
 /// Why the listings of a place fail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failing {
@@ -153,25 +131,6 @@ pub struct Failing {
     /// The service refuses the token.
     is_refused: bool,
     kind: pass::Kind,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PlaceSummary {
-    /// Counts of the newest complete listing; None before the first one, which may never come.
-    pub listed: Option<PlaceCounts>,
-    /// When that listing ended, for status.
-    pub listed_at: Option<Timestamp>,
-    /// Set while its listings fail.
-    pub failing: Option<Arc<Failing>>,
-}
-
-/// The listings of every watched place, and the unowned servers.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct InventorySummary {
-    /// By place. Each is reported on its own, since a place that cannot be listed shows nothing about another.
-    pub places: BTreeMap<Place, PlaceSummary>,
-    /// The first unowned servers, by place and identifier.
-    pub unowned: Vec<Unowned>,
 }
 
 /// The listings of one (endpoint, token). Cheap to clone; all clones are one inventory.
@@ -321,24 +280,22 @@ impl Inventory {
         self.shared.lock().followed
     }
 
-    /// The state of every watched place, and at most `most` servers that no Instance owns.
-    pub fn summary(
-        &self,
-        most: usize,
-        owns: impl Fn(&ServerId, Option<&Marker>) -> bool,
-    ) -> InventorySummary {
-        summary::summary(self.listed(&owns), most)
+    /// The newest listing of every watched place, by place. `owns` may read listings itself, so it is called without their lock.
+    pub fn listings(&self, owns: impl Fn(&ServerId, Option<&Marker>) -> bool) -> Vec<PlaceListing> {
+        let mut listings = self.shared.lock().listings();
+        for listing in &mut listings {
+            listing
+                .unowned
+                .retain(|row| !owns(&row.id, row.marker.as_ref()));
+        }
+        listings
     }
 
-    /// Combined counts of all watched places; `owns` as above.
-    pub fn listings(&self, owns: impl Fn(&ServerId, Option<&Marker>) -> bool) -> Listings {
-        summary::listings(&self.listed(&owns), Instant::now())
-    }
-
-    fn listed(&self, owns: &impl Fn(&ServerId, Option<&Marker>) -> bool) -> Vec<summary::Listed> {
-        let listed = self.shared.lock().listed();
-        let listed = listed.into_iter();
-        listed.map(|listed| listed.without(owns)).collect()
+    /// Combined counts of these listings.
+    pub fn counts(&self, owns: impl Fn(&ServerId, Option<&Marker>) -> bool) -> Listings {
+        let listings = self.listings(owns).into_iter();
+        let counts = listings.map(|listing| listing.counts(Instant::now()));
+        counts.fold(Listings::default(), Listings::and)
     }
 
     /// A counter that increases with every completed pass.

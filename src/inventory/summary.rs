@@ -1,4 +1,4 @@
-//! Sums up the listings: counts, unowned servers, and late servers of deleted Instances.
+//! The listings for users: counts, unowned servers, and late servers of deleted Instances.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,26 +7,31 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::state::State;
-use super::watched::Watched;
-use super::{Failing, InventorySummary, PlaceCounts, PlaceSummary, Row, Unowned};
+use super::{Failing, Row};
 use crate::api::Marker;
 use crate::cloud::{Place, ServerId};
 use crate::runtime::metrics::Listings;
 
-/// A copy of a place's listing, outside the state. Owners are looked up in it without holding the state's lock, since that takes
-/// a lock of their own.
-pub(super) struct Listed {
-    place: Place,
-    servers: usize,
-    in_flight: usize,
-    /// All servers; after [`Listed::without`] those that no Instance owns.
-    unowned: Vec<Arc<Row>>,
+/// The newest listing of a place. Owners are looked up in this copy without holding the state's lock, since that takes a lock of
+/// their own.
+#[derive(Clone, Debug)]
+pub struct PlaceListing {
+    pub place: Place,
+    /// The number of servers.
+    pub servers: usize,
+    /// Its servers that no Instance owns, by id or by marker.
+    pub unowned: Vec<Arc<Row>>,
+    /// The number of subscribers that have something in flight there.
+    pub in_flight: usize,
     /// Whether there is a subscriber. Otherwise the place is listed only for late servers of deleted Instances, and no user is
     /// concerned if its listing fails.
-    is_wanted: bool,
-    ended: Option<Instant>,
-    listed_at: Option<Timestamp>,
-    failing: Option<Arc<Failing>>,
+    pub is_wanted: bool,
+    /// When the listing ended; None before the first complete one, which may never come.
+    pub ended: Option<Instant>,
+    /// The same as a wall-clock time, for status.
+    pub listed_at: Option<Timestamp>,
+    /// Set while listings fail.
+    pub failing: Option<Arc<Failing>>,
 }
 
 impl State {
@@ -98,96 +103,39 @@ impl State {
             .any(|pass| now.saturating_duration_since(pass.ended) < time)
     }
 
-    /// Copies of all watched places.
-    pub(super) fn listed(&self) -> Vec<Listed> {
-        let places = self.places.iter();
-        places
-            .map(|(place, watched)| Listed::of(place, watched))
+    /// The listings of all places that were listed or have a subscriber, each with all its servers as unowned ones.
+    pub(super) fn listings(&self) -> Vec<PlaceListing> {
+        let listings = self.places.iter().map(|(place, watched)| {
+            let newest = watched.view.newest.as_ref();
+            let rows = newest.into_iter().flat_map(|pass| pass.rows.values());
+            let is_wanted = !watched.members.is_empty();
+            PlaceListing {
+                place: place.clone(),
+                servers: newest.map_or(0, |pass| pass.rows.len()),
+                unowned: rows.cloned().collect(),
+                in_flight: watched.in_flight + watched.followed,
+                is_wanted,
+                ended: newest.map(|pass| pass.ended),
+                listed_at: watched.listed,
+                failing: watched.view.failing.clone().filter(|_| is_wanted),
+            }
+        });
+        listings
+            .filter(|listing| listing.is_wanted || listing.ended.is_some())
             .collect()
     }
 }
 
-impl Listed {
-    fn of(place: &Place, watched: &Watched) -> Self {
-        let newest = watched.view.newest.as_ref();
-        let rows = newest.into_iter().flat_map(|pass| pass.rows.values());
-        let unowned: Vec<_> = rows.cloned().collect();
-        Self {
-            place: place.clone(),
-            servers: unowned.len(),
-            in_flight: watched.in_flight + watched.followed,
-            unowned,
-            is_wanted: !watched.members.is_empty(),
-            ended: newest.map(|pass| pass.ended),
-            listed_at: watched.listed,
-            failing: watched.view.failing.clone(),
-        }
-    }
-
-    /// Leaves the servers that no Instance owns.
-    pub(super) fn without(mut self, owns: &impl Fn(&ServerId, Option<&Marker>) -> bool) -> Self {
-        self.unowned
-            .retain(|row| !owns(&row.id, row.marker.as_ref()));
-        self
-    }
-
+impl PlaceListing {
     /// The place's part of the combined counts.
-    fn figures(&self, now: Instant) -> Listings {
+    pub(super) fn counts(&self, now: Instant) -> Listings {
         // If the place was never listed, its age is that of the first failure.
-        let since = self
-            .ended
-            .or(self.failing.as_ref().map(|failing| failing.since));
+        let failing = self.failing.as_ref();
+        let since = self.ended.or(failing.map(|failing| failing.since));
         let since = since.filter(|_| self.is_wanted);
         Listings {
             unowned: u32::try_from(self.unowned.len()).unwrap_or(u32::MAX),
             oldest: since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since)),
         }
     }
-}
-
-/// The state of each place, and at most `most` unowned servers.
-pub(super) fn summary(mut listed: Vec<Listed>, most: usize) -> InventorySummary {
-    listed.retain(|listed| listed.is_wanted || listed.ended.is_some());
-    let unowned = first_unowned(&listed, most);
-    let places = listed.into_iter().map(|listed| {
-        let counts = PlaceCounts {
-            servers: listed.servers,
-            unowned: listed.unowned.len(),
-            in_flight: listed.in_flight,
-        };
-        let known = PlaceSummary {
-            listed: listed.ended.map(|_| counts),
-            listed_at: listed.listed_at,
-            failing: listed.failing.filter(|_| listed.is_wanted),
-        };
-        (listed.place, known)
-    });
-    InventorySummary {
-        places: places.collect(),
-        unowned,
-    }
-}
-
-/// Combined counts of all places.
-pub(super) fn listings(listed: &[Listed], now: Instant) -> Listings {
-    let figures = listed.iter().map(|listed| listed.figures(now));
-    figures.fold(Listings::default(), Listings::and)
-}
-
-/// The first unowned servers; a listing may show a hundred thousand.
-fn first_unowned(listed: &[Listed], most: usize) -> Vec<Unowned> {
-    let places = listed.iter();
-    let mut unowned: Vec<_> = places
-        .flat_map(|listed| listed.unowned.iter().map(|row| (&listed.place, row)))
-        .collect();
-    unowned.sort_unstable_by(|(a, row), (b, other)| (a, &row.id).cmp(&(b, &other.id)));
-    let first = unowned.into_iter().take(most);
-    first
-        .map(|(place, row)| Unowned {
-            id: row.id.clone(),
-            name: row.name.clone().map(String::from),
-            place: place.clone(),
-            image: row.image.clone(),
-        })
-        .collect()
 }

@@ -468,7 +468,7 @@ impl Sessions {
     pub fn listings(&self) -> Listings {
         let owns = |id: &ServerId, marker: Option<&Marker>| self.inner.owners.owns(id, marker);
         let sessions = self.sessions().into_iter();
-        let listings = sessions.map(|session| session.inventory.listings(owns));
+        let listings = sessions.map(|session| session.inventory.counts(owns));
         listings.fold(Listings::default(), Listings::and)
     }
 

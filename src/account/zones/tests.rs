@@ -1,5 +1,5 @@
 use super::*;
-use crate::inventory::PlaceCounts;
+use crate::inventory::testing;
 use jiff::Timestamp;
 use serde_json::json;
 
@@ -20,39 +20,52 @@ fn at(second: i64) -> Time {
     Time(Timestamp::from_second(second).unwrap())
 }
 
-fn listed(servers: usize, unowned: usize) -> PlaceSummary {
-    let counts = PlaceCounts {
+/// A zone that was not listed. [`summary`] gives it its place.
+fn unlisted() -> PlaceListing {
+    PlaceListing {
+        place: Place::new("r", ""),
+        servers: 0,
+        unowned: Vec::new(),
+        in_flight: 0,
+        is_wanted: true,
+        ended: None,
+        listed_at: None,
+        failing: None,
+    }
+}
+
+fn listed(servers: usize, unowned: usize) -> PlaceListing {
+    let row = |n| json!({"ecsResourceUUID": format!("ecs-{n}")});
+    let rows = (0..unowned).map(|n| row(n).as_object().cloned().unwrap());
+    let pass = testing::pass(Instant::now(), rows.collect(), None);
+    PlaceListing {
         servers,
-        unowned,
-        ..PlaceCounts::default()
-    };
-    PlaceSummary {
-        listed: Some(counts),
-        ..PlaceSummary::default()
+        unowned: pass.rows.values().cloned().collect(),
+        ended: Some(pass.ended),
+        ..unlisted()
     }
 }
 
 /// A zone whose failures began now, at this second of the day.
-fn failing(second: i64, message: &str) -> PlaceSummary {
-    PlaceSummary {
+fn failing(second: i64, message: &str) -> PlaceListing {
+    PlaceListing {
         failing: Some(Failing::of(Instant::now(), at(second).0, message).into()),
-        ..PlaceSummary::default()
+        ..unlisted()
     }
 }
 
-fn summary(zones: &[(&str, PlaceSummary)]) -> InventorySummary {
-    let places = zones.iter();
-    InventorySummary {
-        places: places
-            .map(|(zone, known)| (Place::new("r", *zone), known.clone()))
-            .collect(),
-        unowned: Vec::new(),
-    }
+fn summary(zones: &[(&str, PlaceListing)]) -> Vec<PlaceListing> {
+    let zones = zones.iter();
+    let listing = |(zone, listing): &(&str, PlaceListing)| PlaceListing {
+        place: Place::new("r", *zone),
+        ..listing.clone()
+    };
+    zones.map(listing).collect()
 }
 
 fn counted(
     former: &AccountStatus,
-    zones: &[(&str, PlaceSummary)],
+    zones: &[(&str, PlaceListing)],
     since: Option<Instant>,
 ) -> AccountStatus {
     let mut status = former.clone();
@@ -61,7 +74,7 @@ fn counted(
 }
 
 /// The status that follows a former one, of an Account whose service answers since then.
-fn after(former: &AccountStatus, zones: &[(&str, PlaceSummary)], since: Instant) -> AccountStatus {
+fn after(former: &AccountStatus, zones: &[(&str, PlaceListing)], since: Instant) -> AccountStatus {
     counted(former, zones, Some(since))
 }
 
@@ -110,7 +123,7 @@ async fn a_zone_that_was_listed_counts_as_it_was_listed_last_while_it_fails() {
         &[("a", listed(3, 1)), ("b", listed(2, 2))],
         began,
     );
-    let down = PlaceSummary {
+    let down = PlaceListing {
         failing: failing(7, "503").failing,
         ..listed(2, 2)
     };
@@ -164,13 +177,10 @@ async fn what_a_former_process_listed_stands_until_it_is_listed_again() {
         zone: "a".into(),
         ..UnownedServer::default()
     }];
-    let unknown = [
-        ("a", PlaceSummary::default()),
-        ("b", PlaceSummary::default()),
-    ];
+    let unknown = [("a", unlisted()), ("b", unlisted())];
     assert_eq!(after(&known, &unknown, began), known);
     // The zones are listed one after the other; unowned servers of the zone not yet listed are kept.
-    let half = [("a", PlaceSummary::default()), ("b", listed(4, 0))];
+    let half = [("a", unlisted()), ("b", listed(4, 0))];
     let reported = after(&known, &half, began);
     assert_eq!(
         (reported.servers, reported.unowned_servers),
@@ -183,7 +193,7 @@ async fn what_a_former_process_listed_stands_until_it_is_listed_again() {
 async fn the_time_of_a_listing_is_written_once_it_is_five_minutes_newer() {
     let began = Instant::now();
     let zones = |second: i64| {
-        let known = PlaceSummary {
+        let known = PlaceListing {
             listed_at: Some(at(second).0),
             ..listed(3, 1)
         };
@@ -206,8 +216,8 @@ async fn the_time_of_a_listing_is_written_once_it_is_five_minutes_newer() {
         );
     }
     // A process that has not listed the zone keeps its former state.
-    let unlisted = [("a", PlaceSummary::default()), ("b", listed(2, 0))];
-    assert_eq!(after(&known, &unlisted, began), known);
+    let again = [("a", unlisted()), ("b", listed(2, 0))];
+    assert_eq!(after(&known, &again, began), known);
     // A status written by an older version has no time.
     let older = after(&none, &[("a", listed(3, 1)), ("b", listed(2, 0))], began);
     assert_eq!(after(&older, &zones(1000), began), known);
@@ -220,7 +230,7 @@ async fn an_outage_of_the_service_is_no_zones_failure() {
         &[("a", listed(3, 1))],
         Instant::now(),
     );
-    let down = PlaceSummary {
+    let down = PlaceListing {
         failing: failing(7, "503").failing,
         ..listed(3, 1)
     };

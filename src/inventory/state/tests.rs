@@ -3,7 +3,6 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::super::pass::PassBuilder;
-use super::super::summary;
 use super::super::testing;
 use super::super::view::{NoEvidence, Sighting};
 use super::*;
@@ -296,7 +295,7 @@ async fn a_failed_pass_wakes_nobody_changes_nothing_and_is_tried_again_with_a_gr
         bench.wait(pause);
     }
     assert_eq!(pauses, [5, 5, 5, 8, 16, 20, 20]);
-    let known = |bench: &Bench| summary::summary(bench.state.listed(), 0).places[&place()].clone();
+    let known = |bench: &Bench| bench.state.listings().remove(0);
     let failing = known(&bench).failing.unwrap();
     assert!(bench.now > failing.since + 60 * S, "it does not move");
     let view = bench.state.view(&place());
@@ -505,12 +504,12 @@ async fn what_nobody_owns_is_counted() {
     let owns = |id: &ServerId, marker: Option<&Marker>| {
         id.as_str() == "ecs-1" || marker == Some(&Marker::of_uid("a"))
     };
-    let listed = bench.state.listed().into_iter();
-    let listed = listed.map(|listed| listed.without(&owns)).collect();
-    let summary = summary::summary(listed, usize::MAX);
-    let counts = summary.places[&place()].listed.unwrap();
-    assert_eq!((counts.servers, counts.unowned), (3, 1));
-    assert_eq!(summary.unowned[0].id, ServerId::from("ecs-3"));
+    let mut listing = bench.state.listings().remove(0);
+    listing
+        .unowned
+        .retain(|row| !owns(&row.id, row.marker.as_ref()));
+    assert_eq!((listing.servers, listing.unowned.len()), (3, 1));
+    assert_eq!(listing.unowned[0].id, ServerId::from("ecs-3"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -528,10 +527,12 @@ async fn a_place_that_is_left_while_its_pass_runs_is_forgotten_after_it() {
 async fn the_age_of_the_listings_is_that_of_the_place_that_was_not_listed_for_longest() {
     let mut bench = Bench::new();
     let of = |bench: &Bench| {
-        let owns = |id: &ServerId, _: Option<&Marker>| id.as_str() != "ecs-3";
-        let listed = bench.state.listed().into_iter();
-        let listed: Vec<_> = listed.map(|listed| listed.without(&owns)).collect();
-        summary::listings(&listed, bench.now)
+        let listings = bench.state.listings().into_iter();
+        let counts = listings.map(|mut listing| {
+            listing.unowned.retain(|row| row.id.as_str() == "ecs-3");
+            listing.counts(bench.now)
+        });
+        counts.fold(Listings::default(), Listings::and)
     };
     assert_eq!(of(&bench), Listings::default());
     bench
