@@ -1,6 +1,6 @@
 //! Finds the row of a list that a selector matches. Pure: rows in, a choice out.
 
-use crate::api::{ImageRef, PackageRef};
+use crate::api::{ChargeMode, ImageRef, PackageRef};
 use crate::cloud::{IdAndName, Offer};
 use std::cmp::{Ordering, Reverse};
 use std::fmt;
@@ -73,20 +73,20 @@ pub fn package(rows: &[Offer], wanted: &PackageRef) -> Choice {
         return Choice::One(smallest.id.clone());
     }
     // The request exceeds every package, so the largest are the closest.
-    let mode = |row: &Offer| {
-        wanted
-            .charge_mode
-            .is_none_or(|mode| pays(row, mode.as_str()))
-    };
     let mut near: Vec<&Offer> = rows.iter().collect();
-    near.sort_by(|a, b| mode(b).cmp(&mode(a)).then(order(b, a)));
+    near.sort_by(|a, b| {
+        has_mode(b, wanted)
+            .cmp(&has_mode(a, wanted))
+            .then(order(b, a))
+    });
     Choice::None(Candidates::of(
         near.into_iter().map(|row| (row.id.clone(), None)),
     ))
 }
 
-fn pays(row: &Offer, mode: &str) -> bool {
-    row.charge_mode.as_deref() == Some(mode)
+fn has_mode(row: &Offer, wanted: &PackageRef) -> bool {
+    let is = |mode: ChargeMode| row.charge_mode.as_deref() == Some(mode.as_str());
+    wanted.charge_mode.is_none_or(is)
 }
 
 /// Whether a package is at least as large as the filter demands. A figure that the service does not give fails the filter, except
@@ -100,9 +100,7 @@ pub fn is_large_enough(row: &Offer, wanted: &PackageRef) -> bool {
         && enough(row.memory, wanted.memory)
         && enough(row.system_disk, wanted.system_disk)
         && enough(row.data_disk.or(Some(0)), wanted.data_disk)
-        && wanted
-            .charge_mode
-            .is_none_or(|mode| pays(row, mode.as_str()))
+        && has_mode(row, wanted)
 }
 
 /// The order of packages, from the smallest: cpu, memory, system disk, data disk, name of the charge mode, included bandwidth or

@@ -261,11 +261,5 @@ impl<const STORE: usize> fmt::Debug for Taken<STORE> {
     }
 }
 
-impl fmt::Debug for Budget {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Budget")
-    }
-}
-
 #[cfg(test)]
 mod tests;

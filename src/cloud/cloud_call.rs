@@ -30,24 +30,44 @@ pub enum CloudCall {
 }
 
 impl CloudCall {
-    /// The name in metrics, the name in messages, and whether the call changes something.
-    const fn properties(self) -> (&'static str, &'static str, bool) {
+    /// The name in metrics, the name in messages, whether the call changes something, and the default path below the endpoint.
+    const fn properties(self) -> (&'static str, &'static str, bool, &'static str) {
         match self {
-            Self::Create => ("create", "create", true),
-            Self::Release => ("release", "release", true),
-            Self::Reinstall => ("reinstall", "reinstall", true),
-            Self::ModifyPassword => ("modify_password", "the password change", true),
-            Self::Start => ("start", "start", true),
-            Self::Stop => ("stop", "stop", true),
-            Self::Restart => ("restart", "restart", true),
-            Self::Detail => ("detail", "the call for the server's detail", false),
-            Self::Task => ("task", "the call for the task", false),
-            Self::Instances => ("instances", "the call for servers", false),
-            Self::Firewalls => ("firewalls", "the call for security groups", false),
-            Self::Images => ("images", "the call for images", false),
-            Self::Keys => ("keys", "the call for key pairs", false),
-            Self::Packages => ("packages", "the call for packages", false),
-            Self::Regions => ("regions", "the call for regions", false),
+            Self::Create => ("create", "create", true, "/instance/create"),
+            Self::Release => ("release", "release", true, "/instance/release"),
+            Self::Reinstall => ("reinstall", "reinstall", true, "/instance/reinstallSystem"),
+            Self::ModifyPassword => (
+                "modify_password",
+                "the password change",
+                true,
+                "/instance/modifyInstancePassword",
+            ),
+            Self::Start => ("start", "start", true, "/instance/start"),
+            Self::Stop => ("stop", "stop", true, "/instance/stop"),
+            Self::Restart => ("restart", "restart", true, "/instance/restart"),
+            Self::Detail => (
+                "detail",
+                "the call for the server's detail",
+                false,
+                "/instance/detail",
+            ),
+            Self::Task => (
+                "task",
+                "the call for the task",
+                false,
+                "/asynctask/getResult",
+            ),
+            Self::Instances => ("instances", "the call for servers", false, "/instance/list"),
+            Self::Firewalls => (
+                "firewalls",
+                "the call for security groups",
+                false,
+                "/firewall/list",
+            ),
+            Self::Images => ("images", "the call for images", false, "/image/list"),
+            Self::Keys => ("keys", "the call for key pairs", false, "/sshkey/list"),
+            Self::Packages => ("packages", "the call for packages", false, "/package/list"),
+            Self::Regions => ("regions", "the call for regions", false, "/region/list"),
         }
     }
 
@@ -64,6 +84,11 @@ impl CloudCall {
     /// Whether the call changes something, so that it must not be repeated blindly.
     pub fn is_mutating(self) -> bool {
         self.properties().2
+    }
+
+    /// The path unless the Account overrides it.
+    pub(super) fn default_path(self) -> &'static str {
+        self.properties().3
     }
 
     pub(super) fn method(self) -> &'static str {

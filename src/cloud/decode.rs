@@ -107,10 +107,6 @@ impl TextPart {
         self.tree = 0;
     }
 
-    fn is_empty(&self) -> bool {
-        self.text.is_empty()
-    }
-
     fn decoded(&self) -> usize {
         self.text.len() + self.tree
     }
@@ -285,8 +281,8 @@ impl Decoder {
     /// Processes a comma or a bracket of the list itself.
     fn end_of_row(&mut self, byte: u8, take: &mut TakeRow<'_>) -> Result<(), Unfit> {
         let is_last = byte != b',';
-        let is_empty_list = is_last && self.rows == 0 && self.row.is_empty();
-        if byte == b'}' || (self.row.is_empty() && !is_empty_list) {
+        let is_empty_list = is_last && self.rows == 0 && self.row.text.is_empty();
+        if byte == b'}' || (self.row.text.is_empty() && !is_empty_list) {
             return Err(NO_ROW);
         }
         if !is_empty_list {

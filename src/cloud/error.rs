@@ -1,10 +1,11 @@
 //! Errors of calls to the service, on two axes: is a retry worthwhile, and may the call have taken effect?
 
+mod build;
 mod flaw;
 mod obstacle;
 
-use super::address::{Refused, Target};
-use super::tls::TlsError;
+use super::address::Refused;
+pub use build::BuildError;
 pub(super) use obstacle::TransportError;
 use obstacle::{beneath, obstacle};
 use std::fmt;
@@ -14,41 +15,6 @@ use std::time::Duration;
 use super::cloud_call::CloudCall;
 use super::decode::Unfit;
 use super::password;
-
-/// A client could not be built. The configuration is wrong; nothing was sent.
-#[derive(Debug, thiserror::Error)]
-pub enum BuildError {
-    /// The endpoint is not a URL that requests can go to.
-    #[error("the endpoint {0}")]
-    Endpoint(&'static str),
-    /// The operator does not allow this endpoint.
-    #[error("the endpoint is none of those that the operator allows")]
-    NotAllowed,
-    /// The token cannot be sent in a header.
-    #[error("the token is empty or has characters that no header can carry")]
-    Token,
-    /// An overridden path is not a plain absolute path.
-    #[error("the path for {operation} is not a plain absolute path")]
-    Path {
-        /// The operation of that path.
-        operation: CloudCall,
-    },
-    /// The endpoint or the proxy is an address to which no request may go.
-    #[error("no request goes to {1}")]
-    Internal(Target, Refused),
-    /// The proxy is not a URL that connections can use.
-    #[error("the proxy {0}")]
-    Proxy(&'static str),
-    /// The operator does not allow this proxy.
-    #[error("the proxy is none that --allowed-endpoint of the operator allows")]
-    ProxyNotAllowed,
-    /// The CA bundle or the client certificate is not usable.
-    #[error(transparent)]
-    Tls(TlsError),
-    /// The HTTP client could not be set up.
-    #[error("the HTTP client could not be set up")]
-    Http(#[source] reqwest::Error),
-}
 
 /// A failed call.
 ///

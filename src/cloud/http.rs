@@ -10,7 +10,6 @@ use super::transport::{Carrier, Pair, Transport, builder};
 use super::trust::Trust;
 use crate::runtime::tls::install_provider;
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use url::{Host, Url};
 
@@ -142,12 +141,6 @@ impl Http {
                 Ok(Transport::Network(pair))
             }
         }
-    }
-}
-
-impl fmt::Debug for Http {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Http")
     }
 }
 

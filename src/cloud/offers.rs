@@ -30,15 +30,34 @@ pub enum List {
 }
 
 impl List {
-    pub(super) fn call(&self) -> CloudCall {
+    /// The call, the list in messages, and the fields of a row that contain its identifier and its name.
+    fn properties(&self) -> (CloudCall, &'static str, &'static str, &'static str) {
+        use CloudCall as Call;
         match self {
-            Self::Regions => CloudCall::Regions,
-            Self::Packages { .. } => CloudCall::Packages,
-            Self::Images { .. } => CloudCall::Images,
-            Self::Firewalls { .. } => CloudCall::Firewalls,
-            Self::Keys => CloudCall::Keys,
-            Self::Servers(_) => CloudCall::Instances,
+            Self::Regions => (Call::Regions, "regions", "regionCode", "regionName"),
+            Self::Packages { .. } => (Call::Packages, "packages", "packageCode", "packageName"),
+            Self::Images { .. } => (Call::Images, "images", "imageResourceUUID", "imageName"),
+            Self::Firewalls { .. } => {
+                let name = "security groups";
+                (Call::Firewalls, name, "firewallUUID", "firewallName")
+            }
+            Self::Keys => (Call::Keys, "key pairs", "sshKeyUUID", "sshKeyName"),
+            Self::Servers(_) => (
+                Call::Instances,
+                "servers",
+                "ecsResourceUUID",
+                "instanceName",
+            ),
         }
+    }
+
+    pub(super) fn call(&self) -> CloudCall {
+        self.properties().0
+    }
+
+    /// The list in messages.
+    pub fn name(&self) -> &'static str {
+        self.properties().1
     }
 
     /// Region and zone of the request.
@@ -54,30 +73,6 @@ impl List {
     /// Whether the list arrives page by page.
     pub fn is_paged(&self) -> bool {
         !matches!(self, Self::Regions | Self::Packages { .. })
-    }
-
-    /// The list in messages.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Regions => "regions",
-            Self::Packages { .. } => "packages",
-            Self::Images { .. } => "images",
-            Self::Firewalls { .. } => "security groups",
-            Self::Keys => "key pairs",
-            Self::Servers(_) => "servers",
-        }
-    }
-
-    /// The fields of a row that contain its identifier and its name.
-    fn id_and_name(&self) -> (&'static str, &'static str) {
-        match self {
-            Self::Regions => ("regionCode", "regionName"),
-            Self::Packages { .. } => ("packageCode", "packageName"),
-            Self::Images { .. } => ("imageResourceUUID", "imageName"),
-            Self::Firewalls { .. } => ("firewallUUID", "firewallName"),
-            Self::Keys => ("sshKeyUUID", "sshKeyName"),
-            Self::Servers(_) => ("ecsResourceUUID", "instanceName"),
-        }
     }
 
     /// Memory for the known fields of a row, as a multiple of its text, in addition to the type itself. Two, since each text is
@@ -129,7 +124,7 @@ pub struct Offer {
 impl Offer {
     /// Reads a row; none without an identifier.
     pub fn read(list: &List, row: &Map<String, Value>) -> Option<Self> {
-        let (id, name) = list.id_and_name();
+        let (_, _, id, name) = list.properties();
         let number = |field| word(row, field)?.parse().ok();
         Some(Self {
             id: word(row, id)?,

@@ -6,84 +6,64 @@
 use super::cloud_call::CloudCall;
 use super::error::BuildError;
 use crate::api::PathOverrides;
+use std::collections::BTreeMap;
 
-/// Declares the resolved paths and their defaults from one table. The overrides must have the same fields.
-macro_rules! paths {
-    ($($field:ident, $operation:ident, $default:literal;)*) => {
-        /// The path of every operation: the override if there is one, else the default.
-        #[derive(Clone, Debug, PartialEq, Eq)]
-        pub struct Paths {
-            $($field: String,)*
-        }
-
-        impl Default for Paths {
-            fn default() -> Self {
-                Self { $($field: $default.to_owned(),)* }
-            }
-        }
-
-        impl Paths {
-            /// The defaults, replaced by the overrides where given.
-            ///
-            /// # Errors
-            /// An override is not a plain absolute path.
-            pub fn resolve(overrides: &PathOverrides) -> Result<Self, BuildError> {
-                Ok(Self { $($field: resolve_one(CloudCall::$operation, overrides.$field.as_deref(), $default)?,)* })
-            }
-
-            pub fn of(&self, operation: CloudCall) -> &str {
-                match operation {
-                    $(CloudCall::$operation => &self.$field,)*
-                }
-            }
-        }
-    };
-}
-
-paths! {
-    create, Create, "/instance/create";
-    release, Release, "/instance/release";
-    reinstall, Reinstall, "/instance/reinstallSystem";
-    modify_password, ModifyPassword, "/instance/modifyInstancePassword";
-    start, Start, "/instance/start";
-    stop, Stop, "/instance/stop";
-    restart, Restart, "/instance/restart";
-    detail, Detail, "/instance/detail";
-    task, Task, "/asynctask/getResult";
-    instances, Instances, "/instance/list";
-    firewalls, Firewalls, "/firewall/list";
-    images, Images, "/image/list";
-    keys, Keys, "/sshkey/list";
-    packages, Packages, "/package/list";
-    regions, Regions, "/region/list";
-}
+/// The path of every operation: the override if there is one, else the default.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Paths(BTreeMap<CloudCall, String>);
 
 /// Longest accepted path. The schema has the same limit.
 const LONGEST: usize = 256;
 
-/// Checks one path. Query, fragment, escapes and dot segments are refused rather than encoded: they would make an unintended
-/// request, which contains the token.
-fn resolve_one(
-    operation: CloudCall,
-    override_with: Option<&str>,
-    default: &str,
-) -> Result<String, BuildError> {
-    let Some(path) = override_with else {
-        return Ok(default.to_owned());
-    };
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/-_.~".contains(c);
-    let dots = path
-        .split('/')
-        .any(|segment| segment == "." || segment == "..");
-    if !path.starts_with('/')
-        || path.len() > LONGEST
-        || !path.chars().all(plain)
-        || dots
-        || path.contains("//")
-    {
-        return Err(BuildError::Path { operation });
+impl Paths {
+    /// The defaults, replaced by the overrides where given.
+    ///
+    /// # Errors
+    /// An override is not a plain absolute path.
+    pub fn resolve(overrides: &PathOverrides) -> Result<Self, BuildError> {
+        let overrides = [
+            (CloudCall::Create, &overrides.create),
+            (CloudCall::Release, &overrides.release),
+            (CloudCall::Reinstall, &overrides.reinstall),
+            (CloudCall::ModifyPassword, &overrides.modify_password),
+            (CloudCall::Start, &overrides.start),
+            (CloudCall::Stop, &overrides.stop),
+            (CloudCall::Restart, &overrides.restart),
+            (CloudCall::Detail, &overrides.detail),
+            (CloudCall::Task, &overrides.task),
+            (CloudCall::Instances, &overrides.instances),
+            (CloudCall::Firewalls, &overrides.firewalls),
+            (CloudCall::Images, &overrides.images),
+            (CloudCall::Keys, &overrides.keys),
+            (CloudCall::Packages, &overrides.packages),
+            (CloudCall::Regions, &overrides.regions),
+        ];
+        let given = overrides
+            .into_iter()
+            .filter_map(|(operation, path)| Some((operation, path.clone()?)));
+        let checked = given.map(|(operation, path)| match is_plain(&path) {
+            true => Ok((operation, path)),
+            false => Err(BuildError::Path { operation }),
+        });
+        checked.collect::<Result<_, _>>().map(Self)
     }
-    Ok(path.to_owned())
+
+    pub fn of(&self, operation: CloudCall) -> &str {
+        let given = self.0.get(&operation);
+        given.map_or(operation.default_path(), String::as_str)
+    }
+}
+
+/// Whether a path is plain and absolute. Query, fragment, escapes and dot segments are refused rather than encoded: they would
+/// make an unintended request, which contains the token.
+fn is_plain(path: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/-_.~".contains(c);
+    let is_dots = |segment: &str| segment == "." || segment == "..";
+    path.starts_with('/')
+        && path.len() <= LONGEST
+        && path.chars().all(is_plain)
+        && !path.split('/').any(is_dots)
+        && !path.contains("//")
 }
 
 #[cfg(test)]

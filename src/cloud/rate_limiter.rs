@@ -94,10 +94,6 @@ impl Limits {
         }
     }
 
-    fn bucket(self) -> Bucket {
-        Bucket::new(self.period(), self.burst)
-    }
-
     fn period(self) -> Duration {
         // A rate of zero would stop everything forever, and a rate above 10,000 per second is no limit.
         let per_second = if self.per_second.is_finite() {
@@ -145,15 +141,10 @@ struct State {
 }
 
 /// A permit for one request, which counts as in flight until the permit is dropped.
+#[derive(Debug)]
 #[must_use = "it counts as a request in flight until it is dropped"]
 pub(super) struct Passage {
     limiter: RateLimiter,
-}
-
-impl std::fmt::Debug for Passage {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Passage")
-    }
 }
 
 impl std::fmt::Debug for RateLimiter {
@@ -170,7 +161,7 @@ impl RateLimiter {
         let now = Instant::now();
         let state = State {
             limits,
-            bucket: limits.bucket(),
+            bucket: Bucket::new(limits.period(), limits.burst),
             share: 1.0,
             share_since: now,
             held_until: now,

@@ -3,19 +3,21 @@
 use crate::runtime::queue::Priority;
 use crate::runtime::watch::{Change, Notice, ObjectKey};
 use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
 
 /// A digest of the fields that users edit, for each object.
 #[derive(Debug, Default)]
-pub(super) struct Changes(HashMap<ObjectKey, u64>);
+pub(super) struct Changes(Mutex<HashMap<ObjectKey, u64>>);
 
 impl Changes {
     /// The urgency of a watch event: [`Priority::Change`] if spec, labels or the deletion differ from the last event.
-    pub(super) fn priority(&mut self, notice: &Notice) -> Option<Priority> {
+    pub(super) fn priority(&self, notice: &Notice) -> Option<Priority> {
+        let mut digests = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if notice.change == Change::Gone {
-            self.0.remove(&notice.key);
+            digests.remove(&notice.key);
             return None;
         }
-        let former = self.0.insert(notice.key.clone(), notice.written);
+        let former = digests.insert(notice.key.clone(), notice.written);
         // An object of the first listing may be old.
         let is_known =
             former == Some(notice.written) || (former.is_none() && notice.change == Change::Listed);
@@ -32,8 +34,8 @@ mod tests {
 
     #[test]
     fn edits_of_users_are_changes_and_writes_of_the_operator_are_not() {
-        let mut changes = Changes::default();
-        let mut shown = |change: Change, meta: Value| {
+        let changes = Changes::default();
+        let shown = |change: Change, meta: Value| {
             let mut whole = json!({"name": "web", "namespace": "team", "uid": "u"});
             if let (Some(all), Value::Object(more)) = (whole.as_object_mut(), meta) {
                 all.extend(more);
@@ -55,11 +57,11 @@ mod tests {
 
     #[test]
     fn an_object_that_appears_is_a_change_even_under_a_name_that_was_in_use_before() {
-        let mut changes = Changes::default();
+        let changes = Changes::default();
         let notice = |change| Notice::of(&ObjectMeta::default(), change);
         assert!(changes.priority(&notice(Change::Applied)).is_some());
         assert!(changes.priority(&notice(Change::Gone)).is_none());
-        assert!(changes.0.is_empty());
+        assert!(changes.0.lock().unwrap().is_empty());
         assert!(changes.priority(&notice(Change::Applied)).is_some());
     }
 }

@@ -13,8 +13,8 @@ use crate::runtime::queue::Priority;
 use crate::runtime::watch::{Change, Notice, ObjectKey};
 use crate::{account, instance};
 use kube::core::DeserializeGuard;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use tokio::time::Instant;
 
 /// The handlers of one process; cheap to clone.
@@ -27,8 +27,8 @@ struct Inner {
     objects: Arc<dyn Objects>,
     shard: Shard,
     references: References,
-    instance_changes: Mutex<Changes>,
-    account_changes: Mutex<Changes>,
+    instance_changes: Changes,
+    account_changes: Changes,
     /// An object whose first version is newer than this was created in the term of this process.
     born_after: AtomicU64,
 }
@@ -61,8 +61,8 @@ impl Feed {
             objects,
             shard,
             references,
-            instance_changes: Mutex::default(),
-            account_changes: Mutex::default(),
+            instance_changes: Changes::default(),
+            account_changes: Changes::default(),
             born_after: AtomicU64::new(born_after),
         }))
     }
@@ -136,12 +136,12 @@ impl Feed {
         let memories = &self.0.instances.memories;
         let memory = memories.met(notice.uid.clone(), &notice.key, is_newborn);
         instance::memory::lock(&memory).note_watched_version(version, Instant::now());
-        let priority = priority(&self.0.instance_changes, notice);
+        let priority = self.0.instance_changes.priority(notice);
         self.0.objects.wake_instance(&notice.key, priority);
     }
 
     fn instance_gone(&self, notice: &Notice) {
-        priority(&self.0.instance_changes, notice);
+        self.0.instance_changes.priority(notice);
         let owner = self.0.instances.sessions.gone(&notice.uid);
         instance::orphan::on_instance_deleted(&self.0.instances, &notice.uid, owner);
         // The store may hold a newer object of this name by now, and its references stand here already.
@@ -154,7 +154,7 @@ impl Feed {
     /// An Account appeared, changed or went.
     pub fn account(&self, notice: &Notice) {
         let context = &self.0.accounts;
-        let priority = priority(&self.0.account_changes, notice);
+        let priority = self.0.account_changes.priority(notice);
         if notice.change != Change::Gone {
             context.sessions.announce(&notice.key);
             self.0.objects.wake_account(&notice.key, priority);
@@ -181,11 +181,6 @@ impl Feed {
             self.0.objects.wake_instance(&instance, change);
         }
     }
-}
-
-fn priority(changes: &Mutex<Changes>, notice: &Notice) -> Option<Priority> {
-    let mut changes = changes.lock().unwrap_or_else(PoisonError::into_inner);
-    changes.priority(notice)
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 use super::*;
-use crate::api::{ChargeMode, ImageKind};
+use crate::api::ImageKind;
 use crate::cloud::List;
 use serde_json::{Value, json};
 

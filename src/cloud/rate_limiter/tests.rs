@@ -334,7 +334,10 @@ async fn limits_that_make_no_sense_are_brought_into_range() {
         (1e9, 1, Duration::from_micros(200)),
         (1e9, u32::MAX, Duration::ZERO),
     ] {
-        let mut bucket = limits(per_second, burst, 0).bucket();
+        let mut bucket = {
+            let limits = limits(per_second, burst, 0);
+            Bucket::new(limits.period(), limits.burst)
+        };
         let first = Instant::now();
         let mut now = first;
         for _ in 0..3 {

@@ -6,6 +6,7 @@ use crate::wiring::{Contexts, Process};
 use kube::{Client, Resource};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use std::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
 /// Stores that know names only, and the requests for reconciles.
