@@ -21,7 +21,7 @@ pub fn flow(instance: &Instance) -> (Flow, Priority) {
         namespace: instance.namespace().unwrap_or_default().into(),
         account: account.into(),
     };
-    (flow, priority(instance))
+    (flow, priority(instance, record.as_ref()))
 }
 
 /// How many reconciles per Account may run in addition to those that hold a slot for calls; they end soon.
@@ -33,14 +33,19 @@ pub fn bound(sessions: &Sessions, flow: &Flow) -> usize {
     EXTRA_RECONCILES.saturating_add(sessions.slots(&account))
 }
 
-fn priority(instance: &Instance) -> Priority {
+fn priority(instance: &Instance, record: Option<&PurchaseRecord>) -> Priority {
     let Some(status) = &instance.status else {
         return Priority::Change;
     };
     if Some(status.observed_generation) != instance.metadata.generation {
         return Priority::Change;
     }
-    let is_open = status.operation.as_ref().is_some_and(Operation::is_open);
+    let operation = status.operation.as_ref();
+    // The create of an adopted server is open although status shows no operation.
+    let is_open = operation.is_some_and(Operation::is_open)
+        || record.is_some_and(|record| {
+            !status.says_create_is_done(record) && status.end_of(record).is_none()
+        });
     let is_deleting = instance.metadata.deletion_timestamp.is_some();
     if is_open || is_deleting || status.id.is_none() {
         Priority::Operation
