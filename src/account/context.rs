@@ -61,20 +61,20 @@ pub struct LastReport {
 
 impl AccountMemory {
     /// The Account is usable. Returns since when.
-    pub(super) fn is_usable(&mut self) -> Instant {
+    pub(super) fn mark_usable(&mut self) -> Instant {
         self.backoff.reset();
         self.problem = None;
         *self.usable_since.get_or_insert_with(Instant::now)
     }
 
-    pub(super) fn is_unusable(&mut self, reason: Reason) {
+    pub(super) fn mark_unusable(&mut self, reason: Reason) {
         self.usable_since = None;
         self.problem.take_if(|(known, _)| known.reason != reason);
     }
 
     /// The problem, as the first probe that found it reported it.
     pub(super) fn first_report(&mut self, problem: Problem, since: Timestamp) -> Problem {
-        self.is_unusable(problem.reason);
+        self.mark_unusable(problem.reason);
         self.problem.get_or_insert((problem, since)).0.clone()
     }
 
@@ -138,7 +138,7 @@ mod tests {
         assert_eq!(report(&other), other);
         assert_eq!(report(&again), again);
         // A problem that was not found by a probe comes in between.
-        memory.is_unusable(Reason::TokenNotFound);
+        memory.mark_unusable(Reason::TokenNotFound);
         assert_eq!(
             memory.first_report(first.clone(), Timestamp::UNIX_EPOCH),
             first

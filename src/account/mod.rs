@@ -22,7 +22,7 @@ use crate::session::{AccountSession, tls_secrets};
 use context::AccountMemory;
 use kube::ResourceExt;
 use observe::{AccountObservation, token_secret};
-use problem::Usable;
+use problem::Usability;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -56,32 +56,36 @@ fn plan(
     observed: &AccountObservation,
 ) -> (Readiness, Duration) {
     match &observed.usable {
-        Usable::Yes(session) => {
-            let usable_since = context.memories.update(key, AccountMemory::is_usable);
+        Usability::Usable(session) => {
+            let usable_since = context.memories.update(key, AccountMemory::mark_usable);
             let trouble = session.shared.client.health().trouble();
-            let again = trouble.map_or(times::LOOKED_AT_AGAIN, |_| times::DOUBTFUL_RECHECK);
-            (usable(account, session, usable_since), again)
+            let again = trouble.map_or(times::RESYNC_INTERVAL, |_| times::DOUBTFUL_RECHECK);
+            (readiness_of_usable(account, session, usable_since), again)
         }
-        Usable::No(problem, _) => {
+        Usability::Unusable(problem, _) => {
             let (reason, message) = (problem.reason, problem.message.clone());
             let memories = &context.memories;
-            memories.update(key, |memory| memory.is_unusable(reason));
+            memories.update(key, |memory| memory.mark_unusable(reason));
             let readiness = match reason {
                 Reason::EndpointInvalid | Reason::EndpointNotAllowed | Reason::AddressRefused => {
                     Readiness::stalled(reason, message)
                 }
                 _ => Readiness::reconciling(reason, message),
             };
-            (readiness, unusable_again(context, key, reason))
+            (readiness, retry_after_problem(context, key, reason))
         }
     }
 }
 
 /// The readiness of a usable Account. If the service refuses some calls because of the account's status, it is not Ready.
-fn usable(account: &Account, session: &AccountSession, usable_since: Instant) -> Readiness {
+fn readiness_of_usable(
+    account: &Account,
+    session: &AccountSession,
+    usable_since: Instant,
+) -> Readiness {
     let message = match session.shared.client.health().account() {
         AccountHealth::Abnormal(refused)
-            if refused.at.elapsed() < times::STANDING_REFUSAL_COUNTS_FOR =>
+            if refused.at.elapsed() < times::ACCOUNT_STATUS_REFUSAL_VALID_FOR =>
         {
             let (what, message) = (refused.operation, refused.message);
             Some(format!(
@@ -89,8 +93,10 @@ fn usable(account: &Account, session: &AccountSession, usable_since: Instant) ->
                  retries; everything that the service does not refuse continues"
             ))
         }
-        // A former process saw the refusal.
-        AccountHealth::Unknown if usable_since.elapsed() < times::STANDING_REFUSAL_COUNTS_FOR => {
+        // After a restart: keep the message that the previous process wrote.
+        AccountHealth::Unknown
+            if usable_since.elapsed() < times::ACCOUNT_STATUS_REFUSAL_VALID_FOR =>
+        {
             let reason = Reason::AccountNotNormal.as_str();
             let mut conditions = account.status.iter().flat_map(|status| &status.conditions);
             let former = conditions.find(|it| it.type_ == READY && it.reason == reason);
@@ -107,9 +113,9 @@ fn usable(account: &Account, session: &AccountSession, usable_since: Instant) ->
     }
 }
 
-/// The wait before an unusable Account is probed again. It counts from the last probe, so that neither wake-ups in between nor a
+/// The wait before an unusable Account is reconciled again; it advances the backoff. The wait for a probe counts from the last probe, so that neither wake-ups in between nor a
 /// probe that waits long for an answer delay the next one.
-fn unusable_again(context: &AccountContext, key: &ObjectKey, reason: Reason) -> Duration {
+fn retry_after_problem(context: &AccountContext, key: &ObjectKey, reason: Reason) -> Duration {
     let wait = match reason {
         Reason::TokenRefused => times::TOKEN_REFUSED_RETRY,
         Reason::ServiceUnreachable
@@ -120,9 +126,9 @@ fn unusable_again(context: &AccountContext, key: &ObjectKey, reason: Reason) -> 
             let pause = context.memories.update(key, |memory| memory.backoff.fail());
             pause.min(times::UNREACHABLE_RETRY_MAX)
         }
-        // Most of the others only an event can fix, and events are watched. A ConfigMap or a host name may change without an event;
-        // each reconcile reads or resolves it again.
-        _ => return times::LOOKED_AT_AGAIN,
+        // Most other problems end with an event that the operator watches. ConfigMaps and host names change without one, so each
+        // reconcile reads them again.
+        _ => return times::RESYNC_INTERVAL,
     };
     let probed = context.memories.get(key).probed;
     let since = probed.map_or(Duration::ZERO, |(at, _)| at.elapsed());
@@ -138,8 +144,8 @@ async fn act(
     reconcile_ends: Instant,
 ) {
     let changed = match &observed.usable {
-        Usable::Yes(session) => context.sessions.install(key, session.clone()),
-        Usable::No(problem, session) => {
+        Usability::Usable(session) => context.sessions.install(key, session.clone()),
+        Usability::Unusable(problem, session) => {
             if let Some(session) = session {
                 context.sessions.keep(key, session.clone());
             }
@@ -149,7 +155,7 @@ async fn act(
     if changed {
         (context.wake_instances)(key);
     }
-    if let Usable::Yes(session) = &observed.usable {
+    if let Usability::Usable(session) = &observed.usable {
         if context.sessions.owners().needs(key) {
             context.sessions.copy(key, session).await; // follows a new token, and retries a copy that failed
         }

@@ -1,7 +1,7 @@
 //! Reads the token Secret and, if necessary, calls the service.
 
 use super::context::AccountContext;
-use super::problem::Usable;
+use super::problem::Usability;
 use super::{probe, problem, times};
 use crate::api::conditions::Reason;
 use crate::api::{Account, Marker};
@@ -19,7 +19,7 @@ use tokio::time::Instant;
 
 #[derive(Debug)]
 pub(super) struct AccountObservation {
-    pub(super) usable: Usable,
+    pub(super) usable: Usability,
     /// The newest listing of each place; none without an account session.
     pub(super) listings: Vec<PlaceListing>,
 }
@@ -31,11 +31,11 @@ pub(super) async fn observe(
 ) -> AccountObservation {
     let usable = match session(context, account, key).await {
         Ok(session) => probe::probe_session(context, account, key, session).await,
-        Err(problem) => Usable::No(problem, None),
+        Err(problem) => Usability::Unusable(problem, None),
     };
     let session = match &usable {
-        Usable::Yes(session) => Some(session),
-        Usable::No(_, session) => session.as_ref(),
+        Usability::Usable(session) => Some(session),
+        Usability::Unusable(_, session) => session.as_ref(),
     };
     let listings = session.map(|session| {
         let owners = context.sessions.owners();
@@ -56,7 +56,7 @@ pub(super) async fn is_outdated(
     key: &ObjectKey,
     observed: &AccountObservation,
 ) -> bool {
-    if !matches!(observed.usable, Usable::No(_, None)) {
+    if !matches!(observed.usable, Usability::Unusable(_, None)) {
         return false;
     }
     let api: Api<Account> = Api::namespaced(context.client.clone(), &key.namespace);

@@ -2,7 +2,7 @@
 //! recently.
 
 use super::context::AccountContext;
-use super::problem::{self, Usable};
+use super::problem::{self, Usability};
 use super::times::{
     PROBE_DEADLINE, PROBE_RECHECK, PROBE_UNANSWERED_AFTER, PROBES_APART, TOKEN_REFUSED_RETRY,
     UNREACHABLE_CERTAIN_AFTER, UNREACHABLE_RETRY_MAX, USABLE_SHOWN_WITHIN,
@@ -32,7 +32,7 @@ pub(super) async fn probe_session(
     account: &Account,
     key: &ObjectKey,
     session: Arc<AccountSession>,
-) -> Usable {
+) -> Usability {
     let memory = context.memories.get(key);
     let now = Instant::now();
     let state = context.sessions.state_of(key);
@@ -46,7 +46,7 @@ pub(super) async fn probe_session(
         || probed_within(USABLE_SHOWN_WITHIN);
     let is_trusted = trouble().is_none() || probed_within(PROBES_APART);
     if !is_new && !memory.doubted && is_shown && is_trusted {
-        return Usable::Yes(session);
+        return Usability::Usable(session);
     }
     // One probe of a refused token per interval serves all Instances of the Account.
     if let AccountState::Unusable(known) = state
@@ -55,7 +55,7 @@ pub(super) async fn probe_session(
             !succeeded && now < at + TOKEN_REFUSED_RETRY - Duration::from_secs(1)
         })
     {
-        return Usable::No(known, Some(session));
+        return Usability::Unusable(known, Some(session));
     }
     let probed = probe(&session).await;
     if !matches!(probed, Probed::NotSent) {
@@ -84,13 +84,13 @@ pub(super) async fn probe_session(
         }
     };
     let problem = match probed {
-        Probed::Answered(Ok(())) => return Usable::Yes(session),
+        Probed::Answered(Ok(())) => return Usability::Usable(session),
         Probed::Answered(Err(error)) => match problem::answered(&error, account) {
             Some(problem) => problem,
             None => {
                 let lasts = trouble().map(|trouble| trouble.since.elapsed());
                 if !is_new && lasts.is_some_and(|lasts| lasts < UNREACHABLE_CERTAIN_AFTER) {
-                    return Usable::Yes(session);
+                    return Usability::Usable(session);
                 }
                 unreachable(&error.to_string())
             }
@@ -103,7 +103,7 @@ pub(super) async fn probe_session(
     };
     let memories = &context.memories;
     let problem = memories.update(key, |memory| memory.first_report(problem, since));
-    Usable::No(problem, Some(session))
+    Usability::Unusable(problem, Some(session))
 }
 
 async fn probe(session: &AccountSession) -> Probed {

@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 /// Whether the Account can be used.
 #[derive(Debug)]
-pub(super) enum Usable {
-    Yes(Arc<AccountSession>),
+pub(super) enum Usability {
+    Usable(Arc<AccountSession>),
     /// With the account session, if there is one: deletions may continue with it.
-    No(Problem, Option<Arc<AccountSession>>),
+    Unusable(Problem, Option<Arc<AccountSession>>),
 }
 
 /// The Secret yields no token.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// Time between reconciles when nothing happens. A reconcile costs no call to the service while its listings succeed.
-pub const LOOKED_AT_AGAIN: Duration = Duration::from_secs(30);
+pub const RESYNC_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Pause between probes with a token that the service refuses, one for all Instances of the Account. If the refusal was a fault
 /// of the service, Instances continue within 30 s after it is fixed.
@@ -58,9 +58,9 @@ pub const PROBE_RECHECK: Duration = Duration::from_secs(1);
 /// pause requested by the service can use it up.
 pub const PROBE_DEADLINE: Duration = Duration::from_secs(50);
 
-/// How long a refusal because of the account's standing counts. A refused Instance retries sooner; once no Instance is refused
-/// any more, the standing is unknown.
-pub const STANDING_REFUSAL_COUNTS_FOR: Duration = Duration::from_secs(600);
+/// How long a refusal because of the account's status counts. A refused Instance retries sooner; once no Instance is refused
+/// any more, the status is unknown.
+pub const ACCOUNT_STATUS_REFUSAL_VALID_FOR: Duration = Duration::from_secs(600);
 
 /// By this time after the Account became usable, every waiting Instance has checked the limits. Earlier, the count of
 /// waiting Instances would be too low, because some had no reconcile yet.
