@@ -10,12 +10,14 @@ use cloud_server_operator::api::{InstanceStatus, Marker, PurchaseRecord};
 use cloud_server_operator::cloud::{Detail, ServerId};
 use cloud_server_operator::credentials::KnownLogin;
 use cloud_server_operator::instance::observation::{AccountFact, SessionFacts};
+use cloud_server_operator::instance::observe;
 use http::{Request, Response};
 use jiff::tz::Offset;
 use kube::Client;
 use kube::client::Body;
 use serde_json::json;
 use std::convert::Infallible;
+use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 const ID: &str = "ecs-1";
