@@ -115,6 +115,10 @@ mod tests {
             .and_then(|p| p.as_object())
             .unwrap();
         assert_eq!(fields.len(), 15);
+        let every = fields.keys().map(|name| (name.clone(), "/x".into()));
+        let every = serde_json::Value::Object(every.collect());
+        let paths = Paths::resolve(&serde_json::from_value(every).unwrap()).unwrap();
+        assert_eq!(paths.0.len(), 15, "every override has an effect");
         for (name, field) in fields {
             assert_eq!(
                 field.get("maxLength").and_then(serde_json::Value::as_u64),
