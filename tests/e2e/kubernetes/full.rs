@@ -119,10 +119,10 @@ async fn a_store_that_is_full_buys_nothing_without_a_record() {
 
 /// Asserts that the operator does not write to a full store too often.
 async fn assert_few_writes(world: &World, since: Timestamp) {
-    // After 1, 2, 4, 8, 16 s and then every 20 s. These pauses are the operator's own, independent of the machine. A receipt is
-    // tried three times in each attempt.
+    // After 1, 2, 4, 8, 16 s and then every 20 s. These pauses are the operator's own, independent of the machine. Each attempt
+    // writes an intent and a report, and a receipt three times.
     for (name, most) in RECORDED
-        .map(|name| (name, 12))
+        .map(|name| (name, 16))
         .into_iter()
         .chain([("held", 36)])
     {

@@ -183,8 +183,10 @@ impl Oracle {
             // Every Instance that waits for the Account is woken.
             self.has_changes();
         } else if kind.is_write() {
+            // Each of two processes writes status again when the other one has replaced it.
+            let wanting = if self.troubles.no_lease { 2 } else { 1 };
             let cost = Cost::Writes;
-            let verdict = self.effort.spend((process, cost, key.1.as_str()), 1);
+            let verdict = self.effort.spend((process, cost, key.1.as_str()), wanting);
             self.judge(cost.rule(), verdict);
         }
     }
