@@ -36,20 +36,21 @@ fn unread(why: &str) -> Plan {
 fn adopt(observed: &Observation, version: &str) -> Plan {
     let version = version.to_owned();
     let note = "adopted the Secret that was made for this Instance and had lost its owner";
-    write(observed, Chore::Keep { version }, "SecretAdopted", note)
+    let event = EventNote::normal("SecretAdopted", note);
+    write(observed, Chore::Keep { version }, event)
 }
 
 /// The Secret does not exist: the operator generates a password, and reads it once the Secret is written.
 fn generate(observed: &Observation) -> Plan {
-    let note = "wrote a new password into the Secret";
-    write(observed, Chore::Generate, "PasswordGenerated", note)
+    let event = EventNote::normal("PasswordGenerated", "wrote a new password into the Secret");
+    write(observed, Chore::Generate, event)
 }
 
-/// Writes the login Secret, and reports that in an Event.
-fn write(observed: &Observation, chore: Chore, reason: &'static str, note: &str) -> Plan {
+/// Writes the login Secret, whose name completes the Event.
+fn write(observed: &Observation, chore: Chore, mut event: EventNote) -> Plan {
     let name = observed.facts.login_secret().map(|secret| secret.name);
-    let note = format!("{note} {}", name.unwrap_or_default());
-    Plan::act(Step::Secret(chore)).with_event(EventNote::normal(reason, note))
+    event.note = format!("{} {}", event.note, name.unwrap_or_default());
+    Plan::act(Step::Secret(chore)).with_event(event)
 }
 
 /// The login, if the operation needs one.

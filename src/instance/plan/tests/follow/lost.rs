@@ -160,7 +160,7 @@ fn a_reinstall_that_did_not_come_about_brought_no_password() {
     let denied = later(denied, SETTLE * 2);
     let plan = denied.plan();
     assert_eq!(end(&denied), Some(true), "a receipt forbids a repeat");
-    let applied = plan.changes.applied.clone().unwrap();
+    let applied = plan.changes.applied.unwrap();
     assert_eq!(applied.image, to_second().image);
     assert_eq!(applied.password_secret, None);
 }
