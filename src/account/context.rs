@@ -123,18 +123,14 @@ mod tests {
     #[test]
     fn a_problem_is_reported_as_the_first_probe_found_it() {
         let mut memory = AccountMemory::default();
-        let problem = |reason, message: &str| Problem {
-            reason,
-            message: message.to_owned(),
-        };
         let mut report =
             |problem: &Problem| memory.first_report(problem.clone(), Timestamp::UNIX_EPOCH);
-        let first = problem(Reason::RateLimited, "429, request 1");
+        let first = Problem::new(Reason::RateLimited, "429, request 1");
         assert_eq!(report(&first), first);
         // Each refusal may carry its own number: reporting it would mean a write and a wake-up of every Instance each time.
-        let again = problem(Reason::RateLimited, "429, request 2");
+        let again = Problem::new(Reason::RateLimited, "429, request 2");
         assert_eq!(report(&again), first);
-        let other = problem(Reason::TokenRefused, "401, request 3");
+        let other = Problem::new(Reason::TokenRefused, "401, request 3");
         assert_eq!(report(&other), other);
         assert_eq!(report(&again), again);
         // A problem that was not found by a probe comes in between.

@@ -75,13 +75,11 @@ pub(super) async fn probe_session(
         .unwrap_or_else(chance::time_of_day);
     let unreachable = |failure: &str| {
         let (endpoint, seconds) = (&account.spec.endpoint, UNREACHABLE_RETRY_MAX.as_secs());
-        Problem {
-            reason: Reason::ServiceUnreachable,
-            message: format!(
-                "the service does not answer as it should since {since}: {failure}. The operator retries every {seconds} s: check \
-                 spec.endpoint ({endpoint}), the network and the service"
-            ),
-        }
+        let message = format!(
+            "the service does not answer as it should since {since}: {failure}. The operator retries every {seconds} s: check \
+             spec.endpoint ({endpoint}), the network and the service"
+        );
+        Problem::new(Reason::ServiceUnreachable, message)
     };
     let problem = match probed {
         Probed::Answered(Ok(())) => return Usability::Usable(session),

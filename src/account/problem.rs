@@ -20,20 +20,14 @@ pub(super) fn no_token(problem: &UseProblem, account: &Account) -> Problem {
     let namespace = account.metadata.namespace.as_deref().unwrap_or_default();
     let problem = match problem {
         UseProblem::Secret(problem) => problem,
-        UseProblem::Refused(refusal) => {
-            return Problem {
-                reason: refusal.reason(),
-                message: refusal.to_string(),
-            };
-        }
+        UseProblem::Refused(refusal) => return refusal.problem(),
     };
     let (reason, remedy) = match problem {
         SecretProblem::NoSecret(_) => {
             let message = format!(
                 "{problem} in namespace {namespace}: create it with the token under key {key}"
             );
-            let reason = Reason::TokenNotFound;
-            return Problem { reason, message };
+            return Problem::new(Reason::TokenNotFound, message);
         }
         SecretProblem::NoName(_) => (Reason::TokenNotFound, ": fix spec.tokenSecretRef.name"),
         SecretProblem::NoKey { .. } | SecretProblem::Empty { .. } => {
@@ -42,10 +36,7 @@ pub(super) fn no_token(problem: &UseProblem, account: &Account) -> Problem {
         SecretProblem::NotText { .. } => (Reason::TokenInvalid, ": put the token there"),
         SecretProblem::Unread { .. } => (Reason::SecretReadFailed, ""),
     };
-    Problem {
-        reason,
-        message: format!("{problem}{remedy}"),
-    }
+    Problem::new(reason, format!("{problem}{remedy}"))
 }
 
 /// No client can be made from the Account.
@@ -72,10 +63,7 @@ pub(super) fn no_client(error: &BuildError, account: &Account) -> Problem {
             "the operator retries".to_owned(),
         ),
     };
-    Problem {
-        reason,
-        message: format!("{error}: {remedy}"),
-    }
+    Problem::new(reason, format!("{error}: {remedy}"))
 }
 
 /// The problem that the service's answer to a probe reports; None if the answer is inconclusive.
@@ -98,20 +86,14 @@ pub(super) fn answered(error: &Error, account: &Account) -> Option<Problem> {
     } else {
         return None;
     };
-    Some(Problem {
-        reason,
-        message: format!("{error}: {remedy}"),
-    })
+    Some(Problem::new(reason, format!("{error}: {remedy}")))
 }
 
 /// The probe was not sent.
 pub(super) fn not_sent() -> Problem {
     let message = "the request limit, or a pause that the service requested, left no room for a request for a while; the operator \
                    continues automatically";
-    Problem {
-        reason: Reason::RateLimited,
-        message: message.to_owned(),
-    }
+    Problem::new(Reason::RateLimited, message)
 }
 
 fn put_token(account: &Account) -> String {

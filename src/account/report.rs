@@ -18,7 +18,8 @@ use serde_json::json;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Writes status if it changed. Returns how long a status that differs must wait before it is written.
+/// Replaces the status if it changed, except for the conditions of other controllers. Returns how long a status that differs must
+/// wait before it is written.
 pub(super) async fn report(
     context: &AccountContext,
     account: &Account,
@@ -44,8 +45,17 @@ pub(super) async fn report(
         return Ok(Some(written.at + times::STATUS_REWRITE - now));
     }
     next.last_observed_time = Some(Time(wall_clock));
-    if !write(context, account, key, &next, &listed_types).await? {
-        return Ok(None); // the Account is gone
+    let mut patch = vec![json!({"op": "test", "path": "/metadata/uid", "value": account.uid()})];
+    patch.extend(listed_types.replace_status(json!(next)));
+    let operation = "write the Account's status";
+    let written = patch_status::<Account>(&context.client, key, operation, patch).await;
+    let result = written.as_ref().map_or_else(KubeError::category, |_| "ok");
+    let writes = &context.metrics.kube_writes;
+    writes.count(["account_status", result]);
+    match written {
+        Ok(_) => {}
+        Err(error) if error.is_not_found() => return Ok(None), // the Account is gone
+        Err(error) => return Err(error),
     }
     for event in events::changes(&former, &next, readiness, wall_clock) {
         events::log(key, &event);
@@ -62,30 +72,6 @@ pub(super) async fn report(
     Ok(None)
 }
 
-/// Replaces the status, except for the conditions of other controllers. Returns false if the Account is gone.
-async fn write(
-    context: &AccountContext,
-    account: &Account,
-    key: &ObjectKey,
-    status: &AccountStatus,
-    listed_types: &ListedTypes,
-) -> Result<bool, KubeError> {
-    let mut patch = vec![json!({"op": "test", "path": "/metadata/uid", "value": account.uid()})];
-    patch.extend(listed_types.replace_status(json!(status)));
-    let operation = "write the Account's status";
-    let written = patch_status::<Account>(&context.client, key, operation, patch).await;
-    let result = written.as_ref().map_or_else(KubeError::category, |_| "ok");
-    context
-        .metrics
-        .kube_writes
-        .count(["account_status", result]);
-    match written {
-        Ok(_) => Ok(true),
-        Err(error) if error.is_not_found() => Ok(false),
-        Err(error) => Err(error),
-    }
-}
-
 /// The next status. If no listing was requested since the process began, the former counts are the best that is known.
 fn next(
     context: &AccountContext,
@@ -98,7 +84,7 @@ fn next(
 ) -> AccountStatus {
     let memory = context.memories.get(key);
     let warnings = context.rights.warning().into_iter();
-    let warnings: Vec<AdditionalCondition> = warnings.chain(in_the_clear(account)).collect();
+    let warnings = warnings.chain(in_the_clear(account));
     let used = context.sessions.owners().usage(key);
     let limits = limits::limits(
         &used,
@@ -108,7 +94,7 @@ fn next(
     );
     let mut next = AccountStatus {
         observed_generation: account.metadata.generation.unwrap_or_default(),
-        conditions: conditions(account, former, readiness, &warnings, wall_clock),
+        conditions: conditions(account, former, readiness, warnings, wall_clock),
         unreachable_since: memory.unreachable_since().map(Time),
         limits: Some(limits),
         ..former.clone()
@@ -123,13 +109,13 @@ fn conditions(
     account: &Account,
     former: &AccountStatus,
     readiness: &Readiness,
-    warnings: &[AdditionalCondition],
+    warnings: impl IntoIterator<Item = AdditionalCondition>,
     wall_clock: Timestamp,
 ) -> Vec<Condition> {
     let generation = account.metadata.generation.unwrap_or_default();
     let former = &former.conditions;
     let mut conditions = readiness.to_conditions(former, generation, wall_clock);
-    let warnings = warnings.iter();
+    let warnings = warnings.into_iter();
     conditions.extend(warnings.map(|it| it.to_condition(former, generation, wall_clock)));
     conditions
 }
@@ -163,8 +149,7 @@ mod tests {
         let readiness = Readiness::ready(Reason::Available, "well");
         let report = |endpoint: &str, former: &AccountStatus, wall_clock| {
             let account = account(endpoint);
-            let warning = in_the_clear(&account);
-            let warnings = warning.as_slice();
+            let warnings = in_the_clear(&account);
             AccountStatus {
                 conditions: conditions(&account, former, &readiness, warnings, wall_clock),
                 ..former.clone()

@@ -141,6 +141,13 @@ pub struct Problem {
     pub message: String,
 }
 
+impl Problem {
+    pub fn new(reason: Reason, message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self { reason, message }
+    }
+}
+
 /// The state of an Account, as this process knows it.
 #[derive(Clone, Debug)]
 pub enum AccountState {

@@ -6,6 +6,7 @@
 //! Only a user who may write the Secret can set these. The check reads the same object whose content is used, not the version
 //! that a watch showed.
 
+use super::account_session::Problem;
 use super::secrets::{Content, SecretProblem, read};
 use crate::api::conditions::Reason;
 use crate::api::names::{ENDPOINT, TOKEN, USE};
@@ -134,6 +135,11 @@ impl ConsentRefusal {
                 Reason::SecretEndpointMismatch
             }
         }
+    }
+
+    /// The problem of an Account that names the Secret.
+    pub fn problem(&self) -> Problem {
+        Problem::new(self.reason(), self.to_string())
     }
 }
 

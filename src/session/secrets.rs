@@ -101,7 +101,7 @@ fn number(resource_version: &str) -> u64 {
     resource_version.parse().unwrap_or_default()
 }
 
-fn version(uid: &str, resource_version: &str) -> String {
+pub(super) fn version(uid: &str, resource_version: &str) -> String {
     format!("{uid}/{resource_version}")
 }
 

@@ -2,7 +2,7 @@
 
 use super::account_session::Problem;
 use super::consent::{Destination, Use, UseProblem, read_for};
-use super::secrets::{SecretProblem, SecretVersions, read};
+use super::secrets::{SecretProblem, SecretVersions, read, version};
 use crate::api::conditions::Reason;
 use crate::api::valid;
 use crate::api::{AccountSpec, CaBundle, ConfigMapKeyRef, SecretKeyRef, TlsSettings};
@@ -47,10 +47,7 @@ pub async fn read_tls(
         let content = read_for(client, namespace, name, used_as, destination).await;
         let mut content = content.map_err(|problem| match problem {
             UseProblem::Secret(problem) => CLIENT.problem(&problem, namespace),
-            UseProblem::Refused(refusal) => Problem {
-                reason: refusal.reason(),
-                message: refusal.to_string(),
-            },
+            UseProblem::Refused(refusal) => refusal.problem(),
         })?;
         let mut take = |key| {
             let taken = content.take(name, key);
@@ -72,19 +69,12 @@ pub fn tls_version(
     spec: &AccountSpec,
     bundle: Option<&str>,
 ) -> Option<String> {
-    let Some(tls) = &spec.tls else {
-        return Some(String::new());
-    };
-    let of = |name: &str| secrets.of(&ObjectKey::new(namespace, name));
     let mut versions = Vec::new();
-    if let Some(ca_bundle) = &tls.ca_bundle {
-        versions.push(match &ca_bundle.secret_key_ref {
-            Some(reference) => of(&reference.name)?,
-            None => bundle?.to_owned(),
-        });
+    if names_config_map(spec) {
+        versions.push(bundle?.to_owned());
     }
-    if let Some(reference) = &tls.client_certificate_secret_ref {
-        versions.push(of(&reference.name)?);
+    for name in tls_secrets(spec) {
+        versions.push(secrets.of(&ObjectKey::new(namespace, name))?);
     }
     Some(versions.join(" "))
 }
@@ -102,15 +92,20 @@ pub fn route(spec: &AccountSpec, tls: &Tls) -> Route {
     }
 }
 
+/// The Secrets that `spec.tls` names, in the order in which [`read_tls`] reads them.
 pub fn tls_secrets(spec: &AccountSpec) -> impl Iterator<Item = &str> {
-    let tls = spec.tls.as_ref();
-    let bundle = tls
-        .and_then(|tls| tls.ca_bundle.as_ref()?.secret_key_ref.as_ref())
-        .map(|reference| reference.name.as_str());
-    let client = tls
-        .and_then(|tls| tls.client_certificate_secret_ref.as_ref())
-        .map(|reference| reference.name.as_str());
-    bundle.into_iter().chain(client)
+    let bundle = bundle_secret(spec).map(|reference| reference.name.as_str());
+    bundle.into_iter().chain(client_secret(spec))
+}
+
+fn bundle_secret(spec: &AccountSpec) -> Option<&SecretKeyRef> {
+    let bundle = spec.tls.as_ref()?.ca_bundle.as_ref()?;
+    bundle.secret_key_ref.as_ref()
+}
+
+fn client_secret(spec: &AccountSpec) -> Option<&str> {
+    let reference = spec.tls.as_ref()?.client_certificate_secret_ref.as_ref()?;
+    Some(&reference.name)
 }
 
 /// Whether the Account names a ConfigMap, which no watch covers.
@@ -124,31 +119,19 @@ async fn read_bundle(
     namespace: &str,
     bundle: &CaBundle,
 ) -> Result<(String, String), Problem> {
-    match bundle {
-        CaBundle {
-            config_map_key_ref: Some(reference),
-            ..
-        } => read_config_map(client, namespace, reference).await,
-        CaBundle {
-            secret_key_ref: Some(SecretKeyRef { name, key }),
-            ..
-        } => {
-            let content = read(client, namespace, name).await;
-            let mut content = content.map_err(|problem| BUNDLE.problem(&problem, namespace))?;
-            let text = content.take(name, key);
-            let text = text.map_err(|_| no_bundle_under(name, key))?;
-            Ok((text.expose_secret().to_owned(), content.version()))
-        }
-        // The CRD's schema rejects a bundle without a source.
-        CaBundle {
-            config_map_key_ref: None,
-            secret_key_ref: None,
-        } => Err(Problem {
-            reason: Reason::CaBundleNotFound,
-            message: "spec.tls.caBundle names neither a ConfigMap nor a Secret: name one"
-                .to_owned(),
-        }),
+    if let Some(reference) = &bundle.config_map_key_ref {
+        return read_config_map(client, namespace, reference).await;
     }
+    // The CRD's schema rejects a bundle without a source.
+    let Some(SecretKeyRef { name, key }) = &bundle.secret_key_ref else {
+        let message = "spec.tls.caBundle names neither a ConfigMap nor a Secret: name one";
+        return Err(Problem::new(Reason::CaBundleNotFound, message));
+    };
+    let content = read(client, namespace, name).await;
+    let mut content = content.map_err(|problem| BUNDLE.problem(&problem, namespace))?;
+    let text = content.take(name, key);
+    let text = text.map_err(|_| no_bundle_under(name, key))?;
+    Ok((text.expose_secret().to_owned(), content.version()))
 }
 
 async fn read_config_map(
@@ -156,10 +139,7 @@ async fn read_config_map(
     namespace: &str,
     ConfigMapKeyRef { name, key }: &ConfigMapKeyRef,
 ) -> Result<(String, String), Problem> {
-    let missing = |message| Problem {
-        reason: Reason::CaBundleNotFound,
-        message,
-    };
+    let missing = |message| Problem::new(Reason::CaBundleNotFound, message);
     valid::object_name(name)
         .map_err(|no_name| missing(format!("{no_name}: fix spec.tls.caBundle")))?;
     let api: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
@@ -171,10 +151,8 @@ async fn read_config_map(
             )));
         }
         Err(error) => {
-            return Err(Problem {
-                reason: Reason::ConfigMapReadFailed,
-                message: format!("ConfigMap {name} could not be read: {error}"),
-            });
+            let message = format!("ConfigMap {name} could not be read: {error}");
+            return Err(Problem::new(Reason::ConfigMapReadFailed, message));
         }
     };
     let text = found.data.as_mut().and_then(|data| data.remove(key));
@@ -183,10 +161,10 @@ async fn read_config_map(
             "ConfigMap {name} has nothing under key {key}: put the CA bundle there"
         ))
     })?;
-    let version = format!(
-        "{}/{}",
-        found.uid().unwrap_or_default(),
-        found.resource_version().unwrap_or_default()
+    let (uid, resource_version) = (found.uid(), found.resource_version());
+    let version = version(
+        &uid.unwrap_or_default(),
+        &resource_version.unwrap_or_default(),
     );
     Ok((text, version))
 }
@@ -196,20 +174,17 @@ struct TlsPart {
     field: &'static str,
     content: &'static str,
     not_found: Reason,
-    invalid: Reason,
 }
 
 const BUNDLE: TlsPart = TlsPart {
     field: "spec.tls.caBundle",
     content: "the CA bundle",
     not_found: Reason::CaBundleNotFound,
-    invalid: Reason::CaBundleInvalid,
 };
 const CLIENT: TlsPart = TlsPart {
     field: "spec.tls.clientCertificateSecretRef",
     content: "the client certificate under tls.crt and its key under tls.key",
     not_found: Reason::ClientCertificateNotFound,
-    invalid: Reason::ClientCertificateInvalid,
 };
 
 impl TlsPart {
@@ -225,47 +200,39 @@ impl TlsPart {
             SecretProblem::NoKey { .. } | SecretProblem::Empty { .. } => {
                 (self.not_found, format!(": put {content} there"))
             }
-            SecretProblem::NotText { .. } => {
-                (self.invalid, format!(": put {content} there, in PEM"))
-            }
+            // For a bundle see `no_bundle_under`.
+            SecretProblem::NotText { .. } => (
+                Reason::ClientCertificateInvalid,
+                format!(": put {content} there, in PEM"),
+            ),
             SecretProblem::Unread { .. } => (Reason::SecretReadFailed, String::new()),
         };
-        Problem {
-            reason,
-            message: format!("{problem}{remedy}"),
-        }
+        Problem::new(reason, format!("{problem}{remedy}"))
     }
 }
 
 /// A Secret need not consent to be used as a CA bundle. To not reveal which keys such a Secret has, a missing key and a value
 /// that is not a certificate get the same message.
 fn no_bundle_under(name: &str, key: &str) -> Problem {
-    Problem {
-        reason: Reason::CaBundleInvalid,
-        message: format!(
-            "Secret {name} holds no CA bundle under key {key}: put certificates of authorities in PEM there, at most 256 KiB"
-        ),
-    }
+    let message = format!(
+        "Secret {name} holds no CA bundle under key {key}: put certificates of authorities in PEM there, at most 256 KiB"
+    );
+    Problem::new(Reason::CaBundleInvalid, message)
 }
 
 /// The problem to report for content that is not usable.
 fn not_usable(error: TlsError, spec: &AccountSpec) -> Problem {
-    let tls = spec.tls.as_ref();
-    let bundle = tls.and_then(|tls| tls.ca_bundle.as_ref()?.secret_key_ref.as_ref());
-    let client = tls.and_then(|tls| tls.client_certificate_secret_ref.as_ref());
-    if let Some(SecretKeyRef { name, key }) = bundle
-        && matches!(error, TlsError::Bundle(_) | TlsError::Setup)
-    {
-        return no_bundle_under(name, key);
-    }
-    match client.filter(|_| matches!(error, TlsError::Client(_))) {
-        Some(client) => Problem {
-            reason: Reason::ClientCertificateInvalid,
-            message: format!("{error}: fix Secret {}", client.name),
-        },
-        None => Problem {
-            reason: Reason::CaBundleInvalid,
-            message: format!("{error}: fix what spec.tls.caBundle names"),
-        },
+    match (error, bundle_secret(spec), client_secret(spec)) {
+        (TlsError::Bundle(_) | TlsError::Setup, Some(SecretKeyRef { name, key }), _) => {
+            no_bundle_under(name, key)
+        }
+        (TlsError::Client(_), _, Some(name)) => {
+            let message = format!("{error}: fix Secret {name}");
+            Problem::new(Reason::ClientCertificateInvalid, message)
+        }
+        _ => {
+            let message = format!("{error}: fix what spec.tls.caBundle names");
+            Problem::new(Reason::CaBundleInvalid, message)
+        }
     }
 }
