@@ -38,9 +38,9 @@ impl fmt::Display for Cause {
             Self::Spec => "as the spec asks",
             Self::Secret => "since the Secret was changed",
             Self::Rotation => "since the generated password is to be rotated",
-            Self::Drift => "since somebody else changed its power",
+            Self::Drift => "since its power state was changed outside the operator",
             Self::ExternalDeletion => {
-                "since somebody else released the former server, and spec.onExternalDeletion is Recreate"
+                "since the former server was released outside the operator, and spec.onExternalDeletion is Recreate"
             }
             Self::Adoption => "since it was found by its name",
             Self::Import => "as spec.import asks",
@@ -54,13 +54,16 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_secret_that_was_only_touched_and_an_edit_of_something_else_are_told_truly() {
+    fn a_cause_reads_as_a_clause() {
         assert_eq!(
             super::Cause::Secret.to_string(),
             "since the Secret was changed"
         );
         let drift = super::Cause::Drift.to_string();
-        assert_eq!(drift, "since somebody else changed its power");
+        assert_eq!(
+            drift,
+            "since its power state was changed outside the operator"
+        );
     }
 
     #[test]

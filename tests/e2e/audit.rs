@@ -75,7 +75,10 @@ async fn audit_each_call_has_an_event_with_its_cause_and_generation() {
     until_event(
         &world,
         "Started",
-        &["somebody else changed its power", "generation 1"],
+        &[
+            "its power state was changed outside the operator",
+            "generation 1",
+        ],
     )
     .await;
 

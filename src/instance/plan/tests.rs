@@ -180,7 +180,7 @@ impl Scene {
     }
 
     /// Status has not shown the end of the create yet.
-    fn untold(self) -> Self {
+    fn without_the_end_of_its_create(self) -> Self {
         self.status(|status| {
             (status.applied, status.attempt) = (None, 0);
             status.history.clear();
@@ -419,7 +419,7 @@ fn begins(scene: &Scene) -> Option<Verb> {
 }
 
 #[test]
-fn without_an_account_a_seen_server_stays_as_it_was_seen() {
+fn without_an_account_status_keeps_the_observed_server() {
     let away = |scene: Scene| scene.with(|observed| observed.account = AccountFact::NotFound);
     assert_eq!(
         reason(&away(Scene::fresh()).plan()),
@@ -436,7 +436,7 @@ fn without_an_account_a_seen_server_stays_as_it_was_seen() {
 }
 
 #[test]
-fn an_edited_record_stops_everything() {
+fn an_invalid_record_stops_every_step() {
     let mut scene = Scene::converged();
     scene.0.facts.record = Record::Invalid("edited".into());
     assert_eq!(
@@ -447,7 +447,7 @@ fn an_edited_record_stops_everything() {
     let deleting = scene.deleting();
     assert!(
         rests(&deleting.plan()),
-        "what is not known to be ours is not released"
+        "a server that may not be ours is not released"
     );
 }
 

@@ -5,7 +5,7 @@ use crate::api::conditions::State;
 use crate::api::{InstanceSpec, OnExternalDeletion, Refusal};
 
 #[test]
-fn an_object_born_before_our_eyes_is_bought_for_without_a_look() {
+fn an_object_created_while_we_watch_gets_a_server_without_a_listing() {
     let plan = Scene::fresh().plan();
     let record = announced(&plan).unwrap();
     assert_eq!((record.attempt, record.lost, record.failed), (1, 0, 0));
@@ -61,7 +61,7 @@ fn a_server_on_the_record_of_another_cluster_is_reported_before_another_one_is_b
 }
 
 #[test]
-fn a_first_intent_that_was_refused_waits_for_its_time_whatever_wakes_it() {
+fn a_first_intent_that_was_refused_waits_out_its_pause_at_every_wake() {
     let refused = Scene::fresh().with(|observed| {
         observed.memory.pace.not_before = Some(observed.now + Duration::from_secs(8));
     });
@@ -73,7 +73,7 @@ fn a_first_intent_that_was_refused_waits_for_its_time_whatever_wakes_it() {
 }
 
 #[test]
-fn an_object_that_was_there_before_us_needs_two_listings_in_which_its_server_would_show() {
+fn an_object_older_than_this_process_needs_two_listings_that_would_show_its_server() {
     let scene = || Scene::of(&instance(), false);
     let early = scene().plan();
     assert!(rests(&early));
@@ -87,14 +87,14 @@ fn an_object_that_was_there_before_us_needs_two_listings_in_which_its_server_wou
 }
 
 #[test]
-fn what_status_says_of_an_object_that_was_there_before_us_stands_until_its_server_would_show() {
-    let says = |generation| {
+fn the_status_of_an_object_older_than_this_process_stays_until_its_server_would_be_listed() {
+    let reported_for = |generation| {
         let scene =
             Scene::of(&instance(), false).status(|status| status.observed_generation = generation);
         reason(&scene.plan()).map(|(_, reason)| reason)
     };
-    assert_eq!(says(0), Some(Reason::CheckingForExistingServer));
-    assert_eq!(says(1), None);
+    assert_eq!(reported_for(0), Some(Reason::CheckingForExistingServer));
+    assert_eq!(reported_for(1), None);
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn a_server_with_our_marker_is_recorded_and_not_bought_again() {
 }
 
 #[test]
-fn of_a_server_that_was_found_no_password_is_known_that_the_operator_is_to_tell() {
+fn a_generated_password_does_not_count_as_set_on_a_server_that_was_adopted() {
     let found = || Scene::of(&instance(), false).listed(Duration::ZERO, &[(ID, &ours())]);
     let generated = found().with(|observed| {
         let mut spec = InstanceSpec::clone(&observed.facts.spec);
@@ -127,7 +127,7 @@ fn of_a_server_that_was_found_no_password_is_known_that_the_operator_is_to_tell(
 }
 
 #[test]
-fn a_login_that_cannot_be_used_buys_nothing_and_says_why() {
+fn an_unusable_login_buys_nothing_and_is_reported() {
     let readiness = Readiness::reconciling(Reason::LoginSecretNotFound, "no Secret");
     let scene = Scene::fresh().with(|observed| observed.login = LoginFact::Problem(readiness));
     assert!(rests(&scene.plan()));
@@ -138,7 +138,7 @@ fn a_login_that_cannot_be_used_buys_nothing_and_says_why() {
 }
 
 #[test]
-fn a_server_that_status_knew_and_nobody_lists_is_not_bought_again() {
+fn a_server_in_status_that_no_listing_shows_is_not_bought_again() {
     let scene = Scene::fresh().with(|observed| {
         observed.facts.status = InstanceStatus {
             id: Some(ID.into()),
@@ -148,7 +148,7 @@ fn a_server_that_status_knew_and_nobody_lists_is_not_bought_again() {
     });
     assert!(
         rests(&scene.plan()),
-        "something was bought once: look first"
+        "a server was bought once, so the listing is read first"
     );
     let scene = scene.listed(SETTLE, &[]);
     assert_eq!(
@@ -158,7 +158,7 @@ fn a_server_that_status_knew_and_nobody_lists_is_not_bought_again() {
 }
 
 #[test]
-fn a_lost_answer_settles_before_anything_is_bought_again() {
+fn after_a_lost_answer_the_settling_time_passes_before_another_purchase() {
     let lost = || Scene::recorded(None, |_| {}).call_state(CallState::Unknown);
     assert_eq!(
         reason(&lost().plan()),
@@ -176,7 +176,7 @@ fn a_lost_answer_settles_before_anything_is_bought_again() {
 }
 
 #[test]
-fn a_lost_answer_whose_server_shows_up_is_adopted_at_once() {
+fn after_a_lost_answer_a_listed_server_is_adopted_at_once() {
     let scene = Scene::recorded(None, |_| {})
         .call_state(CallState::Unknown)
         .listed(Duration::ZERO, &[(ID, &ours()), ("ecs-2", &ours())]);
@@ -191,7 +191,7 @@ fn a_lost_answer_whose_server_shows_up_is_adopted_at_once() {
 }
 
 #[test]
-fn a_server_that_was_found_is_recorded_where_it_is_listed() {
+fn an_adopted_server_is_recorded_in_the_zone_that_lists_it() {
     let scene = Scene::recorded(None, |record| {
         record.places = vec!["r/z".into(), "r/later".into()];
     });
@@ -224,7 +224,7 @@ fn an_empty_listing_of_another_account_proves_nothing() {
 }
 
 #[test]
-fn a_refused_call_is_repeated_in_its_time_without_a_new_record() {
+fn a_refused_call_is_repeated_after_its_pause_without_a_new_record() {
     let refusal = CallState::Refused {
         message: "no such image".into(),
         reason: Reason::CreateRefused,
@@ -255,13 +255,13 @@ fn a_refused_call_is_repeated_in_its_time_without_a_new_record() {
     assert_eq!(
         announced(&plan).map(|b| (b.attempt, b.lost)),
         Some((2, 0)),
-        "a mended spec does not wait"
+        "an edited spec does not wait"
     );
 }
 
 /// Two processes without a Lease must not alternate at a create that the service refuses.
 #[test]
-fn what_another_process_was_refused_is_asked_for_under_a_new_record_after_the_own_pause() {
+fn a_create_that_was_refused_to_another_process_gets_a_new_record_after_our_own_pause() {
     let refused = CallState::Refused {
         message: "sold out".into(),
         reason: Reason::CreateRefused,
@@ -283,11 +283,11 @@ fn what_another_process_was_refused_is_asked_for_under_a_new_record_after_the_ow
     let due = waits.clone().with(|observed| observed.now += plan.again);
     assert_eq!(number(&due), Some(2));
     let edited = waits.with(|observed| observed.facts.generation = 2);
-    assert_eq!(number(&edited), Some(2), "a mended spec does not wait");
+    assert_eq!(number(&edited), Some(2), "an edited spec does not wait");
 }
 
 #[test]
-fn a_receipt_that_was_not_written_comes_before_everything() {
+fn an_unwritten_receipt_comes_before_every_other_step() {
     let given = CallState::Accepted {
         id: ServerId::from(ID),
         task: Some(TaskId::from("t-1")),
@@ -308,7 +308,7 @@ fn a_receipt_that_was_not_written_comes_before_everything() {
 }
 
 #[test]
-fn a_server_that_status_let_go_is_replaced_as_often_as_the_spec_allows_without_its_record() {
+fn a_server_that_status_dropped_is_replaced_up_to_the_limit_even_without_its_record() {
     let lost = |limit: Option<i32>| {
         let mut instance = instance();
         instance.status = Some(InstanceStatus {
@@ -334,8 +334,8 @@ fn a_server_that_status_let_go_is_replaced_as_often_as_the_spec_allows_without_i
 }
 
 #[test]
-fn numbers_that_nobody_can_have_counted_are_not_counted_on_from() {
-    let told = |attempt: i64| {
+fn an_impossible_attempt_number_in_status_is_ignored() {
+    let with_attempt = |attempt: i64| {
         let mut instance = instance();
         instance.status = Some(InstanceStatus {
             attempt,
@@ -344,14 +344,14 @@ fn numbers_that_nobody_can_have_counted_are_not_counted_on_from() {
         Scene::of(&instance, true).listed(SETTLE, &[]).plan()
     };
     let attempt = |plan: &Plan| announced(plan).map(|record| record.attempt);
-    assert_eq!(attempt(&told(7)), Some(8));
+    assert_eq!(attempt(&with_attempt(7)), Some(8));
     for absurd in [i64::from(u32::MAX), i64::MAX, -1] {
-        assert_eq!(attempt(&told(absurd)), Some(1), "{absurd}");
+        assert_eq!(attempt(&with_attempt(absurd)), Some(1), "{absurd}");
     }
 }
 
 #[test]
-fn a_refusal_on_record_is_told_for_what_it_is_and_leaves_the_account_to_the_spec() {
+fn a_recorded_refusal_is_reported_by_its_reason_and_the_spec_chooses_the_account() {
     let scene = |reason: &str| {
         Scene::recorded(None, |record| {
             record.refused = Some(Refusal {
@@ -361,7 +361,7 @@ fn a_refusal_on_record_is_told_for_what_it_is_and_leaves_the_account_to_the_spec
             record.account = "former".to_owned();
         })
     };
-    for (reason, told, state) in [
+    for (reason, reported, state) in [
         ("ServiceBusy", Reason::ServiceBusy, State::Reconciling),
         ("CreateRefused", Reason::CreateRefused, State::Stalled),
         ("OfANewerVersion", Reason::CreateRefused, State::Stalled),
@@ -369,13 +369,13 @@ fn a_refusal_on_record_is_told_for_what_it_is_and_leaves_the_account_to_the_spec
         let scene = scene(reason);
         let plan = scene.plan();
         let readiness = plan.why.as_ref().unwrap();
-        assert_eq!((readiness.reason, readiness.state), (told, state));
+        assert_eq!((readiness.reason, readiness.state), (reported, state));
         let account = crate::instance::observe::account_of(&scene.0.facts, &scene.0.memory)
             .name
             .clone();
         assert_eq!(
             account, "default",
-            "nothing was bought under the former one"
+            "nothing was bought with the former Account"
         );
     }
 }

@@ -12,7 +12,7 @@ fn why(scene: &Scene) -> Option<(Verb, Cause)> {
 }
 
 /// The values of the purchase, with the power state that an operation last gave the server.
-fn kept(power_state: PowerState) -> Applied {
+fn last_set_to(power_state: PowerState) -> Applied {
     Applied {
         power_state: Some(power_state),
         ..as_bought()
@@ -22,8 +22,8 @@ fn kept(power_state: PowerState) -> Applied {
 const OFF: &[(&str, &str)] = &[("ecsStatus", "STOPPED")];
 
 #[test]
-fn a_power_state_that_somebody_else_changed_is_a_drift_and_an_edited_one_is_not() {
-    let drifted = server(kept(PowerState::Running), OFF);
+fn a_power_state_that_was_changed_externally_is_drift_and_an_edited_one_is_not() {
+    let drifted = server(last_set_to(PowerState::Running), OFF);
     assert_eq!(why(&drifted), Some((Verb::Start, Cause::Drift)));
     // An edit of another field, even a token for `spec.reconcile`, did not change the power state.
     let reconciled = with_spec(drifted, |spec| {
@@ -31,9 +31,9 @@ fn a_power_state_that_somebody_else_changed_is_a_drift_and_an_edited_one_is_not(
         spec.reconcile = Some(crate::api::Reconcile { token });
     });
     assert_eq!(why(&reconciled), Some((Verb::Start, Cause::Drift)));
-    let edited = server(kept(PowerState::Stopped), OFF);
+    let edited = server(last_set_to(PowerState::Stopped), OFF);
     assert_eq!(why(&edited), Some((Verb::Start, Cause::Spec)));
-    let stop = with_spec(server(kept(PowerState::Running), &[]), |spec| {
+    let stop = with_spec(server(last_set_to(PowerState::Running), &[]), |spec| {
         spec.power_state = PowerState::Stopped;
     });
     assert_eq!(why(&stop), Some((Verb::Stop, Cause::Spec)));
@@ -49,7 +49,7 @@ fn a_power_state_that_somebody_else_changed_is_a_drift_and_an_edited_one_is_not(
 }
 
 #[test]
-fn a_token_is_a_wish_of_the_spec() {
+fn a_restart_token_has_the_spec_as_its_cause() {
     let token = "a".to_owned();
     let scene = with_spec(server(as_bought(), &[]), |spec| {
         spec.restart = Some(Restart { token });
@@ -58,7 +58,7 @@ fn a_token_is_a_wish_of_the_spec() {
 }
 
 #[test]
-fn another_version_of_the_same_secret_is_told_apart_from_another_secret() {
+fn another_version_of_the_same_secret_is_distinguished_from_another_secret() {
     let password = |before: &str, now: &str| {
         let applied = Applied {
             password_secret: Some(before.into()),
@@ -79,7 +79,7 @@ fn another_version_of_the_same_secret_is_told_apart_from_another_secret() {
 }
 
 #[test]
-fn a_history_entry_says_why_for_which_spec_and_with_which_secret() {
+fn a_history_entry_has_the_cause_the_generation_and_the_secret() {
     let mut password = operation(Verb::ModifyPassword, as_bought());
     password.cause = Some(Cause::Rotation);
     password.generation = 4;
@@ -95,13 +95,13 @@ fn a_history_entry_says_why_for_which_spec_and_with_which_secret() {
         (Some(Cause::Rotation), Some(4), Some("login/password/u/7"))
     );
     assert!(!entry.power_cut);
-    let told = super::super::cause::summary(&password);
+    let summary = super::super::cause::summary(&password);
     for word in [
         "rotated",
         "generation 4",
         "Secret login at resourceVersion 7",
     ] {
-        assert!(told.contains(word), "{told}");
+        assert!(summary.contains(word), "{summary}");
     }
     // A stop sets no password.
     let stop = Operation {

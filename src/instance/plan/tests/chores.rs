@@ -1,4 +1,4 @@
-//! Tests of stops and of reads that the spec asks for.
+//! Tests of stops, and of reads that the spec requests.
 
 use super::diff::{server, with_spec};
 use super::follow::{later, open_operation, with_task};
@@ -32,7 +32,7 @@ fn cuts(scene: &Scene) -> bool {
 }
 
 #[test]
-fn power_is_cut_only_after_the_grace_period_or_a_failure_and_where_the_spec_says_so() {
+fn power_is_cut_only_after_the_grace_period_or_a_failure_and_if_the_spec_allows_it() {
     let running = || Fact::Known(TaskState::Running);
     let failed = || Fact::Known(TaskState::Failed { reason: None });
     let after = |scene, seconds| later(scene, Duration::from_secs(seconds));
@@ -40,14 +40,14 @@ fn power_is_cut_only_after_the_grace_period_or_a_failure_and_where_the_spec_says
     assert!(!cuts(&after(graceful(running()), 29)));
     assert!(cuts(&after(graceful(running()), 30)));
     assert!(cuts(&graceful(failed())), "its task failed");
-    let untold = after(graceful(running()), 30);
-    let operation = untold.0.facts.operation().cloned().map(Box::new);
-    let untold = untold
+    let wiped = after(graceful(running()), 30);
+    let operation = wiped.0.facts.operation().cloned().map(Box::new);
+    let wiped = wiped
         .memory(|memory| {
             memory.call.as_mut().unwrap().intent = Intent::Operation(operation.unwrap());
         })
         .wiped();
-    assert!(!cuts(&untold), "its status is told first");
+    assert!(!cuts(&wiped), "status must show the stop first");
     for force in [ForceStop::Never, ForceStop::Always] {
         assert!(
             !cuts(&after(stop(force, running(), &[]), 3600)),
@@ -57,15 +57,15 @@ fn power_is_cut_only_after_the_grace_period_or_a_failure_and_where_the_spec_says
     }
     let busy = [("ecsPendingStatus", "STOPPING")];
     let busy = stop(ForceStop::AfterGracePeriod, running(), &busy);
-    assert!(cuts(&after(busy, 30)), "it is busy with that very stop");
+    assert!(cuts(&after(busy, 30)), "it is busy with this stop");
     let unread = graceful(running()).with(|observed| observed.detail = Fact::NotAsked);
     let unread = after(unread, 30);
     assert!(rests(&unread.plan()));
     assert_eq!(unread.plan().needs, Some(NeededRead::Detail));
-    let unwanted = with_spec(graceful(failed()), |spec| {
+    let edited = with_spec(graceful(failed()), |spec| {
         spec.power_state = PowerState::Running;
     });
-    assert!(!cuts(&unwanted));
+    assert!(!cuts(&edited));
     let paused = with_spec(graceful(failed()), |spec| {
         spec.pause = Some(Pause::default());
     });
@@ -75,7 +75,7 @@ fn power_is_cut_only_after_the_grace_period_or_a_failure_and_where_the_spec_says
 }
 
 #[test]
-fn a_detail_is_read_once_after_the_grace_period() {
+fn the_server_is_read_once_after_the_grace_period() {
     let reads = |observed_at: Option<u64>, is_unread: bool, task| {
         let scene = stop(ForceStop::AfterGracePeriod, Fact::Known(task), &[]);
         let scene = scene.look(|look, first_seen, _| {
@@ -97,13 +97,16 @@ fn a_detail_is_read_once_after_the_grace_period() {
         (Some(50), true, running(), false),
         (Some(31), false, failed(), true),
     ] {
-        let asked = reads(observed_at, is_unread, task.clone());
-        assert_eq!(asked, expected, "{observed_at:?} {is_unread} {task:?}");
+        let reads_again = reads(observed_at, is_unread, task.clone());
+        assert_eq!(
+            reads_again, expected,
+            "{observed_at:?} {is_unread} {task:?}"
+        );
     }
 }
 
 #[test]
-fn a_power_cut_is_announced_under_the_number_of_its_stop_and_made_once() {
+fn a_power_cut_has_the_number_of_its_stop_and_is_made_once() {
     let failed = Fact::Known(TaskState::Failed { reason: None });
     let plan = stop(ForceStop::AfterGracePeriod, failed.clone(), &[]).plan();
     let cut = begun(&plan).unwrap();
@@ -117,7 +120,7 @@ fn a_power_cut_is_announced_under_the_number_of_its_stop_and_made_once() {
 }
 
 #[test]
-fn always_cuts_at_once() {
+fn force_always_cuts_power_at_once() {
     for (force, at_once) in [
         (ForceStop::Always, true),
         (ForceStop::Never, false),
@@ -133,7 +136,7 @@ fn always_cuts_at_once() {
 }
 
 #[test]
-fn a_token_for_a_look_is_told_once_detail_and_listing_are_newer() {
+fn a_reconcile_token_is_acknowledged_once_detail_and_listing_are_newer() {
     let scene = Scene::converged().memory(|memory| {
         memory.reconcile_requested(Some("a"), None, memory.origin.since);
     });
@@ -141,17 +144,17 @@ fn a_token_for_a_look_is_told_once_detail_and_listing_are_newer() {
     assert_eq!(plan.changes.reconciled, None);
     assert_eq!(plan.wants.passes, 1);
     let listed = scene.listed(Duration::ZERO, &[(ID, &ours())]);
-    assert_eq!(listed.plan().changes.reconciled, None, "not looked at yet");
-    let observed_at = listed.look(|look, first_seen, _| look.at = Some(first_seen));
-    assert_eq!(observed_at.plan().changes.reconciled.as_deref(), Some("a"));
-    let done = observed_at.memory(|memory| {
+    assert_eq!(listed.plan().changes.reconciled, None, "not read yet");
+    let read = listed.look(|look, first_seen, _| look.at = Some(first_seen));
+    assert_eq!(read.plan().changes.reconciled.as_deref(), Some("a"));
+    let done = read.memory(|memory| {
         memory.reconcile_requested(Some("a"), Some("a"), memory.origin.since);
     });
     assert_eq!(done.plan().changes.reconciled, None);
 }
 
 #[test]
-fn a_token_for_a_look_is_told_though_nobody_knows_the_outcome_of_an_operation() {
+fn a_reconcile_token_is_acknowledged_although_an_operation_has_an_unknown_outcome() {
     let scene = open_operation(Verb::Reinstall, as_bought(), CallState::Unknown);
     let scene = scene.listed(SETTLE, &[(ID, &ours())]).with(|observed| {
         observed.detail = Fact::Known(detail(&[]));

@@ -3,12 +3,12 @@
 use super::*;
 
 #[test]
-fn an_object_that_is_deleted_before_anything_was_recorded_is_held_by_nobody() {
+fn an_object_that_is_deleted_before_its_first_record_needs_no_step() {
     assert!(rests(&Scene::fresh().deleting().plan()));
 }
 
 #[test]
-fn deletion_releases_then_proves_then_lets_go() {
+fn deletion_releases_the_server_then_proves_its_absence_then_removes_the_finalizer() {
     let scene = || {
         Scene::converged()
             .call_state(CallState::Accepted {
@@ -26,7 +26,6 @@ fn deletion_releases_then_proves_then_lets_go() {
         let call = ReleaseCall {
             at,
             task: Some(TaskId::from("t-2")),
-
             accepted: true,
             failure: None,
             not_before: None,
@@ -44,7 +43,7 @@ fn deletion_releases_then_proves_then_lets_go() {
     let gone = called.known_gone(Gone::Released);
     assert!(
         rests(&gone.plan()),
-        "its task says so; the listings have not"
+        "its task has succeeded; the listings may still show it"
     );
     assert_eq!(gone.plan().wants.passes, 2);
     let listed = gone.listed(Duration::ZERO, &[("ecs-9", "other")]);
@@ -77,7 +76,7 @@ fn deletion_after_a_lost_answer_waits_for_the_settling_time() {
 }
 
 #[test]
-fn a_doubled_request_is_found_when_the_object_is_deleted() {
+fn deletion_finds_and_releases_the_server_of_a_doubled_request() {
     let scene = Scene::converged()
         .deleting()
         .known_gone(Gone::Released)
@@ -86,7 +85,7 @@ fn a_doubled_request_is_found_when_the_object_is_deleted() {
 }
 
 #[test]
-fn not_found_by_a_token_that_may_be_another_accounts_releases_nothing_for_good() {
+fn not_found_by_a_token_of_another_account_is_no_proof_of_a_release() {
     let mut scene = Scene::recorded(Some(ID), |record| {
         record.task = Some("t-1".into());
         record.credential = "secret/old".into();

@@ -38,7 +38,7 @@ pub(super) fn with_spec(scene: Scene, change: impl FnOnce(&mut InstanceSpec)) ->
 }
 
 /// The verb that a plan announces, and its target.
-fn asked(plan: &Plan) -> Option<(Verb, Applied)> {
+fn operation_of(plan: &Plan) -> Option<(Verb, Applied)> {
     begun(plan).map(|operation| (operation.verb, operation.target.clone()))
 }
 
@@ -52,21 +52,25 @@ fn token(word: &str) -> impl FnOnce(&mut InstanceSpec) {
 }
 
 #[test]
-fn a_new_image_is_reinstalled_and_takes_the_login_along() {
+fn a_reinstall_for_a_new_image_includes_login_and_restart() {
     let scene = with_spec(server(as_bought(), &[]), other_image);
     let scene = with_spec(scene, token("a")).with(|observed| {
         observed.secret_version = Some("login/2".into());
     });
-    let (verb, target) = asked(&scene.plan()).unwrap();
+    let (verb, target) = operation_of(&scene.plan()).unwrap();
     assert_eq!(verb, Verb::Reinstall);
     assert_eq!(target.image, "img-2");
     let read = target.password_secret.as_deref();
     assert_eq!(read, Some("login/1"), "the version that was read");
-    assert_eq!(target.restart.as_deref(), Some("a"), "it restarts by that");
+    assert_eq!(
+        target.restart.as_deref(),
+        Some("a"),
+        "the reinstall restarts the server"
+    );
 }
 
 #[test]
-fn a_disk_is_erased_only_after_a_look_of_this_turn() {
+fn a_disk_is_erased_only_after_a_read_in_the_same_reconcile() {
     let scene = with_spec(server(as_bought(), &[]), other_image);
     let old = scene
         .with(|observed| observed.detail = Fact::NotAsked)
@@ -90,7 +94,7 @@ fn a_drifted_image_erases_nothing_and_a_spec_that_follows_it_is_accepted() {
 }
 
 #[test]
-fn a_status_that_lost_what_was_applied_erases_nothing() {
+fn a_status_without_the_applied_values_erases_nothing() {
     let scene = server(as_bought(), &[("imageResourceUUID", "img-2")])
         .status(|status| status.applied = None)
         .with(|observed| observed.task = Fact::Known(TaskState::Succeeded));
@@ -132,7 +136,7 @@ fn an_object_restored_with_another_spec_erases_and_restarts_nothing() {
 }
 
 #[test]
-fn a_secret_that_moved_changes_the_password_and_one_that_is_gone_does_not() {
+fn an_edited_secret_changes_the_password_and_a_deleted_one_does_not() {
     let moved = || {
         let applied = Applied {
             password_secret: Some("login/0".into()),
@@ -146,40 +150,36 @@ fn a_secret_that_moved_changes_the_password_and_one_that_is_gone_does_not() {
     let missing = server(as_bought(), &[]).with(|observed| observed.secret_version = None);
     assert_eq!(begins(&missing), None);
     let applied = missing.plan().changes.applied.unwrap();
-    assert_eq!(
-        applied,
-        as_bought(),
-        "a Secret that is gone changes nothing"
-    );
+    assert_eq!(applied, as_bought(), "a deleted Secret changes nothing");
 }
 
 #[test]
 fn power_and_restart_are_done_one_at_a_time() {
     let off = &[("ecsStatus", "STOPPED")];
     assert_eq!(begins(&server(as_bought(), off)), Some(Verb::Start));
-    let wanted_off = with_spec(server(as_bought(), &[]), to_stop);
-    assert_eq!(begins(&wanted_off), Some(Verb::Stop));
+    let to_be_off = with_spec(server(as_bought(), &[]), to_stop);
+    assert_eq!(begins(&to_be_off), Some(Verb::Stop));
     let to_leave = |spec: &mut InstanceSpec| spec.power_state = PowerState::Unmanaged;
     assert_eq!(begins(&with_spec(server(as_bought(), off), to_leave)), None);
 
     let restart = with_spec(server(as_bought(), &[]), token("a"));
-    let (verb, target) = asked(&restart.plan()).unwrap();
+    let (verb, target) = operation_of(&restart.plan()).unwrap();
     assert_eq!(
         (verb, target.restart.as_deref()),
         (Verb::Restart, Some("a"))
     );
     // A start of a server that is off counts as its restart.
     let both = with_spec(server(as_bought(), off), token("a"));
-    let (verb, target) = asked(&both.plan()).unwrap();
+    let (verb, target) = operation_of(&both.plan()).unwrap();
     assert_eq!((verb, target.restart.as_deref()), (Verb::Start, Some("a")));
     // The power state is unknown: the token is neither carried out nor dropped.
-    let odd = with_spec(server(as_bought(), &[("ecsStatus", "ODD")]), token("a"));
-    assert!(rests(&odd.plan()));
-    assert_eq!(odd.plan().changes.applied.unwrap().restart, None);
+    let unknown = with_spec(server(as_bought(), &[("ecsStatus", "ODD")]), token("a"));
+    assert!(rests(&unknown.plan()));
+    assert_eq!(unknown.plan().changes.applied.unwrap().restart, None);
 }
 
 #[test]
-fn nothing_is_begun_on_a_server_that_is_busy_or_may_be_somebody_elses() {
+fn no_operation_begins_on_a_server_that_is_busy_or_has_another_name() {
     let busy = &[("ecsStatus", "STOPPED"), ("ecsPendingStatus", "STOPPING")];
     let pending = (State::Reconciling, Reason::ForeignOperationRunning);
     assert_eq!(reason(&server(as_bought(), busy).plan()), Some(pending));
@@ -212,9 +212,9 @@ fn to_stop(spec: &mut InstanceSpec) {
 }
 
 #[test]
-fn what_ended_badly_waits_until_its_time_or_until_something_else_is_asked_for() {
+fn a_failed_operation_waits_out_its_pause_or_until_an_edit() {
     let nine = Duration::from_secs(9);
-    for (ended, told) in [
+    for (ended, reported) in [
         (
             EndReason::Failed,
             (State::Reconciling, Reason::OperationFailed),
@@ -234,7 +234,11 @@ fn what_ended_badly_waits_until_its_time_or_until_something_else_is_asked_for() 
         };
         let plan = waits(nine).plan();
         assert!(rests(&plan));
-        assert_eq!((plan.again, reason(&plan)), (nine, Some(told)), "{ended:?}");
+        assert_eq!(
+            (plan.again, reason(&plan)),
+            (nine, Some(reported)),
+            "{ended:?}"
+        );
         let clock = |time: Duration| {
             let now = Timestamp::UNIX_EPOCH + time;
             waits(nine).with(|observed| observed.wall_clock = now)
@@ -245,12 +249,12 @@ fn what_ended_badly_waits_until_its_time_or_until_something_else_is_asked_for() 
         assert_eq!(begins(&ahead), Some(Verb::Stop), "{ended:?}");
         let mut edited = waits(nine);
         edited.0.facts.generation += 1;
-        assert_eq!(begins(&edited), Some(Verb::Stop), "an edit is a new wish");
+        assert_eq!(begins(&edited), Some(Verb::Stop), "an edit ends the pause");
     }
 }
 
 #[test]
-fn what_cannot_be_done_holds_up_nothing_else() {
+fn an_operation_that_cannot_be_made_does_not_delay_another() {
     let refused = |scene: Scene| {
         scene.status(|status| {
             let mut refused = retry(Verb::Reinstall, EndReason::Refused, 1, SETTLE);
@@ -278,9 +282,9 @@ fn what_cannot_be_done_holds_up_nothing_else() {
     };
     let scene = with_spec(moved(&[]), to_stop).with(|observed| observed.login = bad.clone());
     assert_eq!(begins(&scene), Some(Verb::Stop));
-    let told = moved(&[]).with(|observed| observed.login = bad);
+    let reported = moved(&[]).with(|observed| observed.login = bad);
     let invalid = (State::Stalled, Reason::LoginPasswordInvalid);
-    assert_eq!(reason(&told.plan()), Some(invalid));
+    assert_eq!(reason(&reported.plan()), Some(invalid));
     // A service may require a running server to set its password.
     assert_eq!(
         begins(&moved(&[("ecsStatus", "STOPPED")])),
@@ -303,7 +307,7 @@ fn an_image_that_a_failed_reinstall_left_behind_is_not_accepted() {
     let between = failed.status(|status| status.operation = None);
     assert_eq!(begins(&between), Some(Verb::Reinstall));
     // A later reinstall that succeeded finished the installation.
-    let mended = between.status(|status| {
+    let reinstalled = between.status(|status| {
         status.attempt = 3;
         status.operation = Some(Operation {
             attempt: 3,
@@ -311,20 +315,20 @@ fn an_image_that_a_failed_reinstall_left_behind_is_not_accepted() {
         });
     });
     let shown = [("imageResourceUUID", "img-2")];
-    let mended = with_task(mended, Fact::Known(TaskState::Succeeded), &shown).written();
-    assert_eq!(mended.0.facts.status.unfinished_image, None);
-    assert_eq!(begins(&mended), None);
+    let reinstalled = with_task(reinstalled, Fact::Known(TaskState::Succeeded), &shown).written();
+    assert_eq!(reinstalled.0.facts.status.unfinished_image, None);
+    assert_eq!(begins(&reinstalled), None);
 }
 
 #[test]
-fn a_token_asks_once_and_taking_it_away_asks_for_nothing() {
+fn a_reinstall_token_counts_once_and_its_removal_requests_nothing() {
     let again = |spec: &mut InstanceSpec| {
         spec.reinstall = Some(crate::api::Reinstall {
             token: "a".into(),
             image: None,
         });
     };
-    let (verb, target) = asked(&with_spec(server(as_bought(), &[]), again).plan()).unwrap();
+    let (verb, target) = operation_of(&with_spec(server(as_bought(), &[]), again).plan()).unwrap();
     assert_eq!(
         (verb, target.reinstall.as_deref()),
         (Verb::Reinstall, Some("a"))
@@ -346,49 +350,49 @@ fn lost(verb: Verb, is_followed: bool) -> Scene {
     let open = open_operation(verb, as_bought(), CallState::Unknown);
     let open = with_task(open, Fact::Known(TaskState::Running), &[]);
     open.with(|observed| {
-        let told = observed.facts.status.operation.clone().map(Box::new);
-        if let Some(told) = told.filter(|_| is_followed) {
-            observed.memory.call.as_mut().unwrap().intent = Intent::Operation(told);
+        let reported = observed.facts.status.operation.clone().map(Box::new);
+        if let Some(reported) = reported.filter(|_| is_followed) {
+            observed.memory.call.as_mut().unwrap().intent = Intent::Operation(reported);
         }
     })
 }
 
 #[test]
-fn an_operation_whose_status_is_lost_while_it_runs_is_followed_by_whoever_knows_of_it() {
+fn a_running_operation_is_followed_from_memory_when_status_is_lost() {
     for verb in [Verb::Reinstall, Verb::ModifyPassword, Verb::Restart] {
         let announced = lost(verb, true).0.facts.status.operation.clone();
         let known = lost(verb, true).wiped();
         assert_eq!(known.0.open(), announced);
         assert!(rests(&known.plan()), "{verb}");
         let next = crate::instance::plan::attempt::next_attempt(&known.0);
-        assert_eq!(next, 3, "its number is not given away again");
+        assert_eq!(next, 3, "its number is not used again");
         // Status shows it again, and nothing else.
-        let told = known.written();
-        assert_eq!(told.0.facts.status.operation, announced);
-        assert_eq!(told.0.facts.operation(), announced.as_ref());
+        let reported = known.written();
+        assert_eq!(reported.0.facts.status.operation, announced);
+        assert_eq!(reported.0.facts.operation(), announced.as_ref());
     }
 }
 
 #[test]
-fn an_operation_is_followed_until_status_knows_better() {
-    let meets = |scene: Scene| {
+fn memory_follows_an_operation_until_status_shows_a_later_state() {
+    let apply_status = |scene: Scene| {
         scene.with(|observed| {
             let (facts, now) = (&observed.facts, observed.now);
             observed.memory.apply_operation(facts, now);
         })
     };
     let followed = |scene: &Scene| scene.0.memory.followed().cloned();
-    let open = meets(lost(Verb::Stop, false));
+    let open = apply_status(lost(Verb::Stop, false));
     let announced = open.0.facts.status.operation.clone();
     assert_eq!(followed(&open), announced);
-    let wiped = meets(open.wiped());
-    assert_eq!(followed(&wiped), announced, "that status was lost");
+    let wiped = apply_status(open.wiped());
+    assert_eq!(followed(&wiped), announced, "a wiped status ends nothing");
     // If the spec may be older than the operation, the operation is dropped.
     let now = wiped.0.now;
     let doubtful = Scene(wiped.0.clone()).memory(|memory| memory.doubt(now));
     assert_eq!(followed(&doubtful), None);
     // An older status without the operation does not end it.
-    let older = meets(wiped.status(|status| status.attempt = 1));
+    let older = apply_status(wiped.status(|status| status.attempt = 1));
     assert_eq!(followed(&older), announced);
     for end in [None, bad_end(EndReason::Failed, 1)] {
         let ended = Scene(older.0.clone()).status(|status| {
@@ -398,12 +402,12 @@ fn an_operation_is_followed_until_status_knows_better() {
                 ..operation(Verb::Stop, as_bought())
             });
         });
-        assert_eq!(followed(&meets(ended)), None);
+        assert_eq!(followed(&apply_status(ended)), None);
     }
 }
 
 #[test]
-fn an_operation_on_a_server_before_the_recorded_one_is_not_followed_on_this_one() {
+fn an_operation_on_the_former_server_is_not_followed_on_the_recorded_one() {
     let another = lost(Verb::Reinstall, true)
         .record(|record| record.attempt = 3)
         .with(|observed| {
@@ -436,7 +440,7 @@ fn rebuilt(open: Scene) -> Scene {
 }
 
 #[test]
-fn a_record_that_is_dropped_while_an_operation_runs_touches_it_not() {
+fn a_removed_record_does_not_affect_a_running_operation() {
     for verb in [Verb::Reinstall, Verb::ModifyPassword, Verb::Restart] {
         for is_followed in [true, false] {
             let open = lost(verb, is_followed);
@@ -445,14 +449,14 @@ fn a_record_that_is_dropped_while_an_operation_runs_touches_it_not() {
             assert_eq!(again.0.open(), announced);
             let plan = again.plan();
             assert!(rests(&plan) && plan.changes.ended.is_none(), "{plan:?}");
-            let told = again.written();
-            assert_eq!(told.0.facts.status.operation, announced);
+            let reported = again.written();
+            assert_eq!(reported.0.facts.status.operation, announced);
         }
     }
 }
 
 #[test]
-fn what_this_process_knows_of_a_call_outlives_the_record() {
+fn the_known_outcome_of_a_call_outlives_the_record() {
     let refused = CallState::Refused {
         message: "busy".into(),
         reason: Reason::ServiceBusy,
@@ -486,7 +490,7 @@ fn saw_the_purchase(scene: Scene, is_newest: bool) -> Scene {
 
 /// The server was reinstalled with a key pair after its purchase, and status was lost since: the record shows only the purchase.
 #[test]
-fn what_came_after_the_purchase_is_not_done_twice_where_status_is_lost() {
+fn an_operation_after_the_purchase_is_not_repeated_when_status_is_lost() {
     let applied = Applied {
         key: Some("key-1".into()),
         password_secret: None,
@@ -509,7 +513,7 @@ fn what_came_after_the_purchase_is_not_done_twice_where_status_is_lost() {
 }
 
 #[test]
-fn an_edit_while_the_server_is_made_is_a_wish_where_it_is_known_that_nothing_came_after() {
+fn an_edit_during_the_create_is_carried_out_if_no_later_operation_is_possible() {
     let edited = |is_newest| {
         let open = Scene::recorded(Some(ID), |record| record.task = Some("t-1".into()));
         let open = with_spec(saw_the_purchase(open, is_newest), by_key);

@@ -84,11 +84,11 @@ const SECOND: (&str, &str) = ("imageResourceUUID", "img-2");
 const OFF: (&str, &str) = ("ecsStatus", "STOPPED");
 
 #[test]
-fn a_task_tells_how_it_ended() {
+fn the_state_of_a_task_decides_how_its_operation_ended() {
     let failed = TaskState::Failed {
-        reason: Some("no mood".into()),
+        reason: Some("no host".into()),
     };
-    let odd = || {
+    let unknown_state = || {
         Fact::Known(TaskState::Unknown {
             word: "RETRY".into(),
         })
@@ -96,14 +96,14 @@ fn a_task_tells_how_it_ended() {
     let (yes, no, never) = (Some(true), Some(false), None);
     let done = || Fact::Known(TaskState::Succeeded);
     let runs = || Fact::Known(TaskState::Running);
-    let away = || Fact::Unknown("odd".into());
+    let away = || Fact::Unknown("503".into());
     for (verb, state, shown, ends, at_rest_ends) in [
         (Verb::Reinstall, Fact::Known(failed), vec![], no, no),
         (Verb::Reinstall, done(), vec![SECOND], yes, yes),
         // The image shows a moment later, or it counts as drift; the reinstall is not repeated.
         (Verb::Reinstall, done(), vec![], never, yes),
         (Verb::Reinstall, Fact::Absent, vec![], never, yes),
-        (Verb::Reinstall, odd(), vec![SECOND], never, yes),
+        (Verb::Reinstall, unknown_state(), vec![SECOND], never, yes),
         // A task that is reported as running is believed without a limit.
         (Verb::Reinstall, runs(), vec![SECOND], never, never),
         (Verb::Restart, Fact::Absent, vec![], never, yes),
@@ -133,7 +133,7 @@ fn a_task_tells_how_it_ended() {
 }
 
 #[test]
-fn failures_are_told_and_after_the_third_waiting_is_not_enough() {
+fn failures_are_reported_and_the_third_is_stalled() {
     let failed = || {
         let state = TaskState::Failed { reason: None };
         with_task(
@@ -169,7 +169,7 @@ fn refused(verb: Verb, reason: Reason) -> Scene {
 }
 
 #[test]
-fn a_refusal_of_what_was_asked_for_ends_the_attempt_and_one_of_the_moment_does_not() {
+fn a_permanent_refusal_ends_the_attempt_and_a_temporary_one_does_not() {
     let scene = refused(Verb::Reinstall, Reason::OperationRefused);
     assert_eq!(end(&scene), Some(false));
     assert_eq!(pause(&scene.plan()), Some(Duration::from_secs(75)));
@@ -177,8 +177,8 @@ fn a_refusal_of_what_was_asked_for_ends_the_attempt_and_one_of_the_moment_does_n
     let waits =
         busy().with(|observed| observed.memory.pace.not_before = Some(observed.now + SETTLE));
     assert!(rests(&waits.plan()));
-    let told = (State::Reconciling, Reason::ServiceBusy);
-    assert_eq!(reason(&waits.plan()), Some(told));
+    let reported = (State::Reconciling, Reason::ServiceBusy);
+    assert_eq!(reason(&waits.plan()), Some(reported));
     let repeats = |scene: &Scene| {
         matches!(
             scene.plan().step,
@@ -189,7 +189,7 @@ fn a_refusal_of_what_was_asked_for_ends_the_attempt_and_one_of_the_moment_does_n
         )
     };
     assert!(repeats(&busy()), "the same attempt, once more");
-    // The spec no longer asks for the operation.
+    // The spec no longer requests the operation.
     assert_eq!(end(&with_spec(busy(), |_| {})), Some(false));
     let rotated = busy().with(|observed| observed.secret_version = Some("login/2".into()));
     assert_eq!(end(&rotated), Some(false));
@@ -207,7 +207,7 @@ fn a_refusal_of_what_was_asked_for_ends_the_attempt_and_one_of_the_moment_does_n
 }
 
 #[test]
-fn an_answer_without_a_task_is_followed_by_the_servers_state() {
+fn an_operation_without_a_task_is_judged_by_the_state_of_the_server() {
     let accepted = |verb| {
         let id = ServerId::from(ID);
         open_operation(verb, as_bought(), CallState::Accepted { id, task: None })
@@ -223,7 +223,7 @@ fn an_answer_without_a_task_is_followed_by_the_servers_state() {
 }
 
 #[test]
-fn a_receipt_that_was_not_written_is_told_with_the_next_status() {
+fn an_unwritten_receipt_is_written_with_the_next_status() {
     for verb in [
         Verb::Reinstall,
         Verb::Restart,
@@ -235,18 +235,18 @@ fn a_receipt_that_was_not_written_is_told_with_the_next_status() {
         let call_state = CallState::Accepted { id, task };
         let accepted = open_operation(verb, as_bought(), call_state);
         assert!(rests(&accepted.plan()), "{verb}");
-        let told = accepted.written().0.facts.status.operation.clone();
+        let reported = accepted.written().0.facts.status.operation.clone();
         let receipt = Operation {
             accepted: true,
             task_id: Some("t-9".into()),
             ..operation(verb, as_bought())
         };
-        assert_eq!(told, Some(receipt));
+        assert_eq!(reported, Some(receipt));
     }
 }
 
 #[test]
-fn what_ended_badly_is_told_until_all_is_well_and_what_runs_until_it_ends() {
+fn a_failed_operation_stays_in_status_until_the_server_is_ready_and_a_running_one_until_it_ends() {
     let failed = |is_well: bool| {
         let ended = Scene::converged().status(|status| {
             status.attempt = 2;
@@ -259,14 +259,14 @@ fn what_ended_badly_is_told_until_all_is_well_and_what_runs_until_it_ends() {
             true => vec![],
             false => vec![("ecsPendingStatus", "BUSY")],
         };
-        let told = shows(ended, &shown).written();
-        told.0.facts.status.operation.is_some()
+        let reported = shows(ended, &shown).written();
+        reported.0.facts.status.operation.is_some()
     };
     assert!(failed(false) && !failed(true));
     let open = open_operation(Verb::Stop, as_bought(), CallState::Unknown);
     let away = open.with(|observed| observed.account = AccountFact::NotFound);
-    let told = away.0.facts.status.operation.clone();
-    assert_eq!(away.written().0.facts.status.operation, told);
+    let reported = away.0.facts.status.operation.clone();
+    assert_eq!(away.written().0.facts.status.operation, reported);
 }
 
 #[test]
@@ -297,9 +297,9 @@ fn a_server_that_vanishes_under_an_operation_is_missing() {
 }
 
 #[test]
-fn a_task_is_asked_for_again_only_while_it_may_yet_tell_how_its_operation_ended() {
+fn a_task_is_queried_again_only_while_it_may_still_report_the_end() {
     let failed = TaskState::Failed { reason: None };
-    for (task, may_tell) in [
+    for (task, may_report) in [
         (Fact::NotAsked, true),
         (Fact::Unknown("away".into()), true),
         (Fact::Known(TaskState::Running), true),
@@ -315,8 +315,8 @@ fn a_task_is_asked_for_again_only_while_it_may_yet_tell_how_its_operation_ended(
                 let since = observed.now;
                 observed.memory.observations.look.answer = LastAnswer::Absent { since };
             });
-        let is_asked_for = gone.plan().again == times::UNREADABLE_RETRY;
-        assert_eq!(is_asked_for, may_tell, "{task:?}");
+        let queries_again = gone.plan().again == times::UNREADABLE_RETRY;
+        assert_eq!(queries_again, may_report, "{task:?}");
         let without_task = gone.status(|status| {
             if let Some(open) = &mut status.operation {
                 open.task_id = None;
@@ -328,7 +328,7 @@ fn a_task_is_asked_for_again_only_while_it_may_yet_tell_how_its_operation_ended(
 }
 
 #[test]
-fn a_repeat_is_made_only_of_a_server_that_is_still_ours() {
+fn a_call_is_repeated_only_on_a_server_that_is_idle_and_still_ours() {
     for shown in [("instanceName", "renamed"), ("ecsPendingStatus", "BUSY")] {
         for why in [Reason::ServiceBusy, Reason::Stopping] {
             let plan = shows(refused(Verb::Reinstall, why), &[shown]).plan();
@@ -338,7 +338,7 @@ fn a_repeat_is_made_only_of_a_server_that_is_still_ours() {
 }
 
 #[test]
-fn a_service_that_is_busy_with_an_idle_server_does_not_want_it() {
+fn the_fourth_busy_answer_about_an_idle_server_counts_as_a_refusal() {
     let busy = |tries| {
         refused(Verb::ModifyPassword, Reason::ServiceBusy).memory(|memory| {
             memory.call.as_mut().unwrap().tries = tries;
@@ -349,7 +349,7 @@ fn a_service_that_is_busy_with_an_idle_server_does_not_want_it() {
 }
 
 #[test]
-fn a_task_that_runs_for_ever_ends_with_the_server_that_shows_its_effect() {
+fn an_overdue_task_counts_as_ended_if_the_server_shows_its_effect() {
     let overdue = |shown: &[(&str, &str)]| {
         let open = open_operation(Verb::Stop, as_bought(), CallState::Unknown);
         later(
@@ -364,7 +364,7 @@ fn a_task_that_runs_for_ever_ends_with_the_server_that_shows_its_effect() {
 }
 
 #[test]
-fn one_query_that_fails_ends_nothing() {
+fn a_single_failed_query_does_not_end_an_operation() {
     let running = || {
         let open = open_operation(Verb::Reinstall, to_second(), CallState::Unknown);
         with_task(open, Fact::Unknown("503".into()), &[SECOND])

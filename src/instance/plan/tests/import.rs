@@ -42,31 +42,31 @@ fn shows(fields: &[(&str, &str)]) -> impl FnOnce(&mut Observation) {
 
 const BY_HAND: &[(&str, &str)] = &[(ID, "by-hand")];
 
-fn told(plan: &Plan) -> (Reason, State, &str) {
+fn reported(plan: &Plan) -> (Reason, State, &str) {
     assert!(matches!(plan.step, Step::Rest), "{plan:?}");
     let readiness = plan.why.as_ref().unwrap();
     (readiness.reason, readiness.state, &readiness.message)
 }
 
 #[test]
-fn one_is_looked_at_in_listing_and_detail_and_claimed_before_it_is_recorded() {
+fn an_import_reads_listing_and_detail_and_checks_for_an_owner_before_it_records_the_server() {
     for import in [by_id(ID), by_name("by-hand")] {
         let fresh = scene(import.clone(), &[]).with(|observed| {
             observed.listing = Some(ZoneViews::of(here(), testing::view(None, None)));
         });
         let plan = fresh.plan();
-        assert_eq!(told(&plan).0, Reason::Importing);
+        assert_eq!(reported(&plan).0, Reason::Importing);
         assert!(plan.wants.pass_after.is_some());
 
         let listed = scene(import, BY_HAND);
         assert_eq!(listed.plan().needs, Some(NeededRead::Candidate(ID.into())));
-        let observed_at = listed.with(shows(&[]));
-        assert!(observed_at.plan().begins());
-        let plan = observed_at
+        let read = listed.with(shows(&[]));
+        assert!(read.plan().begins());
+        let plan = read
             .with(|observed| observed.conflicting_owner = ConflictingOwner::None)
             .plan();
         let importing = Some((State::Reconciling, Reason::Importing));
-        assert_eq!(reason(&plan), importing, "nobody creates it");
+        assert_eq!(reason(&plan), importing, "an import creates nothing");
         let Step::Record { record } = plan.step else {
             panic!("{plan:?}");
         };
@@ -78,7 +78,7 @@ fn one_is_looked_at_in_listing_and_detail_and_claimed_before_it_is_recorded() {
 }
 
 #[test]
-fn one_that_cannot_be_read_once_it_is_recorded_is_not_told_as_being_created() {
+fn an_imported_server_that_cannot_be_read_is_not_reported_as_being_created() {
     let recorded = |imported: Option<&str>| {
         let scene = Scene::recorded(Some(ID), |record| {
             record.imported = imported.map(ToOwned::to_owned);
@@ -89,26 +89,26 @@ fn one_that_cannot_be_read_once_it_is_recorded_is_not_told_as_being_created() {
         })
     };
     let plan = recorded(Some("by-hand")).plan();
-    let (why, _, message) = told(&plan);
+    let (why, _, message) = reported(&plan);
     assert_eq!(why, Reason::Importing);
     assert!(
         message.contains("503") && !message.contains("creating"),
         "{message}"
     );
-    assert_eq!(told(&recorded(None).plan()).0, Reason::Creating);
+    assert_eq!(reported(&recorded(None).plan()).0, Reason::Creating);
 }
 
 #[test]
-fn nothing_is_bought_where_nothing_or_more_than_one_is_found() {
+fn an_import_that_matches_no_server_or_several_buys_none() {
     let none = scene(by_id("ecs-other"), BY_HAND).plan();
-    let (reason, state, message) = told(&none);
+    let (reason, state, message) = reported(&none);
     assert_eq!((reason, state), (Reason::ImportNotFound, State::Stalled));
     assert!(message.contains("ecs-other") && message.contains("spec.import"));
     let none = scene(by_name("other"), BY_HAND).plan();
-    assert_eq!(told(&none).0, Reason::ImportNotFound);
+    assert_eq!(reported(&none).0, Reason::ImportNotFound);
     let two = [(ID, "by-hand"), ("ecs-2", "by-hand")];
     let plan = scene(by_name("by-hand"), &two).plan();
-    let (reason, _, message) = told(&plan);
+    let (reason, _, message) = reported(&plan);
     assert_eq!(reason, Reason::ImportAmbiguous);
     assert!(
         message.contains(ID) && message.contains("ecs-2"),
@@ -120,28 +120,28 @@ fn nothing_is_bought_where_nothing_or_more_than_one_is_found() {
 }
 
 #[test]
-fn what_does_not_fit_or_cannot_be_seen_is_not_taken_over() {
+fn a_server_that_differs_from_the_spec_or_cannot_be_read_is_not_imported() {
     let listed = || scene(by_id(ID), BY_HAND);
     let differs = listed()
         .with(shows(&[("imageResourceUUID", "img-2")]))
         .plan();
-    let (reason, _, message) = told(&differs);
+    let (reason, _, message) = reported(&differs);
     assert_eq!(reason, Reason::ImportDiffers);
     let words = "has img-2, and the spec asks for img-1: set spec.image.id to what the server has";
     assert!(message.contains(words), "{message}");
     for (field, value) in [("zoneCode", "elsewhere"), ("regionCode", "elsewhere")] {
         let plan = listed().with(shows(&[(field, value)])).plan();
-        assert_eq!(told(&plan).0, Reason::ImportDiffers);
+        assert_eq!(reported(&plan).0, Reason::ImportDiffers);
     }
     let nameless = listed().with(shows(&[("instanceName", "")])).plan();
-    assert_eq!(told(&nameless).0, Reason::ImportDiffers);
+    assert_eq!(reported(&nameless).0, Reason::ImportDiffers);
     let busy = listed()
         .with(shows(&[("ecsPendingStatus", "REBOOTING")]))
         .plan();
-    assert_eq!(told(&busy).0, Reason::Importing);
+    assert_eq!(reported(&busy).0, Reason::Importing);
     for fact in [Fact::Absent, Fact::Unknown("500".to_owned())] {
         let plan = listed().with(|observed| observed.candidate = fact).plan();
-        assert_eq!(told(&plan).0, Reason::Importing);
+        assert_eq!(reported(&plan).0, Reason::Importing);
     }
 }
 
@@ -167,9 +167,9 @@ fn small(on_sale: Fact<Offer>) -> Scene {
 }
 
 #[test]
-fn a_server_of_another_size_than_the_package_is_not_taken_over() {
+fn a_server_of_another_size_than_the_package_is_not_imported() {
     let plan = small(sells(8)).plan();
-    let (reason, state, message) = told(&plan);
+    let (reason, state, message) = reported(&plan);
     assert_eq!((reason, state), (Reason::ImportDiffers, State::Stalled));
     for word in ["1 CPU", "8 CPU", "package p", "spec.package.code"] {
         assert!(message.contains(word), "{word}: {message}");
@@ -183,8 +183,8 @@ fn a_server_of_another_size_than_the_package_is_not_taken_over() {
     assert!(written.contains(words), "{written}");
     // A package that could not be read is no difference.
     let unread = small(Fact::Unknown("503".to_owned())).plan();
-    assert_eq!(told(&unread).0, Reason::Importing);
-    assert!(told(&unread).2.contains("503"), "{unread:?}");
+    assert_eq!(reported(&unread).0, Reason::Importing);
+    assert!(reported(&unread).2.contains("503"), "{unread:?}");
     // A package that is no longer sold cannot be compared.
     let gone = small(Fact::Absent)
         .with(|observed| observed.conflicting_owner = ConflictingOwner::None)
@@ -193,7 +193,7 @@ fn a_server_of_another_size_than_the_package_is_not_taken_over() {
 }
 
 #[test]
-fn a_server_of_another_size_than_the_filter_is_not_taken_over() {
+fn a_server_of_another_size_than_the_filter_is_not_imported() {
     let filtered = |cpu: i32| {
         let scene = small(Fact::NotAsked).with(|observed| {
             let mut spec = (*observed.facts.spec).clone();
@@ -217,29 +217,29 @@ fn a_server_of_another_size_than_the_filter_is_not_taken_over() {
         });
         scene.plan()
     };
-    assert_eq!(told(&filtered(2)).0, Reason::ImportDiffers);
-    assert!(told(&filtered(2)).2.contains("at least 2 CPU"));
+    assert_eq!(reported(&filtered(2)).0, Reason::ImportDiffers);
+    assert!(reported(&filtered(2)).2.contains("at least 2 CPU"));
     assert!(filtered(1).begins());
 }
 
 #[test]
-fn what_belongs_to_another_instance_is_left_to_it() {
+fn a_server_of_another_instance_is_left_alone() {
     let owner = ObjectKey::new("team-b", "theirs");
     let claimed = scene(by_id(ID), BY_HAND).with(shows(&[]));
     let plan = claimed
         .with(|observed| observed.conflicting_owner = ConflictingOwner::Instance(owner.clone()))
         .plan();
-    let (reason, state, message) = told(&plan);
+    let (reason, state, message) = reported(&plan);
     assert_eq!((reason, state), (Reason::ImportConflict, State::Stalled));
     assert!(message.contains("team-b/theirs"));
     assert!(!plan.changes.forget_server);
 
     // Status shows the server, and its record went back with the store: the owner must not find the server in two statuses.
-    let told_still = scene(by_id(ID), BY_HAND).with(shows(&[])).with(|observed| {
+    let still_in_status = scene(by_id(ID), BY_HAND).with(shows(&[])).with(|observed| {
         std::sync::Arc::make_mut(&mut observed.facts.status).id = Some(ID.to_owned());
         observed.conflicting_owner = ConflictingOwner::Instance(owner.clone());
     });
-    assert!(told_still.plan().changes.forget_server);
+    assert!(still_in_status.plan().changes.forget_server);
 
     // The server is on record nevertheless: nothing is done to it, and it is not released.
     let imported = || {
@@ -247,7 +247,7 @@ fn what_belongs_to_another_instance_is_left_to_it() {
             .listed(SETTLE, BY_HAND)
             .with(|observed| observed.conflicting_owner = ConflictingOwner::Instance(owner.clone()))
     };
-    assert_eq!(told(&imported().plan()).0, Reason::ImportConflict);
+    assert_eq!(reported(&imported().plan()).0, Reason::ImportConflict);
     let leaving = imported().deleting().plan();
     assert!(!matches!(leaving.step, Step::Release { .. }), "{leaving:?}");
     let ours = imported()
@@ -261,7 +261,7 @@ fn what_belongs_to_another_instance_is_left_to_it() {
 }
 
 #[test]
-fn a_server_that_was_taken_over_is_told_by_identifier_and_name() {
+fn an_imported_server_is_recognized_by_identifier_and_name() {
     let scene = Scene::recorded(Some(ID), |b| b.imported = Some("by-hand".into()));
     let facts = &scene.0.facts;
     assert!(facts.is_own_name(&ID.into(), "by-hand"));
@@ -272,7 +272,7 @@ fn a_server_that_was_taken_over_is_told_by_identifier_and_name() {
 }
 
 #[test]
-fn a_record_that_was_lost_is_repeated_by_operator_by_the_same_import() {
+fn a_lost_record_is_restored_by_the_same_import() {
     let scene = scene(by_id(ID), BY_HAND).with(shows(&[])).with(|observed| {
         let status = InstanceStatus {
             id: Some(ID.into()),
@@ -310,7 +310,7 @@ const FLEET: &[(&str, Option<&str>, Option<&str>)] = &[
 ];
 
 #[test]
-fn a_filter_means_the_one_server_that_all_of_it_fits() {
+fn an_import_filter_selects_the_one_server_that_matches_all_of_it() {
     let both = |name: &str, address: &str| Import {
         address: Some(address.into()),
         ..by_name(name)
@@ -329,22 +329,22 @@ fn a_filter_means_the_one_server_that_all_of_it_fits() {
     }
     for import in [both("web", "203.0.113.3"), by_address("999.1.1.1")] {
         assert_eq!(
-            told(&addressed(import, FLEET).plan()).0,
+            reported(&addressed(import, FLEET).plan()).0,
             Reason::ImportNotFound
         );
     }
     // The detail must match.
     let listed = || addressed(by_address("203.0.113.1"), FLEET);
     let moved = listed().with(shows(&[("publicIpAddress", "203.0.113.9")]));
-    assert_eq!(told(&moved.plan()).0, Reason::ImportNotFound);
+    assert_eq!(reported(&moved.plan()).0, Reason::ImportNotFound);
     let agrees = listed().with(shows(&[("internalIpAddress", "203.0.113.1")]));
     assert!(agrees.plan().begins());
 }
 
 #[test]
-fn who_finds_nothing_or_several_is_told_what_there_is() {
+fn a_message_about_no_match_or_several_lists_the_servers() {
     let plan = addressed(by_name("web"), FLEET).plan();
-    let (reason, _, message) = told(&plan);
+    let (reason, _, message) = reported(&plan);
     assert_eq!(reason, Reason::ImportAmbiguous);
     assert!(message.contains("ecs-1 (web), ecs-2 (web)"), "{message}");
     let import = Import {
@@ -355,29 +355,32 @@ fn who_finds_nothing_or_several_is_told_what_there_is() {
     let mut fleet = FLEET.to_vec();
     fleet.push(("ecs-0", Some(&of_another), None));
     let plan = addressed(import, &fleet[..3]).plan();
-    let (reason, _, message) = told(&plan);
+    let (reason, _, message) = reported(&plan);
     assert_eq!(reason, Reason::ImportNotFound);
     assert!(
         message.contains("it lists ecs-1 (web), ecs-2 (web), ecs-3 (db)"),
         "{message}"
     );
     let plan = addressed(by_id("ecs-9"), &fleet).plan();
-    let message = told(&plan).2;
-    assert!(!message.contains("ecs-0"), "an Instance has it: {message}");
+    let message = reported(&plan).2;
+    assert!(
+        !message.contains("ecs-0"),
+        "another Instance owns it: {message}"
+    );
 }
 
 #[test]
-fn a_listing_that_does_not_tell_what_is_asked_for_takes_nothing_over() {
+fn a_listing_that_omits_the_filtered_fields_imports_nothing() {
     let web = (ID, Some("web"), Some("203.0.113.1"));
-    let silent = [web, ("ecs-2", None, None)];
+    let omitting = [web, ("ecs-2", None, None)];
     for import in [by_name("web"), by_address("203.0.113.1")] {
-        let plan = addressed(import, &silent).plan();
-        let (reason, state, message) = told(&plan);
+        let plan = addressed(import, &omitting).plan();
+        let (reason, state, message) = reported(&plan);
         assert_eq!((reason, state), (Reason::ImportAmbiguous, State::Stalled));
         assert!(message.contains("spec.import.id"), "{message}");
         assert!(message.contains("ecs-2"), "{message}");
     }
-    let plan = addressed(by_id(ID), &silent).plan();
+    let plan = addressed(by_id(ID), &omitting).plan();
     assert_eq!(plan.needs, Some(NeededRead::Candidate(ID.into())));
     // A server that certainly does not match need not show the other fields.
     let import = || Import {
@@ -401,13 +404,13 @@ fn a_listing_that_does_not_tell_what_is_asked_for_takes_nothing_over() {
     let is_it = minimal().with(shows(&[named, ("publicIpAddress", "203.0.113.1")]));
     assert!(is_it.plan().begins());
     let other = minimal().with(shows(&[named, ("publicIpAddress", "203.0.113.9")]));
-    assert_eq!(told(&other.plan()).0, Reason::ImportNotFound);
-    let silent = minimal().with(shows(&[named]));
-    assert_eq!(told(&silent.plan()).0, Reason::ImportNotFound);
+    assert_eq!(reported(&other.plan()).0, Reason::ImportNotFound);
+    let omitting = minimal().with(shows(&[named]));
+    assert_eq!(reported(&omitting.plan()).0, Reason::ImportNotFound);
 }
 
 #[test]
-fn nothing_is_imported_where_the_account_does_not_let_it() {
+fn an_account_that_denies_imports_imports_nothing() {
     let denied = |scene: Scene| {
         scene.with(|observed| {
             let AccountFact::AccountSession(session) = &mut observed.account else {
@@ -418,11 +421,11 @@ fn nothing_is_imported_where_the_account_does_not_let_it() {
     };
     for import in [by_id(ID), by_name("by-hand"), by_address("203.0.113.7")] {
         let plan = denied(scene(import.clone(), BY_HAND)).plan();
-        let (reason, state, message) = told(&plan);
+        let (reason, state, message) = reported(&plan);
         assert_eq!((reason, state), (Reason::ImportDenied, State::Stalled));
         assert!(message.contains("imports: Allowed"), "{message}");
         assert!(message.contains(&import.words()), "{message}");
-        assert_eq!(plan.needs, None, "nobody is asked");
+        assert_eq!(plan.needs, None, "no read is needed");
         assert!(plan.wants.pass_after.is_none());
     }
     // A server that this Instance already had, and whose record was lost, is no import.
@@ -436,7 +439,7 @@ fn nothing_is_imported_where_the_account_does_not_let_it() {
     };
     assert_eq!(had(ID).plan().needs, Some(NeededRead::Candidate(ID.into())));
     let another = had("ecs-other").plan();
-    assert_eq!(told(&another).0, Reason::ImportDenied, "{another:?}");
+    assert_eq!(reported(&another).0, Reason::ImportDenied, "{another:?}");
     // A recorded server stays, even if the Account no longer allows imports.
     let recorded = Scene::converged().with(|observed| {
         let mut spec = (*observed.facts.spec).clone();

@@ -16,7 +16,7 @@ fn message(plan: &Plan) -> &str {
 }
 
 /// A server as bought, with a spec that names another image, under this policy and with this token.
-fn wants_second(policy: ReinstallPolicy, token: Option<(&str, Option<&str>)>) -> Scene {
+fn with_second_image(policy: ReinstallPolicy, token: Option<(&str, Option<&str>)>) -> Scene {
     with_spec(server(as_bought(), &[]), |spec| {
         spec.image.id = Some("img-2".into());
         spec.reinstall_policy = policy;
@@ -29,7 +29,7 @@ fn wants_second(policy: ReinstallPolicy, token: Option<(&str, Option<&str>)>) ->
 
 #[test]
 fn on_request_a_disk_is_erased_only_by_a_new_token_that_names_the_image() {
-    let on_request = |token| wants_second(ReinstallPolicy::OnRequest, token);
+    let on_request = |token| with_second_image(ReinstallPolicy::OnRequest, token);
     for token in [
         None,
         Some(("a", None)),
@@ -44,14 +44,14 @@ fn on_request_a_disk_is_erased_only_by_a_new_token_that_names_the_image() {
         assert!(message(&plan).contains("ERASES THE DISK"), "{plan:?}");
         assert!(message(&plan).contains("img-2"), "{plan:?}");
         let applied = plan.changes.applied.unwrap();
-        assert_eq!(applied, as_bought(), "it is not taken for done");
+        assert_eq!(applied, as_bought(), "it does not count as done");
     }
-    let asked = on_request(Some(("a", Some("img-2"))));
-    assert_eq!(begins(&asked), Some(Verb::Reinstall));
+    let approved = on_request(Some(("a", Some("img-2"))));
+    assert_eq!(begins(&approved), Some(Verb::Reinstall));
 }
 
 #[test]
-fn a_token_that_was_carried_out_acknowledges_no_later_image() {
+fn a_token_that_was_used_approves_no_later_image() {
     let mut applied = as_bought();
     applied.reinstall = Some("a".into());
     let scene = with_spec(server(applied, &[]), |spec| {
@@ -99,8 +99,8 @@ fn a_token_alone_reinstalls_only_with_the_image_that_it_names() {
 }
 
 #[test]
-fn never_means_never_and_says_so() {
-    let image = wants_second(ReinstallPolicy::Never, Some(("a", Some("img-2"))));
+fn the_policy_never_forbids_every_reinstall_and_reports_it() {
+    let image = with_second_image(ReinstallPolicy::Never, Some(("a", Some("img-2"))));
     let key = with_spec(server(as_bought(), &[]), |spec| {
         spec.reinstall_policy = ReinstallPolicy::Never;
         spec.login.password_secret_ref = None;
@@ -122,7 +122,7 @@ fn never_means_never_and_says_so() {
 #[test]
 fn power_and_password_go_on_while_a_reinstall_waits() {
     for policy in [ReinstallPolicy::OnRequest, ReinstallPolicy::Never] {
-        let scene = || wants_second(policy, None);
+        let scene = || with_second_image(policy, None);
         let reads = |generated: Option<Generated>| {
             scene().with(move |observed| {
                 observed.secret_version = Some("login/2".into());
@@ -147,8 +147,8 @@ fn power_and_password_go_on_while_a_reinstall_waits() {
 }
 
 #[test]
-fn an_image_that_the_server_has_already_waits_for_nobody() {
-    let scene = wants_second(ReinstallPolicy::OnRequest, None);
+fn an_image_that_the_server_already_has_needs_no_approval() {
+    let scene = with_second_image(ReinstallPolicy::OnRequest, None);
     let shown = detail(&[("imageResourceUUID", "img-2")]);
     let plan = scene
         .with(|observed| observed.detail = Fact::Known(shown))
@@ -164,7 +164,7 @@ fn a_protected_instance_that_is_deleted_keeps_its_server_and_stays() {
             spec.deletion_policy = DeletionPolicy::Retain;
         })
     };
-    let told = Some((State::Stalled, Reason::DeletionProtected));
+    let protected_reason = Some((State::Stalled, Reason::DeletionProtected));
     let known = protected(Scene::converged());
     let surplus =
         protected(Scene::converged()).listed(Duration::ZERO, &[(ID, &ours()), ("ecs-2", &ours())]);
@@ -175,7 +175,7 @@ fn a_protected_instance_that_is_deleted_keeps_its_server_and_stays() {
     for scene in [known, surplus, lost, away] {
         let plan = scene.plan();
         assert!(rests(&plan), "{plan:?}");
-        assert_eq!(reason(&plan), told);
+        assert_eq!(reason(&plan), protected_reason);
         assert!(message(&plan).contains("spec.deletionProtection"));
     }
 }
@@ -195,19 +195,19 @@ fn kept(scene: &Scene) -> Option<String> {
 }
 
 #[test]
-fn a_retained_server_is_named_and_left() {
+fn a_retained_server_is_named_in_an_event_and_not_released() {
     let note = kept(&retained(Scene::converged())).unwrap();
     assert!(note.contains(ID) && note.contains("billed"), "{note}");
     let away =
         retained(Scene::converged()).with(|observed| observed.account = AccountFact::NotFound);
-    assert!(kept(&away).is_some(), "that needs no service");
+    assert!(kept(&away).is_some(), "this needs no Account");
     let running = retained(Scene::recorded(Some(ID), |_| {}));
     let note = kept(&running).unwrap();
     assert!(note.contains("not seen to end"), "{note}");
 }
 
 #[test]
-fn a_retained_server_of_a_lost_answer_is_looked_for_before_its_instance_goes() {
+fn a_server_to_retain_is_searched_for_after_a_lost_answer_before_the_finalizer_is_removed() {
     let lost = || retained(Scene::recorded(None, |_| {}).call_state(CallState::Unknown));
     let early = lost().listed(Duration::ZERO, &[]);
     assert!(rests(&early.plan()));
@@ -215,16 +215,16 @@ fn a_retained_server_of_a_lost_answer_is_looked_for_before_its_instance_goes() {
     assert_eq!(reason(&early.plan()), unconfirmed);
     let absent = lost().listed(SETTLE, &[]);
     let nothing = Some(String::new());
-    assert_eq!(kept(&absent), nothing, "there is nothing to tell");
+    assert_eq!(kept(&absent), nothing, "there is nothing to report");
     let found = lost().listed(Duration::ZERO, &[(ID, &ours())]);
     let note = kept(&found).unwrap();
     assert!(note.contains(ID), "{note}");
     let refused = retained(Scene::recorded(None, |_| {}).call_state(CallState::NotSent));
-    assert_eq!(kept(&refused), nothing, "nothing can have been bought");
+    assert_eq!(kept(&refused), nothing, "the call bought nothing");
 }
 
 #[test]
-fn a_server_of_another_account_is_not_told_to_be_absent() {
+fn a_listing_of_another_account_does_not_prove_a_retained_server_absent() {
     let scene = Scene::recorded(None, |record| record.credential = "secret/old".into());
     let scene = retained(scene.call_state(CallState::Unknown)).listed(SETTLE, &[]);
     assert!(rests(&scene.plan()));
@@ -240,7 +240,7 @@ fn observe_only(scene: Scene, change: impl FnOnce(&mut InstanceSpec)) -> Scene {
 }
 
 #[test]
-fn a_server_that_is_only_looked_at_is_told_and_left() {
+fn a_server_that_is_only_observed_is_reported_and_not_changed() {
     let same = observe_only(server(as_bought(), &[]), |_| {});
     let available = Some((State::Ready, Reason::Available));
     assert_eq!(reason(&same.plan()), available);
@@ -255,9 +255,9 @@ fn a_server_that_is_only_looked_at_is_told_and_left() {
     for scene in [image, held, off] {
         let plan = scene.plan();
         assert!(rests(&plan));
-        let told = Some((State::Drifted, Reason::ObservedOnly));
-        assert_eq!(reason(&plan), told, "{plan:?}");
-        assert!(plan.changes.detail.is_some(), "its status is fresh");
+        let observed_only = Some((State::Drifted, Reason::ObservedOnly));
+        assert_eq!(reason(&plan), observed_only, "{plan:?}");
+        assert!(plan.changes.detail.is_some(), "status gets the new detail");
     }
     let surplus = observe_only(server(as_bought(), &[]), |_| {})
         .listed(Duration::ZERO, &[(ID, &ours()), ("ecs-2", &ours())]);
@@ -271,43 +271,39 @@ fn a_server_that_is_only_looked_at_is_told_and_left() {
     assert_eq!(reason(&once.plan()), observed_only);
     let plan = surplus.plan();
     assert!(rests(&plan));
-    let told = plan.why.as_ref();
-    assert!(
-        told.is_some_and(
-            |told| told.reason == Reason::ObservedOnly && told.message.contains("server ecs-2")
-        ),
-        "{plan:?}"
-    );
+    let readiness = plan.why.as_ref().unwrap();
+    assert_eq!(readiness.reason, Reason::ObservedOnly);
+    assert!(readiness.message.contains("server ecs-2"), "{plan:?}");
 }
 
 #[test]
-fn who_only_looks_buys_nothing_and_releases_nothing() {
-    let told = Some((State::Stalled, Reason::NoServer));
+fn the_policy_observe_buys_nothing_and_releases_nothing() {
+    let no_server = Some((State::Stalled, Reason::NoServer));
     let fresh = observe_only(Scene::fresh(), |_| {});
     let unread =
         observe_only(Scene::fresh(), |_| {}).with(|observed| observed.login = LoginFact::NotAsked);
     for scene in [fresh, unread] {
         assert!(rests(&scene.plan()));
         assert_eq!(scene.plan().needs, None);
-        assert_eq!(reason(&scene.plan()), told);
+        assert_eq!(reason(&scene.plan()), no_server);
     }
     let lost = observe_only(
         Scene::recorded(None, |_| {}).call_state(CallState::Unknown),
         |_| {},
     );
     let absent = lost.listed(SETTLE, &[]);
-    assert_eq!(reason(&absent.plan()), told);
+    assert_eq!(reason(&absent.plan()), no_server);
     let leaving = observe_only(Scene::converged().deleting(), |_| {});
     let note = kept(&leaving).unwrap();
     assert!(note.contains("Observe"), "{note}");
     let failed = Fact::Known(TaskState::Failed { reason: None });
     let scene = Scene::recorded(Some(ID), |record| record.task = Some("t-1".into()))
         .with(|observed| observed.task = failed);
-    let told = scene
+    let reported = scene
         .written()
         .with(|observed| observed.detail = Fact::Known(detail(&[])));
-    assert!(matches!(told.plan().step, Step::Release { .. }));
-    assert!(rests(&observe_only(told, |_| {}).plan()));
+    assert!(matches!(reported.plan().step, Step::Release { .. }));
+    assert!(rests(&observe_only(reported, |_| {}).plan()));
 }
 
 fn paused(scene: Scene, until: Option<&str>) -> Scene {
@@ -316,8 +312,8 @@ fn paused(scene: Scene, until: Option<&str>) -> Scene {
 }
 
 #[test]
-fn nothing_is_begun_while_a_pause_lasts() {
-    let image = wants_second(ReinstallPolicy::Automatic, None);
+fn a_paused_instance_begins_no_step() {
+    let image = with_second_image(ReinstallPolicy::Automatic, None);
     let off = server(as_bought(), &[OFF]);
     let surplus = Scene::converged().listed(Duration::ZERO, &[(ID, &ours()), ("ecs-2", &ours())]);
     let found = Scene::of(&instance(), false).listed(Duration::ZERO, &[(ID, &ours())]);
@@ -339,24 +335,27 @@ fn nothing_is_begun_while_a_pause_lasts() {
         kept,
     ];
     for (at, scene) in scenes.into_iter().enumerate() {
-        assert!(!rests(&scene.plan()), "scene {at} has something to do");
+        assert!(
+            !rests(&scene.plan()),
+            "scene {at} has a step without the pause"
+        );
         let plan = paused(scene, None).plan();
         assert!(rests(&plan), "{plan:?}");
         assert_eq!(plan.needs, None);
-        let told = Some((State::Reconciling, Reason::Paused));
-        assert_eq!(reason(&plan), told, "{plan:?}");
+        let paused = Some((State::Reconciling, Reason::Paused));
+        assert_eq!(reason(&plan), paused, "{plan:?}");
     }
 }
 
 #[test]
-fn a_pause_does_not_keep_a_lost_finalizer_lost() {
+fn a_lost_finalizer_is_restored_during_a_pause() {
     let unheld = Scene::converged().with(|observed| observed.facts.finalizers.clear());
     let plan = paused(unheld, None).plan();
     assert!(matches!(plan.step, Step::Record { .. }), "{plan:?}");
 }
 
 #[test]
-fn a_pause_ends_at_its_time_and_is_woken_for_it() {
+fn a_pause_ends_at_its_time_and_the_next_reconcile_comes_then() {
     let scene = || server(as_bought(), &[OFF]);
     let over = paused(scene(), Some("1969-12-31T23:59:59Z"));
     assert_eq!(begins(&over), Some(Verb::Start));
@@ -367,7 +366,7 @@ fn a_pause_ends_at_its_time_and_is_woken_for_it() {
 }
 
 #[test]
-fn what_is_in_flight_is_followed_through_a_pause() {
+fn an_operation_in_progress_is_followed_during_a_pause() {
     let running = Scene::recorded(Some(ID), |record| record.task = Some("t-1".into()))
         .with(|observed| observed.task = Fact::Known(TaskState::Running));
     let plan = paused(running, None).plan();
@@ -388,20 +387,20 @@ fn what_is_in_flight_is_followed_through_a_pause() {
     let plan = paused(given, None).plan();
     assert!(
         matches!(&plan.step, Step::Record { record } if record.id.as_deref() == Some(ID)),
-        "what was bought is put on record"
+        "the receipt of the purchase is written"
     );
 }
 
 #[test]
-fn a_server_that_is_as_specified_says_how_to_pause_it_again() {
+fn the_message_after_a_pause_shows_how_to_pause_again() {
     let at_rest = paused(server(as_bought(), &[]), Some("1969-12-31T23:59:59Z"));
     let plan = at_rest.plan();
     assert_eq!(reason(&plan), Some((State::Ready, Reason::Available)));
-    let told = message(&plan);
+    let message = message(&plan);
     for words in [
         "the pause is over: spec.pause.until (1969-12-31T23:59:59Z) has passed",
         "take spec.pause out, or set a later time",
     ] {
-        assert!(told.contains(words), "{told}");
+        assert!(message.contains(words), "{message}");
     }
 }

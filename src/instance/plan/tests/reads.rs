@@ -48,7 +48,7 @@ fn next(scene: &Scene) -> Option<u64> {
 }
 
 #[test]
-fn a_server_with_nothing_in_progress_is_read_when_the_listing_shows_news_or_a_user_asks() {
+fn an_idle_server_is_read_when_the_listing_differs_or_a_user_requests_it() {
     let every_two_minutes = |scene| {
         with_spec(scene, |spec| {
             spec.resync_period = Some("2m".into());
@@ -91,7 +91,7 @@ fn a_server_with_nothing_in_progress_is_read_when_the_listing_shows_news_or_a_us
 }
 
 #[test]
-fn an_operation_is_followed_by_its_task_and_the_server_is_read_when_that_has_ended() {
+fn an_operation_is_followed_by_its_task_and_the_server_is_read_after_its_end() {
     let polled = |state: Option<TaskState>| {
         let open = open_operation(Verb::Restart, as_bought(), CallState::Unknown);
         open.with(|observed| {

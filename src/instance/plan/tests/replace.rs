@@ -34,7 +34,8 @@ fn forgotten(scene: Scene) -> Scene {
 const RECHECK: Duration = Duration::from_secs(9);
 
 #[test]
-fn a_server_released_by_others_is_bought_anew_only_where_that_is_asked_for_and_proven() {
+fn an_externally_released_server_is_replaced_only_if_the_spec_requests_it_and_its_absence_is_proven()
+ {
     let first = missing(1, SETTLE).plan();
     assert!(rests(&first) && first.changes.forget_server);
     assert_eq!(first.changes.id, None);
@@ -50,17 +51,20 @@ fn a_server_released_by_others_is_bought_anew_only_where_that_is_asked_for_and_p
     let unread = forgotten(missing(1, SETTLE)).with(|observed| observed.detail = Fact::NotAsked);
     assert!(rests(&unread.plan()));
     assert_eq!(unread.plan().needs, Some(NeededRead::Detail));
-    let left_alone = with_spec(missing(1, SETTLE), |spec| {
+    let without_replacement = with_spec(missing(1, SETTLE), |spec| {
         spec.on_external_deletion = OnExternalDeletion::Fail;
     });
     let stalled = Some((State::Stalled, Reason::ServerMissing));
-    assert_eq!(reason(&left_alone.plan()), stalled);
+    assert_eq!(reason(&without_replacement.plan()), stalled);
     let mut foreign = forgotten(missing(1, SETTLE));
     let AccountFact::AccountSession(session) = &mut foreign.0.account else {
         unreachable!()
     };
     session.credential = "secret/2".into();
-    assert!(rests(&foreign.plan()), "the listing may be somebody else's");
+    assert!(
+        rests(&foreign.plan()),
+        "the listing may be that of another account"
+    );
     for restrain in [
         (|spec| spec.pause = Some(Pause::default())) as fn(&mut InstanceSpec),
         |spec| spec.management_policy = ManagementPolicy::Observe,
@@ -71,51 +75,54 @@ fn a_server_released_by_others_is_bought_anew_only_where_that_is_asked_for_and_p
 }
 
 #[test]
-fn that_a_changed_token_holds_up_another_server_is_said() {
+fn a_changed_token_that_delays_the_replacement_is_reported() {
     let mut scene = missing(1, SETTLE);
     let AccountFact::AccountSession(session) = &mut scene.0.account else {
         unreachable!()
     };
     (session.credential, session.shown_ours) = ("secret/2".into(), true);
-    let told = scene.plan().why.unwrap();
+    let readiness = scene.plan().why.unwrap();
     assert_eq!(
-        (told.state, told.reason),
+        (readiness.state, readiness.reason),
         (State::Stalled, Reason::ServerMissing)
     );
-    assert!(
-        told.message.contains("the token was changed"),
-        "{}",
-        told.message
-    );
+    let message = readiness.message;
+    assert!(message.contains("the token was changed"), "{message}");
 }
 
 #[test]
-fn a_server_released_before_its_create_was_told_as_done_is_bought_anew_once_the_task_says_so() {
+fn a_server_released_before_status_showed_its_create_is_replaced_once_the_task_has_ended() {
     let open = |task| {
-        let open = missing(1, SETTLE).untold().with(|observed| {
-            observed.task = task;
-            // A listing that began this long after the purchase would show it.
-            observed.memory.call = None;
-        });
+        let open = missing(1, SETTLE)
+            .without_the_end_of_its_create()
+            .with(|observed| {
+                observed.task = task;
+                // A listing that began this long after the purchase would show it.
+                observed.memory.call = None;
+            });
         open.status(|status| status.detail.clear())
     };
     // First status drops the server, then another one is bought.
     let recreated = |open: Scene| {
         assert!(rests(&open.plan()), "{:?}", open.plan());
-        let let_go = open.plan().changes.forget_server;
+        let is_dropped = open.plan().changes.forget_server;
         let plan = open.written().plan();
         let recreated = announced(&plan).map(|record| record.recreated);
-        assert_eq!(recreated.is_some(), let_go, "{plan:?}");
+        assert_eq!(recreated.is_some(), is_dropped, "{plan:?}");
         recreated
     };
     let running = open(Fact::Known(TaskState::Running));
-    assert_eq!(recreated(running), None, "it may come yet");
-    assert_eq!(recreated(open(Fact::NotAsked)), None, "nobody knows");
+    assert_eq!(recreated(running), None, "the create may still succeed");
+    assert_eq!(recreated(open(Fact::NotAsked)), None, "its end is unknown");
     let imported = open(Fact::NotAsked).record(|record| {
         (record.imported, record.task) = (Some("by-hand".into()), None);
     });
     let imported = recreated(imported);
-    assert_eq!(imported, Some(1), "nobody of us made what was taken over");
+    assert_eq!(
+        imported,
+        Some(1),
+        "the operator did not create an imported server"
+    );
     let done = || open(Fact::Known(TaskState::Succeeded));
     assert_eq!(recreated(done()), Some(1));
     let unread = done().written().with(|observed| {
@@ -125,14 +132,18 @@ fn a_server_released_before_its_create_was_told_as_done_is_bought_anew_once_the_
     });
     let unread = unread.plan();
     assert!(rests(&unread) && unread.needs.is_none());
-    assert_eq!(unread.changes.id, None, "status has let it go");
+    assert_eq!(unread.changes.id, None, "status has dropped it");
     let operated = |verb| {
         let known = missing(1, SETTLE).with(|observed| observed.memory.call = None);
         known.status(|status| status.operation = Some(operation(verb, as_bought())))
     };
     let lost = recreated(operated(Verb::Stop));
-    assert_eq!(lost, Some(1), "a call without a task is over by now");
-    assert_eq!(recreated(open(Fact::Absent)), None, "it may come yet");
+    assert_eq!(lost, Some(1), "a call without a task has ended by now");
+    assert_eq!(
+        recreated(open(Fact::Absent)),
+        None,
+        "the create may still succeed"
+    );
     let shown = operated(Verb::ModifyPassword);
     let forgotten =
         with_task(shown, Fact::Absent, &[]).with(|observed| observed.detail = Fact::Absent);
@@ -140,7 +151,7 @@ fn a_server_released_before_its_create_was_told_as_done_is_bought_anew_once_the_
 }
 
 #[test]
-fn the_budget_of_purchases_ends() {
+fn replacements_end_at_the_limit() {
     let used = |times: u32, limit| missing(limit, SETTLE).record(|record| record.recreated = times);
     let over = Some((State::Stalled, Reason::RecreateLimitReached));
     assert_eq!(reason(&used(0, 0).plan()), over);
@@ -158,7 +169,7 @@ fn given(observed: &mut Observation, number: u32, id: &str) {
     (purchase.attempt, purchase.nonce, purchase.id) = (number, "n2".into(), None);
     (purchase.recreated, purchase.package) = (1, "another".into());
     purchase.target.password_secret = Some("login/2".into());
-    purchase.target.reinstall = Some("asked for later".into());
+    purchase.target.reinstall = Some("requested later".into());
     purchase.target.image = "img-of-later".into();
     let task = Some(TaskId::from("t-2"));
     let id = ServerId::from(id);
@@ -168,7 +179,7 @@ fn given(observed: &mut Observation, number: u32, id: &str) {
 }
 
 #[test]
-fn what_this_process_bought_in_its_place_is_recorded_again_where_the_store_went_back() {
+fn a_replacement_that_this_process_bought_is_recorded_again_after_etcd_was_restored() {
     let failed = |scene: Scene| {
         let purchase = of_purchase(scene.0.facts.purchase().unwrap());
         let failed = scene.status(|status| {
@@ -193,12 +204,12 @@ fn what_this_process_bought_in_its_place_is_recorded_again_where_the_store_went_
             ("n2", "another")
         );
         let password = record.target.password_secret.as_deref();
-        assert_eq!(password, Some("login/2"), "as it was announced");
+        assert_eq!(password, Some("login/2"), "the announced version");
         let target = &record.target;
         assert_eq!(
             (target.image.as_str(), &target.reinstall),
             ("img-1", &None),
-            "nothing is erased to undo it"
+            "no reinstall undoes it"
         );
     }
     // An unresolved selector claims nothing: neither an image nor the absence of a key pair.
@@ -233,7 +244,7 @@ fn doubled(after: Duration) -> Scene {
 }
 
 #[test]
-fn a_doubled_server_takes_the_place_of_the_one_that_is_gone_and_nothing_is_bought() {
+fn a_doubled_server_replaces_the_released_one_without_a_purchase() {
     let early = doubled(Duration::ZERO).plan();
     assert!(rests(&early), "the listings began too early");
     let first = doubled(SETTLE).plan();
@@ -242,7 +253,7 @@ fn a_doubled_server_takes_the_place_of_the_one_that_is_gone_and_nothing_is_bough
     assert_eq!(
         unread.plan().needs,
         Some(NeededRead::Detail),
-        "not after an old look"
+        "an earlier read does not count"
     );
     // A server that is not bought needs no budget.
     let plan = forgotten(doubled(SETTLE)).plan();
@@ -258,10 +269,10 @@ fn a_doubled_server_takes_the_place_of_the_one_that_is_gone_and_nothing_is_bough
         spec.image.id = Some("img-2".into());
     });
     // The same if its status was cleared since.
-    for told in [7, 1] {
+    for attempt in [7, 1] {
         let plan = reinstalled
             .clone()
-            .status(|status| status.attempt = told)
+            .status(|status| status.attempt = attempt)
             .plan();
         let Step::Record { record } = &plan.step else {
             panic!("{plan:?}");
@@ -278,19 +289,19 @@ fn a_doubled_server_takes_the_place_of_the_one_that_is_gone_and_nothing_is_bough
     let listed = forgotten(missing(1, Duration::ZERO)).listed(SETTLE, &both);
     assert!(
         !matches!(listed.plan().step, Step::Record { .. }),
-        "the listing shows the old one still"
+        "the listing still shows the former server"
     );
     let fails = with_spec(forgotten(doubled(SETTLE)), |spec| {
         spec.on_external_deletion = OnExternalDeletion::Fail;
     });
     let fails = fails.plan();
-    assert!(rests(&fails), "nobody asked for another one");
-    let told = fails.why.unwrap().message;
-    assert!(told.contains(SIBLING), "{told}");
+    assert!(rests(&fails), "the spec does not request another server");
+    let message = fails.why.unwrap().message;
+    assert!(message.contains(SIBLING), "{message}");
 }
 
 #[test]
-fn the_record_of_an_adopted_server_says_nothing_of_the_former_one() {
+fn the_record_of_an_adopted_server_has_no_values_of_the_former_one() {
     let scene = forgotten(doubled(SETTLE))
         .record(|record| record.imported = Some("by-hand".into()))
         .status(|status| status.attempt = 2);
@@ -298,15 +309,15 @@ fn the_record_of_an_adopted_server_says_nothing_of_the_former_one() {
     let Step::Record { record } = &plan.step else {
         panic!("{plan:?}");
     };
-    assert_eq!(record.imported, None, "its name is another one");
+    assert_eq!(record.imported, None, "it is not the imported server");
     let password = &record.target.password_secret;
-    assert_eq!(*password, None, "the one of its purchase is not known");
+    assert_eq!(*password, None, "the password of its purchase is unknown");
 }
 
-type Turn = fn(&mut Observation);
+type Change = fn(&mut Observation);
 
 /// Observations that prove no more than the one before.
-const TURNS: [(&str, Turn); 6] = [
+const NO_NEWS: [(&str, Change); 6] = [
     ("the same", |_| {}),
     ("not read", |observed| observed.detail = Fact::NotAsked),
     ("unreadable", |observed| {
@@ -333,7 +344,7 @@ const TURNS: [(&str, Turn); 6] = [
 ];
 
 #[test]
-fn status_stands_still_while_another_server_cannot_be_had() {
+fn status_does_not_change_while_a_replacement_is_not_possible() {
     let full = |scene: Scene| {
         scene.with(|observed| observed.quota = QuotaState::Reached(Limit::Instances, 3, RECHECK))
     };
@@ -357,57 +368,59 @@ fn status_stands_still_while_another_server_cannot_be_had() {
             });
         })
     };
-    for (no_room, why) in [
+    for (hindered, why) in [
         (full as fn(Scene) -> Scene, Reason::AccountLimitReached),
         (slow as fn(Scene) -> Scene, Reason::CreateRateReached),
         (no_login as fn(Scene) -> Scene, Reason::LoginSecretNotFound),
         (imports as fn(Scene) -> Scene, Reason::ImportNotFound),
     ] {
-        let waits = no_room(no_room(missing(1, SETTLE)).written()).written();
-        let stands = waits.0.facts.status.clone();
-        assert_eq!(stands.id, None);
-        assert_eq!(stands.conditions[0].reason, why.as_str());
-        for (what, turn) in TURNS {
-            let scene = no_room(forgotten(missing(1, SETTLE))).with(|observed| {
-                observed.facts.status = stands.clone();
-                turn(observed);
+        let waits = hindered(hindered(missing(1, SETTLE)).written()).written();
+        let status = waits.0.facts.status.clone();
+        assert_eq!(status.id, None);
+        assert_eq!(status.conditions[0].reason, why.as_str());
+        for (what, change) in NO_NEWS {
+            let scene = hindered(forgotten(missing(1, SETTLE))).with(|observed| {
+                observed.facts.status = status.clone();
+                change(observed);
             });
-            assert_eq!(scene.written().0.facts.status, stands, "{why:?}: {what}");
+            assert_eq!(scene.written().0.facts.status, status, "{why:?}: {what}");
         }
     }
 }
 
 #[test]
-fn a_server_that_was_let_go_before_the_end_of_its_operation_was_told_is_named_no_more() {
+fn a_server_that_status_dropped_with_the_end_of_its_operation_is_not_reported_again() {
     let open = || {
-        missing(1, SETTLE).untold().with(|observed| {
-            observed.task = Fact::Known(TaskState::Succeeded);
-            observed.memory.call = None;
-            observed.quota = QuotaState::Reached(Limit::Instances, 3, RECHECK);
-        })
+        missing(1, SETTLE)
+            .without_the_end_of_its_create()
+            .with(|observed| {
+                observed.task = Fact::Known(TaskState::Succeeded);
+                observed.memory.call = None;
+                observed.quota = QuotaState::Reached(Limit::Instances, 3, RECHECK);
+            })
     };
     let waits = open().written().written();
-    let stands = waits.0.facts.status.clone();
-    assert_eq!(stands.id, None);
-    assert!(!waits.0.facts.is_open(), "its end is told");
+    let status = waits.0.facts.status.clone();
+    assert_eq!(status.id, None);
+    assert!(!waits.0.facts.is_open(), "status has its end");
     let full = Reason::AccountLimitReached.as_str();
-    assert_eq!(stands.conditions[0].reason, full);
-    let restarted: Turn = |observed| {
+    assert_eq!(status.conditions[0].reason, full);
+    let restarted: Change = |observed| {
         observed.memory.forget_server();
         observed.detail = Fact::NotAsked;
         observed.task = Fact::Unknown("503".into());
     };
-    for (what, turn) in TURNS.into_iter().chain([("no task", restarted)]) {
+    for (what, change) in NO_NEWS.into_iter().chain([("no task", restarted)]) {
         let scene = open().with(|observed| {
-            observed.facts.status = stands.clone();
-            turn(observed);
+            observed.facts.status = status.clone();
+            change(observed);
         });
-        assert_eq!(scene.written().0.facts.status, stands, "{what}");
+        assert_eq!(scene.written().0.facts.status, status, "{what}");
     }
 }
 
 #[test]
-fn what_erased_a_server_that_was_let_go_counts_as_done() {
+fn an_operation_on_a_server_that_is_gone_ends_when_status_drops_the_server() {
     for (verb, task, reason) in [
         (Verb::Reinstall, Fact::Absent, None),
         (
@@ -440,7 +453,7 @@ fn what_erased_a_server_that_was_let_go_counts_as_done() {
 }
 
 #[test]
-fn a_server_that_was_let_go_and_shows_again_is_not_reinstalled_as_it_was_bought() {
+fn a_dropped_server_that_appears_again_is_not_reinstalled() {
     // The server was reinstalled with a key pair before. Status no longer shows that, and the record shows only the purchase.
     let back = with_spec(forgotten(missing(1, SETTLE)), |spec| {
         spec.login.password_secret_ref = None;
@@ -455,7 +468,7 @@ fn a_server_that_was_let_go_and_shows_again_is_not_reinstalled_as_it_was_bought(
 }
 
 #[test]
-fn a_server_that_was_let_go_and_shows_again_is_named_again() {
+fn a_dropped_server_that_appears_again_is_reported_again() {
     let back =
         forgotten(missing(1, SETTLE)).with(|observed| observed.detail = Fact::Known(detail(&[])));
     assert_eq!(back.plan().changes.id, Some(ServerId::from(ID)));
@@ -463,6 +476,6 @@ fn a_server_that_was_let_go_and_shows_again_is_named_again() {
     assert_eq!(
         lost.0.facts.status_id(),
         Some(ServerId::from(ID)),
-        "status was lost and knows of nothing"
+        "a lost status shows the recorded server"
     );
 }

@@ -61,11 +61,11 @@ fn converged(recorded: Option<ResolvedReference>, status: Option<ResolvedReferen
     let mut record = scene.0.facts.purchase().unwrap().clone();
     record.resolved = resolved(recorded);
     scene.0.facts.record = Record::Speaks(Box::new(record));
-    let mut told = InstanceStatus::clone(&scene.0.facts.status);
-    told.resolved = resolved(status);
-    told.applied = Some(scene.0.facts.purchase().unwrap().target.clone());
-    told.detail.insert("imageName".into(), json!("Ubuntu"));
-    scene.0.facts.status = told.into();
+    let mut known = InstanceStatus::clone(&scene.0.facts.status);
+    known.resolved = resolved(status);
+    known.applied = Some(scene.0.facts.purchase().unwrap().target.clone());
+    known.detail.insert("imageName".into(), json!("Ubuntu"));
+    scene.0.facts.status = known.into();
     scene.with(|observed| change(observed, |spec| spec.image = named("Ubuntu")))
 }
 
@@ -96,11 +96,11 @@ fn all_found(scene: Scene) -> Scene {
 }
 
 #[test]
-fn what_is_to_be_bought_is_looked_up_first_and_posted_as_it_was_recorded() {
-    let asks = by_name(Scene::fresh()).plan();
-    assert!(rests(&asks));
+fn selectors_are_looked_up_before_the_intent_which_records_the_results() {
+    let unresolved = by_name(Scene::fresh()).plan();
+    assert!(rests(&unresolved));
     assert_eq!(
-        asks.needs,
+        unresolved.needs,
         Some(NeededRead::References(LookUpScope::Purchase))
     );
 
@@ -117,7 +117,7 @@ fn what_is_to_be_bought_is_looked_up_first_and_posted_as_it_was_recorded() {
 }
 
 #[test]
-fn what_is_not_found_is_said_and_nothing_is_called() {
+fn a_selector_without_a_match_is_reported_and_nothing_is_called() {
     let readiness = Readiness::stalled(Reason::ReferenceNotFound, "none");
     let scene = found(by_name(Scene::fresh()), LookUpScope::Purchase, |found| {
         found.answers.insert(Reference::Package, Err(readiness));
@@ -135,7 +135,7 @@ fn what_is_not_found_is_said_and_nothing_is_called() {
 }
 
 #[test]
-fn a_place_by_name_comes_before_any_listing() {
+fn a_zone_selector_is_looked_up_before_any_listing() {
     let nowhere = |scene: Scene| {
         scene.with(|observed| {
             observed.facts.here = None;
@@ -157,7 +157,7 @@ fn a_place_by_name_comes_before_any_listing() {
 }
 
 #[test]
-fn a_pin_stands_as_long_as_its_selector_whatever_the_lists_say() {
+fn a_looked_up_identifier_stays_as_long_as_its_selector() {
     for (record, status) in [
         (None, Some(pin("img-1", IMAGE))),
         (Some(pin("img-1", IMAGE)), None),
@@ -179,14 +179,14 @@ fn a_pin_stands_as_long_as_its_selector_whatever_the_lists_say() {
 }
 
 #[test]
-fn where_no_pin_is_left_the_server_itself_tells() {
+fn without_a_looked_up_identifier_the_name_that_the_server_shows_counts() {
     let plan = shown(converged(None, None), "Ubuntu").plan();
     assert!(rests(&plan) && plan.needs.is_none());
     assert_eq!(reason(&plan), Some((State::Ready, Reason::Available)));
 }
 
 #[test]
-fn another_selector_is_looked_up_and_reinstalls_if_it_means_another_image() {
+fn an_edited_selector_is_looked_up_and_another_image_is_reinstalled() {
     let other = || {
         let scene = converged(None, Some(pin("img-1", IMAGE)));
         let scene = scene.with(|observed| change(observed, |spec| spec.image = named("Debian")));
@@ -214,7 +214,7 @@ fn another_selector_is_looked_up_and_reinstalls_if_it_means_another_image() {
         );
     });
     let plan = missing.plan();
-    assert!(rests(&plan), "nothing is erased for what is not there");
+    assert!(rests(&plan), "a selector without a match erases nothing");
     assert_eq!(
         reason(&plan),
         Some((State::Stalled, Reason::ReferenceNotFound))
@@ -223,7 +223,7 @@ fn another_selector_is_looked_up_and_reinstalls_if_it_means_another_image() {
 }
 
 #[test]
-fn an_unknown_image_or_key_holds_up_nothing_else_and_takes_nothing_for_applied() {
+fn a_failed_lookup_delays_nothing_else_and_counts_nothing_as_applied() {
     let off = || {
         let scene = converged(None, Some(pin("img-1", IMAGE))).with(|observed| {
             change(observed, |spec| {
@@ -259,7 +259,7 @@ fn an_unknown_image_or_key_holds_up_nothing_else_and_takes_nothing_for_applied()
 }
 
 #[test]
-fn a_record_that_says_nothing_of_the_installation_erases_nothing() {
+fn a_record_without_an_installation_erases_nothing() {
     let scene = shown(converged(None, None), "Something else")
         .record(|record| record.target = Applied::default())
         .status(|status| status.applied = None)
@@ -275,7 +275,7 @@ fn a_record_that_says_nothing_of_the_installation_erases_nothing() {
 }
 
 #[test]
-fn a_create_names_no_security_group_where_the_spec_names_none() {
+fn a_create_names_no_security_group_if_the_spec_names_none() {
     let scene = Scene::fresh().with(|observed| change(observed, |spec| spec.firewall = None));
     let plan = scene.plan();
     assert_eq!(announced(&plan).expect("an announcement").firewall, None);
@@ -293,7 +293,7 @@ fn a_security_group_that_was_set_or_removed_after_the_purchase_is_reported() {
         name: Some("web".into()),
         ..FirewallRef::default()
     });
-    for (bought, wanted, differs) in [
+    for (bought, specified, differs) in [
         (Some("fw-1"), id("fw-1"), None),
         (None, None, None),
         (
@@ -309,7 +309,7 @@ fn a_security_group_that_was_set_or_removed_after_the_purchase_is_reported() {
         ),
     ] {
         let mut scene = Scene::converged();
-        change(&mut scene.0, |spec| spec.firewall = wanted);
+        change(&mut scene.0, |spec| spec.firewall = specified);
         let mut record = scene.0.facts.purchase().unwrap().clone();
         record.firewall = bought.map(str::to_owned);
         scene.0.facts.record = Record::Speaks(Box::new(record));
@@ -330,7 +330,7 @@ fn a_security_group_that_was_set_or_removed_after_the_purchase_is_reported() {
 }
 
 #[test]
-fn a_filter_that_was_edited_after_the_purchase_is_told() {
+fn a_filter_that_was_edited_after_the_purchase_is_reported() {
     let scene = |filter: &str| {
         let mut scene = by_name(Scene::converged());
         let mut record = scene.0.facts.purchase().unwrap().clone();
@@ -360,7 +360,7 @@ fn a_filter_that_was_edited_after_the_purchase_is_told() {
 }
 
 #[test]
-fn a_filter_that_means_something_else_by_now_makes_another_attempt() {
+fn a_filter_with_another_result_makes_another_attempt() {
     let refused = || {
         let refusal = CallState::Refused {
             message: "sold out".into(),

@@ -80,8 +80,8 @@ fn since(scene: Scene, version: &str, hours: i64) -> Scene {
 #[test]
 fn a_first_password_is_written_before_anything_is_bought() {
     let scene = generated(Scene::fresh(), None).with(|observed| observed.secret_version = None);
-    let asks = Scene(scene.0.clone()).with(|observed| observed.login = LoginFact::NotAsked);
-    assert_eq!(asks.plan().needs, Some(NeededRead::Login));
+    let unread = Scene(scene.0.clone()).with(|observed| observed.login = LoginFact::NotAsked);
+    assert_eq!(unread.plan().needs, Some(NeededRead::Login));
     let missing = Scene(scene.0.clone()).with(|observed| observed.login = LoginFact::Missing);
     let plan = missing.plan();
     assert_eq!(step(&plan), Some(Chore::Generate));
@@ -92,7 +92,7 @@ fn a_first_password_is_written_before_anything_is_bought() {
 }
 
 #[test]
-fn a_secret_that_is_somebody_elses_stops_the_purchase() {
+fn a_secret_with_another_owner_stops_the_purchase() {
     let problem = Readiness::stalled(Reason::SecretNameConflict, "not ours");
     let scene = generated(Scene::fresh(), None).with(|observed| {
         observed.secret_version = Some(FIRST.into());
@@ -107,7 +107,7 @@ fn a_secret_that_is_somebody_elses_stops_the_purchase() {
 }
 
 #[test]
-fn a_secret_that_was_taken_away_is_repeated_by_operator_and_its_password_set() {
+fn a_deleted_login_secret_is_generated_again_and_its_password_set() {
     let gone = daily(FIRST).with(|observed| {
         observed.secret_version = None;
         observed.login = LoginFact::NotAsked;
@@ -120,18 +120,21 @@ fn a_secret_that_was_taken_away_is_repeated_by_operator_and_its_password_set() {
 }
 
 #[test]
-fn a_secret_that_the_watch_has_not_told_of_yet_asks_for_nothing() {
+fn a_secret_that_the_watch_does_not_show_yet_needs_no_step() {
     let scene = daily(FIRST).with(|observed| observed.secret_version = None);
-    assert!(rests(&scene.plan()), "what was read is what was applied");
+    assert!(
+        rests(&scene.plan()),
+        "the applied version counts as current"
+    );
 }
 
 #[test]
-fn another_password_is_made_when_the_old_one_is_old_enough() {
+fn a_password_is_rotated_at_its_maximum_age() {
     let scene = daily(FIRST);
     assert_eq!(
         scene.plan().needs,
         Some(NeededRead::Login),
-        "the time stands on the Secret"
+        "the time of the last rotation is on the Secret"
     );
     let young = since(daily(FIRST), FIRST, 23).plan();
     assert!(rests(&young) && young.again <= times::IDLE_REQUEUE);
@@ -170,7 +173,7 @@ fn template(label: &str) -> SecretTemplate {
 }
 
 #[test]
-fn labels_of_the_spec_are_written_once_and_ask_for_no_password() {
+fn labels_of_the_template_are_written_once_and_change_no_password() {
     let scene = || templated(read(server_with(FIRST), FIRST, settled()), "a");
     assert_eq!(scene().plan().needs, Some(NeededRead::Login));
     let known = |of: Option<SecretTemplate>| {
@@ -190,8 +193,8 @@ fn labels_of_the_spec_are_written_once_and_ask_for_no_password() {
     }
     let whole = known(Some(template("a"))).plan();
     assert!(rests(&whole) && whole.needs.is_none());
-    let unasked = read(server_with(FIRST), FIRST, settled()).plan();
-    assert_eq!(unasked.needs, None, "nothing is read for it");
+    let unchanged = read(server_with(FIRST), FIRST, settled()).plan();
+    assert_eq!(unchanged.needs, None, "nothing is read for it");
 }
 
 #[test]
@@ -205,7 +208,7 @@ fn a_secret_of_an_older_version_gets_its_marker() {
 }
 
 #[test]
-fn a_secret_that_has_lost_its_owner_gets_it_back_before_its_password_is_used() {
+fn a_secret_without_owner_gets_its_owner_back_before_its_password_is_used() {
     let unowned = |scene: Scene| {
         scene.with(|observed| {
             observed.secret_version = Some(SECOND.into());
@@ -226,7 +229,7 @@ fn a_secret_that_has_lost_its_owner_gets_it_back_before_its_password_is_used() {
 }
 
 #[test]
-fn no_password_is_made_while_anything_else_is_the_matter() {
+fn no_password_is_rotated_while_the_server_needs_something_else() {
     let old = || since(daily(FIRST), FIRST, 48);
     let stopped = with_spec(old(), |spec| {
         spec.power_state = crate::api::PowerState::Unmanaged;
@@ -238,7 +241,11 @@ fn no_password_is_made_while_anything_else_is_the_matter() {
     });
     assert_eq!(step(&busy.plan()), None);
     let other = read(old(), SECOND, Generated::default());
-    assert_eq!(step(&other.plan()), None, "one waits to be set already");
+    assert_eq!(
+        step(&other.plan()),
+        None,
+        "another password is already pending"
+    );
     assert_eq!(step(&old().deleting().plan()), None);
     let never = generated(old(), None);
     assert_eq!(step(&never.plan()), None);
@@ -261,7 +268,7 @@ fn changing(task: TaskState) -> Scene {
 }
 
 #[test]
-fn a_new_password_is_in_force_only_once_the_service_says_so() {
+fn a_new_password_is_in_force_only_once_its_task_succeeded() {
     let running = changing(TaskState::Running).plan();
     assert_eq!(step(&running), None);
     let failed = changing(TaskState::Failed {
@@ -273,16 +280,20 @@ fn a_new_password_is_in_force_only_once_the_service_says_so() {
         reason(&failed),
         Some((State::Reconciling, Reason::OperationFailed))
     );
-    let asks = changing(TaskState::Succeeded).with(|observed| observed.login = LoginFact::NotAsked);
-    assert_eq!(asks.plan().needs, Some(NeededRead::Login));
+    let unread =
+        changing(TaskState::Succeeded).with(|observed| observed.login = LoginFact::NotAsked);
+    assert_eq!(unread.plan().needs, Some(NeededRead::Login));
     let done = changing(TaskState::Succeeded).plan();
     let version = SECOND.to_owned();
     assert_eq!(step(&done), Some(Chore::Settle { version }));
-    assert!(done.changes.ended.is_none(), "told only once it is written");
+    assert!(
+        done.changes.ended.is_none(),
+        "reported only once it is written"
+    );
 }
 
 #[test]
-fn what_was_settled_from_the_version_that_was_sent_is_not_sent_again() {
+fn a_password_settled_from_the_sent_version_is_not_sent_again() {
     let third = "web-login/password/u/3";
     let settled = Generated {
         is_settled: true,
@@ -305,7 +316,7 @@ fn what_was_settled_from_the_version_that_was_sent_is_not_sent_again() {
 }
 
 #[test]
-fn a_given_password_is_set_after_one_of_the_operator_that_waited_in_its_place() {
+fn a_password_of_the_spec_is_set_after_a_pending_generated_one() {
     let given = |waiting| {
         let scene = changing(TaskState::Succeeded)
             .status(|status| {
@@ -326,8 +337,8 @@ fn a_given_password_is_set_after_one_of_the_operator_that_waited_in_its_place() 
     let applied = plan.changes.applied.clone().unwrap();
     assert!(plan.changes.ended.as_ref().is_some_and(|end| end.succeeded));
     assert_eq!(applied.password_secret, None);
-    let wish = Some((State::Reconciling, Reason::ChangingPassword));
-    assert_eq!(reason(&plan), wish);
+    let changing = Some((State::Reconciling, Reason::ChangingPassword));
+    assert_eq!(reason(&plan), changing);
     let applied = given(false).changes.applied.unwrap();
     assert_eq!(applied.password_secret.as_deref(), Some(SECOND));
     // The record shows which password was sent.
@@ -338,7 +349,7 @@ fn a_given_password_is_set_after_one_of_the_operator_that_waited_in_its_place() 
 }
 
 #[test]
-fn one_that_waits_is_set_once_more_where_its_secret_was_touched_meanwhile() {
+fn a_pending_password_is_set_again_if_its_secret_was_edited_meanwhile() {
     let touched = "web-login/password/u/3";
     let scene = generated(server(applied(SECOND), &[]), None);
     let waits = read(scene, touched, Generated::default());
@@ -346,7 +357,7 @@ fn one_that_waits_is_set_once_more_where_its_secret_was_touched_meanwhile() {
 }
 
 #[test]
-fn a_generated_password_whose_outcome_went_with_the_status_is_set_again() {
+fn a_generated_password_whose_outcome_was_lost_with_status_is_set_again() {
     let lost = || {
         let scene = open_operation(Verb::ModifyPassword, applied(SECOND), CallState::Unknown);
         let scene = generated(scene, None).with(|observed| {
@@ -363,19 +374,20 @@ fn a_generated_password_whose_outcome_went_with_the_status_is_set_again() {
     assert_eq!(ended.reason, Some(EndReason::AnswerLost));
     assert!(plan.changes.applied.is_none());
     // A process that does not know the operation does not take the password in the Secret for the one in force either.
-    let unheard = lost().memory(|memory| {
+    let other_process = lost().memory(|memory| {
         memory.call = None;
     });
-    let unheard = unheard.with(|observed| observed.task = Fact::Known(TaskState::Succeeded));
-    let applied = unheard.plan().changes.applied.unwrap();
+    let other_process =
+        other_process.with(|observed| observed.task = Fact::Known(TaskState::Succeeded));
+    let applied = other_process.plan().changes.applied.unwrap();
     assert_eq!(applied.password_secret.as_deref(), Some(FIRST));
-    assert_eq!(begins(&unheard.written()), Some(Verb::ModifyPassword));
+    assert_eq!(begins(&other_process.written()), Some(Verb::ModifyPassword));
 }
 
 /// The server was bought with a pending password, the spec has named the Secret itself since then, and no status shows that. Or
 /// the server was found while another password was on record, before its image was resolved.
 #[test]
-fn one_that_waited_in_the_place_of_a_given_password_is_not_taken_for_it_where_status_is_lost() {
+fn a_pending_password_does_not_count_as_that_of_the_spec_when_status_is_lost() {
     let bought = |target: Applied, waiting| {
         let scene = Scene::recorded(Some(ID), |record| {
             record.target = target.clone();
@@ -395,20 +407,20 @@ fn one_that_waited_in_the_place_of_a_given_password_is_not_taken_for_it_where_st
         });
         scene.plan().changes.applied.unwrap().password_secret
     };
-    let not_looked_up = Applied::default();
-    for target in [applied(FIRST), not_looked_up] {
+    let without_lookup = Applied::default();
+    for target in [applied(FIRST), without_lookup] {
         assert_eq!(bought(target.clone(), false).as_deref(), Some(FIRST));
         assert_eq!(
             bought(target, true),
             None,
-            "the one that stands there is set"
+            "the password of the Secret is set"
         );
     }
 }
 
 /// The server may have another password than the generated one, and no later spec can change that.
 #[test]
-fn of_a_server_that_was_found_or_taken_over_no_generated_password_is_known() {
+fn a_generated_password_does_not_count_as_set_on_an_adopted_or_imported_server() {
     let found = generated(Scene::fresh(), None).listed(SETTLE, &[(ID, &ours())]);
     let mut instance = instance();
     instance.spec.import = Some(Import {
@@ -457,7 +469,7 @@ fn converged() -> Scene {
 }
 
 #[test]
-fn a_connection_secret_is_compared_once_and_again_after_another_writer() {
+fn a_connection_secret_is_compared_once_and_again_after_another_writer_changed_it() {
     let connects = |scene: &Scene| matches!(step(&scene.plan()), Some(Chore::Connect(_)));
     assert!(connects(&converged()));
     let known = |trouble: Option<ConnectionTrouble>, version: &str| {
@@ -480,11 +492,7 @@ fn a_connection_secret_is_compared_once_and_again_after_another_writer() {
     let foreign = known(Some(trouble), "u/1").plan();
     assert!(rests(&foreign));
     let readiness = foreign.why.unwrap();
-    assert_eq!(
-        readiness.state,
-        State::Ready,
-        "the server is as it is to be"
-    );
+    assert_eq!(readiness.state, State::Ready, "the server is as specified");
     assert!(
         readiness.message.ends_with("; not ours"),
         "{}",
@@ -493,11 +501,14 @@ fn a_connection_secret_is_compared_once_and_again_after_another_writer() {
 }
 
 #[test]
-fn a_connection_secret_waits_for_the_password_that_is_in_force() {
+fn a_connection_secret_waits_until_the_login_is_in_force() {
     let newer = converged().with(|observed| observed.secret_version = Some("login/2".into()));
     assert!(wanted_connection(&newer.0).is_none());
-    let bought = converged().untold();
-    assert!(wanted_connection(&bought.0).is_none(), "an operation runs");
+    let bought = converged().without_the_end_of_its_create();
+    assert!(
+        wanted_connection(&bought.0).is_none(),
+        "the create has not ended"
+    );
     assert!(wanted_connection(&converged().deleting().0).is_none());
     let by_key = with_spec(converged(), |spec| {
         spec.login.password_secret_ref = None;
@@ -508,7 +519,7 @@ fn a_connection_secret_waits_for_the_password_that_is_in_force() {
     });
     assert!(
         wanted_connection(&by_key.0).is_none(),
-        "it is to be reinstalled first"
+        "the reinstall with the key pair comes first"
     );
     let by_key = by_key.with(|observed| {
         let mut status = InstanceStatus::clone(&observed.facts.status);
@@ -519,12 +530,12 @@ fn a_connection_secret_waits_for_the_password_that_is_in_force() {
         });
         observed.facts.status = status.into();
     });
-    let wanted = wanted_connection(&by_key.0).unwrap();
-    assert_eq!(wanted.login, ConnectionLogin::Key("key-1".into()));
+    let content = wanted_connection(&by_key.0).unwrap();
+    assert_eq!(content.login, ConnectionLogin::Key("key-1".into()));
 }
 
 #[test]
-fn a_password_change_that_ended_badly_is_wanted_still_where_no_image_is_on_record() {
+fn a_failed_password_change_is_repeated_if_the_record_has_no_image() {
     let ended = |state| {
         let applied = |version: &str| Applied {
             image: String::new(),

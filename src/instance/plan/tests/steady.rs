@@ -47,7 +47,7 @@ fn a_running_create_is_followed_and_done_only_when_task_and_detail_agree() {
 }
 
 #[test]
-fn a_failed_create_is_told_cleaned_up_and_tried_again() {
+fn a_failed_create_is_reported_then_its_remains_released_then_repeated() {
     let failed = Fact::Known(TaskState::Failed {
         reason: Some("no host".into()),
     });
@@ -85,7 +85,7 @@ fn a_failed_create_is_told_cleaned_up_and_tried_again() {
 /// Nothing was done to a server whose create failed. Its double is as ordered, so an edit since then is an edit for the double as
 /// well.
 #[test]
-fn a_doubled_server_in_the_place_of_one_whose_create_failed_is_as_it_was_ordered() {
+fn a_doubled_server_that_replaces_a_failed_create_has_the_recorded_target() {
     let failed = Fact::Known(TaskState::Failed { reason: None });
     let gone = Scene::recorded(Some(ID), |record| record.task = Some("t-1".into()))
         .with(|observed| observed.task = failed)
@@ -110,7 +110,7 @@ fn a_doubled_server_in_the_place_of_one_whose_create_failed_is_as_it_was_ordered
 }
 
 #[test]
-fn what_the_listing_shows_unchanged_is_left_alone() {
+fn a_server_that_the_listing_shows_unchanged_needs_no_read() {
     let scene = Scene::converged().listed(Duration::ZERO, &[(ID, &ours())]);
     let plan = scene.plan();
     assert!(rests(&plan));
@@ -120,7 +120,7 @@ fn what_the_listing_shows_unchanged_is_left_alone() {
 }
 
 #[test]
-fn the_server_is_judged_by_what_it_shows() {
+fn readiness_follows_the_detail_of_the_server() {
     let judged = |changes: &[(&str, &str)]| {
         let found = Fact::Known(detail(changes));
         reason(
@@ -153,7 +153,7 @@ fn the_server_is_judged_by_what_it_shows() {
     );
 }
 
-/// For this long, the server has been in a state that the operator does not know.
+/// A server that has been in an unknown state for this long.
 fn migrating(seconds: u64) -> Scene {
     Scene::converged().with(|observed| {
         let found = detail(&[("ecsStatus", "MIGRATING")]);
@@ -168,22 +168,22 @@ fn migrating(seconds: u64) -> Scene {
 }
 
 #[test]
-fn a_state_that_is_not_known_is_waited_for_and_stalls_after_fifteen_minutes() {
+fn an_unknown_power_state_is_awaited_and_counts_as_drift_after_fifteen_minutes() {
     let waits = (State::Reconciling, Reason::ForeignOperationRunning);
     let drifted = (State::Drifted, Reason::PowerStateDiffers);
-    for (seconds, told) in [(0, waits), (180, waits), (899, waits), (900, drifted)] {
+    for (seconds, expected) in [(0, waits), (180, waits), (899, waits), (900, drifted)] {
         let plan = migrating(seconds).plan();
         assert!(rests(&plan));
-        assert_eq!(reason(&plan), Some(told), "{seconds} s");
+        assert_eq!(reason(&plan), Some(expected), "{seconds} s");
     }
     // No call is made meanwhile, regardless of the spec; it is made afterwards.
     let other_image = |scene| with_spec(scene, |spec| spec.image.id = Some("img-2".into()));
     let held = other_image(migrating(180)).plan();
     assert!(rests(&held));
     assert_eq!(reason(&held), Some(waits));
-    let asked = other_image(migrating(900)).plan();
+    let begun = other_image(migrating(900)).plan();
     assert!(
-        matches!(&asked.step, Step::Operate { operation, .. } if operation.verb == Verb::Reinstall)
+        matches!(&begun.step, Step::Operate { operation, .. } if operation.verb == Verb::Reinstall)
     );
     // If the power state is not managed, it does not matter for the server's readiness.
     let unmanaged = with_spec(migrating(180), |spec| {
@@ -208,7 +208,7 @@ fn a_recorded_server_that_is_missing_is_reported_and_not_bought_again() {
     let unread = Scene::converged()
         .listed(SETTLE, &[])
         .with(|observed| observed.detail = Fact::Unknown("503".into()));
-    assert_eq!(reason(&unread.plan()), None, "a listing alone says nothing");
+    assert_eq!(reason(&unread.plan()), None, "a listing alone is no proof");
     let foreign = Scene::recorded(Some(ID), |record| record.credential = "secret/old".into());
     let mut foreign = foreign
         .listed(SETTLE, &[])
@@ -217,12 +217,12 @@ fn a_recorded_server_that_is_missing_is_reported_and_not_bought_again() {
     assert_eq!(
         reason(&foreign.plan()),
         Some((State::Reconciling, Reason::ServerReadFailed)),
-        "the token may be another account's"
+        "the token may be that of another account"
     );
 }
 
 #[test]
-fn a_surplus_server_is_released_only_beside_the_recorded_one() {
+fn a_surplus_server_is_released_only_if_the_recorded_one_exists() {
     let both = Scene::converged().listed(Duration::ZERO, &[(ID, &ours()), ("ecs-2", &ours())]);
     assert!(
         matches!(&both.plan().step, Step::Release { why: ReleaseReason::Surplus, id } if id.as_str() == "ecs-2")
@@ -244,6 +244,6 @@ fn a_listing_from_before_the_purchase_does_not_make_the_server_missing() {
     assert_eq!(
         reason(&scene.plan()),
         Some(available),
-        "the detail showed it since"
+        "a later read showed the server"
     );
 }

@@ -4,7 +4,7 @@ use super::*;
 use crate::api::{GeneratedLogin, PowerState};
 
 #[test]
-fn a_lost_answer_is_settled_by_what_the_server_shows() {
+fn an_operation_with_a_lost_answer_is_judged_by_the_server_after_the_settling_time() {
     for (verb, target, shown, early, settled) in [
         (Verb::Reinstall, to_second(), vec![SECOND], None, Some(true)),
         (Verb::Reinstall, to_second(), vec![], None, Some(false)),
@@ -24,7 +24,7 @@ fn a_lost_answer_is_settled_by_what_the_server_shows() {
         assert_eq!(end(&lost()), early, "{verb} {shown:?}, at once");
         let after = later(lost(), SETTLE * 2);
         assert_eq!(end(&after), settled, "{verb} {shown:?}, settled");
-        assert!(rests(&after.plan()), "told before anything is repeated");
+        assert!(rests(&after.plan()), "the end is reported before a repeat");
         let busy = [shown.clone(), vec![("ecsPendingStatus", "BUSY")]].concat();
         let busy = shows(lost(), &busy);
         assert_eq!(
@@ -33,12 +33,16 @@ fn a_lost_answer_is_settled_by_what_the_server_shows() {
             "{verb}: not while it is busy"
         );
         let unread = lost().with(|observed| observed.detail = Fact::Unknown("odd".into()));
-        assert_eq!(end(&later(unread, SETTLE * 2)), None, "{verb}: not unseen");
+        assert_eq!(
+            end(&later(unread, SETTLE * 2)),
+            None,
+            "{verb}: not without a read"
+        );
     }
 }
 
 #[test]
-fn evidence_that_the_service_took_it_ends_the_wait() {
+fn evidence_that_the_service_accepted_the_call_ends_the_wait() {
     for (verb, shown, ends) in [
         (Verb::Reinstall, vec![SECOND], Some(true)),
         (Verb::Reinstall, vec![], None),
@@ -55,14 +59,14 @@ fn evidence_that_the_service_took_it_ends_the_wait() {
 }
 
 #[test]
-fn the_same_image_asked_for_again_is_never_repeated_by_itself() {
+fn a_reinstall_with_the_same_image_and_an_unknown_outcome_is_not_repeated() {
     let lost = || {
         shows(
             open_operation(Verb::Reinstall, to_key(), CallState::Unknown),
             &[],
         )
     };
-    // The spec still asks for the same operation.
+    // The spec still requests the same operation.
     let lost = || {
         with_spec(lost(), |spec| {
             spec.login.password_secret_ref = None;
@@ -76,7 +80,7 @@ fn the_same_image_asked_for_again_is_never_repeated_by_itself() {
     let unknown = (State::Stalled, Reason::OutcomeUnknown);
     assert_eq!(reason(&plan), Some(unknown));
     assert!(rests(&plan));
-    // Its end is on record. The disk is erased again only if the spec asks anew, and nothing else waits for that.
+    // Its end is on record. The disk is erased again only on a new request of the spec, and nothing else waits for that.
     let ended = || later(lost(), SETTLE * 2).written();
     assert!(rests(&ended().plan()));
     assert_eq!(reason(&ended().plan()), Some(unknown));
@@ -89,14 +93,22 @@ fn the_same_image_asked_for_again_is_never_repeated_by_itself() {
         matches!(&both.step, Step::Release { why: ReleaseReason::Surplus, id } if id.as_str() == "ecs-2"),
         "{both:?}"
     );
-    let seen_busy = lost().memory(|memory| memory.call.as_mut().unwrap().busy_seen = true);
-    assert_eq!(end(&seen_busy), Some(true), "the service was seen at it");
+    let busy = lost().memory(|memory| memory.call.as_mut().unwrap().busy_seen = true);
+    assert_eq!(
+        end(&busy),
+        Some(true),
+        "the service was busy with the server, so it accepted the call"
+    );
     for change in [
         |spec: &mut crate::api::InstanceSpec| spec.image.id = Some("img-2".into()),
         |spec: &mut crate::api::InstanceSpec| spec.login.ssh_key = None,
     ] {
-        let asked_again = later(with_spec(lost(), change), SETTLE * 2);
-        assert_eq!(end(&asked_again), Some(false), "the spec decides anew");
+        let edited = later(with_spec(lost(), change), SETTLE * 2);
+        assert_eq!(
+            end(&edited),
+            Some(false),
+            "the next plan follows the edited spec"
+        );
     }
 }
 
@@ -110,7 +122,7 @@ fn wiped(scene: Scene) -> Scene {
 }
 
 #[test]
-fn an_operation_of_a_lost_status_ends_as_any_other() {
+fn an_operation_ends_in_the_same_way_if_status_was_lost() {
     for (verb, shown, settled) in [
         (Verb::ModifyPassword, vec![], Some(false)),
         (Verb::Restart, vec![], Some(false)),
@@ -125,14 +137,14 @@ fn an_operation_of_a_lost_status_ends_as_any_other() {
         };
         assert_eq!(end(&scene()), settled, "{verb}");
         assert_eq!(end(&wiped(scene())), settled, "{verb}");
-        let told = |scene: Scene| scene.plan().changes.operation;
-        assert_eq!(told(wiped(scene())), told(scene()), "{verb}");
+        let operation = |scene: Scene| scene.plan().changes.operation;
+        assert_eq!(operation(wiped(scene())), operation(scene()), "{verb}");
     }
 }
 
 /// A reinstall with the same image shows nowhere: the disk is not erased again, and the Secret claims nothing uncertain.
 #[test]
-fn a_reinstall_whose_status_was_lost_is_not_repeated_and_brings_no_password_that_may_not_be() {
+fn a_reinstall_whose_status_was_lost_is_not_repeated_and_claims_no_password() {
     let generated = |spec: &mut crate::api::InstanceSpec| {
         spec.login.password_secret_ref = None;
         spec.login.generate = Some(GeneratedLogin::default());
@@ -152,7 +164,7 @@ fn a_reinstall_whose_status_was_lost_is_not_repeated_and_brings_no_password_that
 
 /// The service does not know the task, and shows the image from before: neither image nor password was set.
 #[test]
-fn a_reinstall_that_did_not_come_about_brought_no_password() {
+fn a_reinstall_without_an_effect_claims_no_password() {
     let denied = open_operation(Verb::Reinstall, to_second(), CallState::Unknown);
     let denied = with_task(denied, Fact::Absent, &[]).with(|observed| {
         observed.memory.observations.look.answer = idle(observed.now);
@@ -167,9 +179,9 @@ fn a_reinstall_that_did_not_come_about_brought_no_password() {
 
 /// The image is neither the former nor the requested one: a user installed it, and their work must not be erased.
 #[test]
-fn an_image_of_somebody_else_after_a_lost_reinstall_is_left_alone() {
+fn an_image_that_a_user_installed_after_a_lost_reinstall_is_not_erased() {
     let lost = || open_operation(Verb::Reinstall, to_second(), CallState::Unknown);
-    let wanted = |scene| {
+    let requested = |scene| {
         with_spec(scene, |spec| {
             spec.image = crate::api::ImageRef {
                 id: Some("img-2".into()),
@@ -178,7 +190,7 @@ fn an_image_of_somebody_else_after_a_lost_reinstall_is_left_alone() {
         })
     };
     let shown = |image| {
-        let scene = shows(wanted(lost()), &[("imageResourceUUID", image)]);
+        let scene = shows(requested(lost()), &[("imageResourceUUID", image)]);
         at_rest(later(scene, SETTLE * 2))
     };
     assert_eq!(end(&shown("img-1")), Some(false), "it was not carried out");
@@ -189,7 +201,7 @@ fn an_image_of_somebody_else_after_a_lost_reinstall_is_left_alone() {
 }
 
 #[test]
-fn an_operation_that_a_restored_object_brought_along_counts_as_it_was_asked_for() {
+fn an_operation_of_a_restored_object_counts_with_its_recorded_target() {
     let target = Applied {
         password_secret: Some("login/of-then".into()),
         ..as_bought()
@@ -206,7 +218,7 @@ fn an_operation_that_a_restored_object_brought_along_counts_as_it_was_asked_for(
 }
 
 #[test]
-fn a_reinstall_token_whose_answer_was_lost_can_be_taken_back() {
+fn a_reinstall_token_whose_answer_was_lost_can_be_withdrawn() {
     let with_token = || Applied {
         reinstall: Some("a".into()),
         ..as_bought()
@@ -220,13 +232,13 @@ fn a_reinstall_token_whose_answer_was_lost_can_be_taken_back() {
             SETTLE * 2,
         )
     };
-    let asked = with_spec(lost(), |spec| {
+    let requested = with_spec(lost(), |spec| {
         spec.reinstall = Some(crate::api::Reinstall {
             token: "a".into(),
             image: None,
         });
     });
     let unknown = (State::Stalled, Reason::OutcomeUnknown);
-    assert_eq!(reason(&asked.plan()), Some(unknown));
+    assert_eq!(reason(&requested.plan()), Some(unknown));
     assert_eq!(end(&with_spec(lost(), |_| {})), Some(false));
 }

@@ -17,7 +17,7 @@ fn accepted() -> CallState {
     }
 }
 
-fn no(reason: Reason) -> CallState {
+fn refused_call(reason: Reason) -> CallState {
     let message = "no".to_owned();
     CallState::Refused { message, reason }
 }
@@ -54,7 +54,7 @@ fn a_reinstall_that_needs_a_stop_is_one_operation_of_three_calls() {
     let unmanaged = with_power(erased(), PowerState::Unmanaged);
     assert_eq!(next(&unmanaged), Some((Some(starting), false, None)));
     let off = with_power(erased(), PowerState::Stopped);
-    assert_eq!(end(&off), Some(true), "it is to stay off");
+    assert_eq!(end(&off), Some(true), "the spec stops the server");
     let started = shows(at(starting, accepted()), &[SECOND]);
     assert_eq!(end(&started), Some(true));
     // A start that fails becomes an operation of its own.
@@ -64,24 +64,30 @@ fn a_reinstall_that_needs_a_stop_is_one_operation_of_three_calls() {
 }
 
 #[test]
-fn a_stop_before_a_reinstall_that_does_not_help_is_forced() {
+fn a_stop_before_a_reinstall_that_has_no_effect_is_forced() {
     let running = || shows(at(Stage::Stopping, accepted()), &[]);
     assert_eq!(next(&running()), None);
     let forced = Some((Some(Stage::Stopping), true, None));
     let late = || later(running(), Duration::from_secs(30));
     assert_eq!(next(&late()), forced);
-    let unwanted = with_spec(late(), |_| {});
-    assert_eq!(next(&unwanted), None, "the spec asks for something else");
-    let refused = shows(at(Stage::Stopping, no(Reason::OperationRefused)), &[]);
+    let edited = with_spec(late(), |_| {});
+    assert_eq!(next(&edited), None, "the spec requests something else");
+    let refused = shows(
+        at(Stage::Stopping, refused_call(Reason::OperationRefused)),
+        &[],
+    );
     assert_eq!(next(&refused), forced);
     let failed = Fact::Known(TaskState::Failed { reason: None });
     assert_eq!(next(&with_task(running(), failed, &[])), forced);
 }
 
 #[test]
-fn a_server_stopped_for_a_reinstall_that_does_not_come_about_is_started_again() {
+fn a_server_stopped_for_a_reinstall_that_is_not_made_is_started_again() {
     let starts = |reason| Some((Some(Stage::Starting), false, Some(reason)));
-    let refused = shows(at(Stage::Erasing, no(Reason::OperationRefused)), &[OFF]);
+    let refused = shows(
+        at(Stage::Erasing, refused_call(Reason::OperationRefused)),
+        &[OFF],
+    );
     assert_eq!(next(&refused), starts(EndReason::Refused));
     let failed = Fact::Known(TaskState::Failed { reason: None });
     let failed = with_task(at(Stage::Erasing, accepted()), failed, &[OFF]);
@@ -89,15 +95,15 @@ fn a_server_stopped_for_a_reinstall_that_does_not_come_about_is_started_again() 
     let lost = shows(at(Stage::Erasing, CallState::Unknown), &[OFF]);
     let lost = later(lost, SETTLE * 2);
     assert_eq!(next(&lost), starts(EndReason::AnswerLost));
-    let taken_back = |power| {
+    let withdrawn = |power| {
         let stopped = shows(at(Stage::Stopping, accepted()), &[OFF]);
         with_spec(stopped, move |spec| spec.power_state = power)
     };
     let superseded = starts(EndReason::Superseded);
-    assert_eq!(next(&taken_back(PowerState::Unmanaged)), superseded);
-    assert_eq!(end(&taken_back(PowerState::Stopped)), Some(false));
+    assert_eq!(next(&withdrawn(PowerState::Unmanaged)), superseded);
+    assert_eq!(end(&withdrawn(PowerState::Stopped)), Some(false));
     // The server was not read yet.
-    let unread = at(Stage::Erasing, no(Reason::OperationRefused));
+    let unread = at(Stage::Erasing, refused_call(Reason::OperationRefused));
     assert_eq!(unread.plan().needs, Some(NeededRead::Detail));
 }
 
@@ -125,7 +131,7 @@ fn a_start_after_a_reinstall_is_repeated_if_its_answer_is_lost_and_keeps_the_end
 }
 
 #[test]
-fn a_reinstall_of_which_nothing_shows_the_outcome_starts_its_server() {
+fn a_reinstall_with_an_unknown_outcome_starts_its_server() {
     let lost = open_operation(Verb::Reinstall, to_key(), CallState::Unknown);
     let lost = later(shows(lost, &[OFF]), SETTLE * 2).with(|observed| {
         let mut spec = crate::api::InstanceSpec::clone(&observed.facts.spec);
