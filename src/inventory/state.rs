@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use litemap::LiteMap;
 use tokio::time::Instant;
 
 use super::breaker::ExpectedServer;
@@ -29,11 +28,8 @@ pub(super) struct State {
     pub shown: HashMap<Arc<str>, BTreeSet<String>>,
 }
 
-/// A subscription, and the fingerprint for which its subject was last woken.
 struct Subscriber {
     subscription: Subscription,
-    /// The fingerprint of each place's newest pass, for one place or two.
-    prints: LiteMap<Place, u64>,
     /// The service itself reported the server on record as gone.
     is_gone: bool,
 }
@@ -67,34 +63,28 @@ impl State {
         if former.is_some_and(|held| held.subscription == subscription) {
             return;
         }
-        let (former, prints, was_gone) = match self.held.remove(subject) {
-            Some(held) => (Some(held.subscription), held.prints, held.is_gone),
-            None => (None, LiteMap::new(), false),
-        };
-        let former_id = former.as_ref().and_then(|former| former.id.as_ref());
+        let former = self.held.remove(subject);
+        let former_id = former
+            .as_ref()
+            .and_then(|held| held.subscription.id.as_ref());
         let is_same_server = former_id == subscription.id.as_ref();
-        let held = Subscriber {
-            subscription: subscription.clone(),
-            prints,
-            is_gone: was_gone && is_same_server,
-        };
-        self.held.insert(subject.clone(), Box::new(held));
-        self.followed += usize::from(subscription.is_followed());
-        let entered = |place: &Place| {
-            former
-                .as_ref()
-                .is_none_or(|former| !former.places.contains(place))
-        };
-        let new_id = subscription.id.as_ref().filter(|_| !is_same_server);
         if let Some(former) = &former {
-            self.withdraw(subject, former, &subscription.places, !is_same_server);
+            let (former, keep) = (&former.subscription, &subscription.places);
+            self.withdraw(subject, former, keep, !is_same_server);
         }
+        self.followed += usize::from(subscription.is_followed());
+        let new_id = subscription.id.as_ref().filter(|_| !is_same_server);
         for place in &subscription.places {
-            self.join(subject, &subscription, place, entered(place), new_id);
+            self.join(subject, &subscription, place, new_id);
         }
         if let Some(id) = subscription.id.as_ref().filter(|_| subscription.releasing) {
             self.settle(id);
         }
+        let held = Subscriber {
+            subscription,
+            is_gone: is_same_server && former.is_some_and(|held| held.is_gone),
+        };
+        self.held.insert(subject.clone(), Box::new(held));
     }
 
     /// The server is accounted for in every place.
@@ -127,11 +117,13 @@ impl State {
         subject: &InstanceUid,
         subscription: &Subscription,
         place: &Place,
-        entered: bool,
         new_id: Option<&ServerId>,
     ) {
         let watched = self.places.entry(place.clone()).or_default();
-        watched.members.insert(subject.clone());
+        let newest = watched.view.newest.clone();
+        let print = || Some(fingerprint(subscription, newest.as_ref()?));
+        let member = watched.members.entry(subject.clone());
+        member.or_insert_with(print);
         watched.in_flight += usize::from(subscription.wants.attention == Attention::InFlight);
         watched.followed += usize::from(subscription.wants.attention == Attention::Followed);
         // If a pass needs several calls, a subject that is followed by queries waits for the next regular one.
@@ -145,15 +137,9 @@ impl State {
         {
             watched.unmet.insert((after, subject.clone()));
         }
-        let Some(newest) = watched.view.newest.clone() else {
+        let Some(newest) = newest else {
             return;
         };
-        if entered {
-            let print = fingerprint(subscription, &newest);
-            if let Some(held) = self.held.get_mut(subject) {
-                held.prints.insert(place.clone(), print);
-            }
-        }
         let shown = evidence(subscription, &newest);
         note_shown(&mut self.shown, shown, &place.region);
         let quiet = subscription.wants.attention == Attention::Quiet && !subscription.releasing;
@@ -169,8 +155,8 @@ impl State {
         }
     }
 
-    /// Removes a subscription from all counts and indexes, except for the places in `keep`. `is_other`: its server is not that of
-    /// the next subscription.
+    /// Removes a subscription from all counts and indexes. The subject stays a member of the places in `keep`. `is_other`: the
+    /// server is not that of the next subscription.
     fn withdraw(
         &mut self,
         subject: &InstanceUid,
@@ -193,14 +179,10 @@ impl State {
             }
             if !keep.contains(place) {
                 watched.members.remove(subject);
-                if let Some(held) = self.held.get_mut(subject) {
-                    held.prints.remove(place);
-                }
             }
         }
         // Otherwise a place without subscribers would hold its last listing forever.
-        self.places
-            .retain(|place, watched| watched.is_wanted() || keep.contains(place));
+        self.places.retain(|_, watched| watched.is_wanted());
     }
 
     pub(super) fn view(&self, place: &Place) -> View {
@@ -292,7 +274,7 @@ impl State {
         watched.view.nowhere = [None; 2];
         watched.view.previous = watched.view.newest.replace(pass.clone());
         let (mut shown, mut counted) = (HashSet::new(), Vec::new());
-        for subject in &watched.members {
+        for subject in watched.members.keys() {
             let Some(held) = self.held.get_mut(subject) else {
                 continue;
             };
@@ -327,29 +309,22 @@ impl State {
         });
         let doubtful = watched.view.breaker_open || !pass.steady;
         let mut wake = Vec::new();
-        for subject in &watched.members {
-            let Some(held) = self.held.get_mut(subject) else {
+        for (subject, print) in &mut watched.members {
+            let Some(held) = self.held.get(subject) else {
                 continue;
             };
-            let missing = held
-                .subscription
-                .id
-                .as_ref()
-                .is_some_and(|id| !pass.rows.contains_key(id));
+            let subscription = &held.subscription;
+            let id = subscription.id.as_ref();
+            let missing = id.is_some_and(|id| !pass.rows.contains_key(id));
+            let before = *print;
             // A server that a doubtful pass does not show has not vanished.
-            let before = held.prints.get(place).copied();
-            let print = if doubtful && missing {
-                before
-            } else {
-                Some(fingerprint(&held.subscription, pass))
-            };
-            let changed = print != before;
-            if let (true, Some(print)) = (changed, print) {
-                held.prints.insert(place.clone(), print);
+            if !(doubtful && missing) {
+                *print = Some(fingerprint(subscription, pass));
             }
+            let changed = *print != before;
             // Each missing server must be queried by its Instance, or the circuit breaker of the place stays open.
             let suspect = missing && watched.view.breaker_open;
-            let in_flight = held.subscription.wants.attention != Attention::Quiet;
+            let in_flight = subscription.wants.attention != Attention::Quiet;
             if changed || suspect || in_flight || met.contains(subject) {
                 wake.push(subject.clone());
             }

@@ -1,6 +1,6 @@
 //! One watched place: when its next pass is due, and whose requests for a pass a new one fulfils.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,9 @@ use crate::runtime::chance;
 /// A place with subscribers or tombstones.
 #[derive(Default)]
 pub(super) struct Watched {
-    pub members: HashSet<InstanceUid>,
+    /// The subjects of the subscriptions, each with the fingerprint of the pass for which it was last woken. None before the first
+    /// pass.
+    pub members: HashMap<InstanceUid, Option<u64>>,
     /// The number of members that wait for a listing.
     pub in_flight: usize,
     /// The number of members with an operation that is followed by queries.
