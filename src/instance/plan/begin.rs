@@ -15,7 +15,7 @@ use crate::instance::plan::diff::{as_read, as_specified, target};
 use crate::instance::plan::due::Comparison;
 use crate::instance::plan::evidence::plan_while_breaker_open;
 use crate::instance::plan::secret::credentials;
-use crate::instance::plan::step::{NeededRead, Plan, Step};
+use crate::instance::plan::step::{NeededRead, OrPlan, Plan, Step, either, first};
 use crate::instance::plan::verbs::row;
 use crate::instance::plan::{attempt, cause, ended, judge, policy, words};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -35,52 +35,47 @@ pub(super) fn may_cut_power(observed: &Observation, detail: &Map<String, Value>)
         && plan_while_breaker_open(observed).is_none()
 }
 
-/// The next operation, if one is due and nothing prevents it.
-pub(super) fn begin(server: &Comparison<'_>, id: &ServerId) -> Option<Plan> {
+/// The plan of the next operation comes first, if one is due and nothing prevents it.
+pub(super) fn begin(server: &Comparison<'_>, id: &ServerId) -> OrPlan<()> {
     let observed = server.observed;
     let due = server.operations();
     let is_touched = due.contains(&Verb::ModifyPassword) && observed.secret_version.is_some();
     if policy::is_observed(observed) && is_touched && matches!(observed.login, LoginFact::NotAsked)
     {
         // A new version of a Secret that the operator wrote without another password is no difference.
-        return Some(Plan::needing(NeededRead::Login));
+        return Err(Box::new(Plan::needing(NeededRead::Login)));
     }
     if due.is_empty() || policy::restriction(observed).is_some() {
-        return None;
+        return Ok(());
     }
-    if let Some(plan) = plan_while_breaker_open(observed) {
-        return Some(plan);
-    }
+    first(plan_while_breaker_open(observed))?;
     if !may_operate(observed, server.detail) {
         // `judge` reports the obstacle instead.
-        return None;
+        return Ok(());
     }
     let mut first_wait: Option<Plan> = None;
     for verb in due {
         let plan = match ended::pause(observed, verb, &server.applied) {
             Some((left, why)) => Plan::rest(why, left),
-            None => announce(server, id, verb),
+            None => either(announce(server, id, verb)),
         };
         if matches!(plan.step, Step::Operate { .. } | Step::Secret(_)) || plan.needs.is_some() {
-            return Some(plan);
+            return Err(Box::new(plan));
         }
         // Report the operation that comes first in the order.
         first_wait.get_or_insert(plan);
     }
-    first_wait
+    first(first_wait)
 }
 
 /// The plan that announces a new operation and makes its call.
-fn announce(server: &Comparison<'_>, id: &ServerId, verb: Verb) -> Plan {
+fn announce(server: &Comparison<'_>, id: &ServerId, verb: Verb) -> OrPlan<Plan> {
     let (observed, applied, detail) = (server.observed, &server.applied, server.detail);
     if verb == Verb::Reinstall && !matches!(observed.detail, Fact::Known(_)) {
         // Never erase a disk based on an old observation.
-        return Plan::needing(NeededRead::Detail);
+        return Ok(Plan::needing(NeededRead::Detail));
     }
-    let credentials = match credentials(observed, verb) {
-        Ok(credentials) => credentials,
-        Err(plan) => return *plan,
-    };
+    let credentials = credentials(observed, verb)?;
     let waiting_password = credentials.as_ref().is_some_and(KnownLogin::is_waiting);
     let specified = match &credentials {
         Some(credentials) => as_read(observed, credentials),
@@ -106,7 +101,7 @@ fn announce(server: &Comparison<'_>, id: &ServerId, verb: Verb) -> Plan {
         task_id: None,
         end: None,
     };
-    call(id, operation, true)
+    Ok(call(id, operation, true))
 }
 
 /// The plan that makes the current call of an operation. `announce`: its intent is written first.

@@ -8,7 +8,7 @@ use crate::instance::observation::{Observation, of_purchase};
 use crate::instance::plan::evidence::{Proof, plan_while_breaker_open, wait_for_listings};
 use crate::instance::plan::observed::InSession;
 use crate::instance::plan::purchase::{FormerOutcome, create, repeat};
-use crate::instance::plan::step::{OrPlan, Plan};
+use crate::instance::plan::step::{OrPlan, Plan, first};
 use crate::instance::plan::{adopt, evidence, import, policy, recreate, words};
 use crate::instance::times;
 use tokio::time::Instant;
@@ -157,10 +157,9 @@ fn pause(
 /// Checks before every purchase: a receipt that is pending, a server that a listing shows with our marker since the attempt was
 /// first seen, an open circuit breaker.
 fn first_what_is_ours(observed: &InSession<'_>, since: Option<Instant>) -> OrPlan<()> {
-    let first = adopt::accepted(observed)
-        .or_else(|| adopt::adopt(observed, since))
-        .or_else(|| plan_while_breaker_open(observed));
-    first.map_or(Ok(()), |plan| Err(Box::new(plan)))
+    first(adopt::accepted(observed))?;
+    first(adopt::adopt(observed, since))?;
+    first(plan_while_breaker_open(observed))
 }
 
 /// The outcome of an attempt is unknown since then: look for its server, and buy again only after a proof of absence.

@@ -18,8 +18,8 @@ pub(super) fn of(observed: &Observation, verb: Verb, applied: &Applied, target: 
 }
 
 /// Why a server is bought after this attempt.
-pub(super) fn of_purchase(former: Option<&PurchaseRecord>, was_released_externally: bool) -> Cause {
-    let is_again = former.is_some_and(|before| before.cause == Some(Cause::ExternalDeletion));
+pub(super) fn of_purchase(former: &PurchaseRecord, was_released_externally: bool) -> Cause {
+    let is_again = former.cause == Some(Cause::ExternalDeletion);
     match was_released_externally || is_again {
         true => Cause::ExternalDeletion,
         false => Cause::Spec,

@@ -10,7 +10,7 @@ use crate::instance::memory::call::{CallState, Gone, Release, ReleaseCall};
 use crate::instance::observation::{Observation, is_idle};
 use crate::instance::plan::evidence::{Proof, plan_while_breaker_open};
 use crate::instance::plan::observed::InSession;
-use crate::instance::plan::step::{Plan, ReleaseReason, Step};
+use crate::instance::plan::step::{OrPlan, Plan, ReleaseReason, Step, first};
 use crate::instance::plan::{adopt, evidence, policy, words};
 use crate::instance::times;
 use crate::runtime::events::EventNote;
@@ -18,20 +18,18 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// The object is being deleted and has our finalizer.
-pub(super) fn plan(observed: &InSession<'_>) -> Plan {
-    if let Some(plan) = plan_while_breaker_open(observed) {
-        return plan;
-    }
+pub(super) fn plan(observed: &InSession<'_>) -> OrPlan<Plan> {
+    first(plan_while_breaker_open(observed))?;
     if is_kept(observed) {
         // None is on record, but one may have been bought: look for it, so that the Event can name it.
         let found = adopt::bearing(observed);
         if !found.is_empty() {
-            return retain(observed, &found);
+            return Ok(retain(observed, &found));
         }
     } else if let Some(id) = observed.release_target() {
-        return release(observed, &id);
+        return Ok(release(observed, &id));
     }
-    prove(observed)
+    Ok(prove(observed))
 }
 
 /// Whether the server stays at the service when its Instance is deleted.

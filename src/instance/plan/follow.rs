@@ -17,7 +17,7 @@ use crate::instance::fact::Fact;
 use crate::instance::memory::call::{CallState, NewestCall};
 use crate::instance::observation::is_idle;
 use crate::instance::plan::observed::OnRecord;
-use crate::instance::plan::step::{NeededRead, Plan};
+use crate::instance::plan::step::Plan;
 use crate::instance::plan::verbs::{Evidence, VerbRow, row};
 use crate::instance::plan::{evidence, policy, words};
 use crate::instance::{observation, times};
@@ -210,17 +210,6 @@ impl OpenOperation<'_> {
         };
         self.because(why, times::PASS_RECHECK)
             .listing_often_while_readable(self.observed)
-    }
-
-    /// The same, and reads the server unless that has just failed.
-    fn reading(&self) -> Plan {
-        let mut plan = self.running();
-        if !self.observed.look().is_unreadable
-            || self.observed.is_look_older_than(times::UNREADABLE_RETRY)
-        {
-            plan.needs = Some(NeededRead::Detail);
-        }
-        plan
     }
 
     /// Does nothing about the open operation, for this reason.

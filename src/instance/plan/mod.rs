@@ -42,48 +42,44 @@ use crate::instance::facts::Record;
 use crate::instance::observation::{AccountFact, Observation};
 use crate::instance::plan::evidence::is_current;
 use crate::instance::plan::observed::{InSession, OnRecord};
-use crate::instance::plan::step::{Plan, Step, either};
+use crate::instance::plan::step::{OrPlan, Plan, Step, either, first};
 use crate::instance::times;
 use crate::session::ConflictingOwner;
 use std::time::Duration;
 
 /// Plans one reconcile. Changes of Secrets come last, when no other step is due.
 pub fn plan(observed: &Observation) -> Plan {
-    let plan = secret::connect(observed, secret::renew(observed, decide(observed)));
+    let plan = secret::connect(observed, secret::renew(observed, either(decide(observed))));
     policy::restrained(observed, policy::with_requested_reads(observed, plan))
 }
 
 /// The next step for the server, regardless of the spec's restrictions.
-fn decide(observed: &Observation) -> Plan {
+fn decide(observed: &Observation) -> OrPlan<Plan> {
     let (facts, is_held) = (&observed.facts, observed.facts.is_held());
     if facts.deleting && !is_held {
         // It has other finalizers only: our part is done.
-        return Plan::wait(times::IDLE_REQUEUE);
+        return Ok(Plan::wait(times::IDLE_REQUEUE));
     }
     if let Some(record) = facts.purchase().filter(|_| !is_held) {
         // A restored backup, or a user removed the finalizer. It is added again before anything else; otherwise the object could
         // disappear and leave its server behind.
         let record = Box::new(record.clone());
-        return Plan::act(Step::Record { record });
+        return Ok(Plan::act(Step::Record { record }));
     }
-    if let Some(plan) = delete::without_the_service(observed) {
-        return plan;
-    }
+    first(delete::without_the_service(observed))?;
     let AccountFact::AccountSession(session) = &observed.account else {
-        return without_account(observed);
+        return Ok(without_account(observed));
     };
     if facts.id().is_some() && observed.conflicting_owner == ConflictingOwner::NotKnownYet {
         // Another Instance may have the better right to the server, so nothing is done to it.
-        return Plan::wait(times::PASS_RECHECK);
+        return Ok(Plan::wait(times::PASS_RECHECK));
     }
-    if let Some(plan) = resolve::first(observed) {
-        return plan;
-    }
+    first(resolve::first(observed))?;
     let in_session = InSession { observed, session };
     match (&facts.record, facts.deleting, facts.id()) {
         (Record::Invalid(why), _, _) => {
             let readiness = Readiness::stalled(Reason::RecordInvalid, why);
-            Plan::rest(readiness, times::IDLE_REQUEUE)
+            Ok(Plan::rest(readiness, times::IDLE_REQUEUE))
         }
         (_, true, _) => delete::plan(&in_session),
         (Record::Speaks(record), false, Some(id)) => steady::plan(&OnRecord {
@@ -91,8 +87,8 @@ fn decide(observed: &Observation) -> Plan {
             record,
             id,
         }),
-        (Record::Speaks(record), false, None) => either(buy::go_on(&in_session, record)),
-        (Record::None, false, _) => either(buy::begin(&in_session)),
+        (Record::Speaks(record), false, None) => buy::go_on(&in_session, record),
+        (Record::None, false, _) => buy::begin(&in_session),
     }
 }
 

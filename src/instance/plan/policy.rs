@@ -84,16 +84,11 @@ fn only_observed(plan: Plan) -> Plan {
         | Step::Secret(Chore::Connect(_) | Chore::Settle { .. } | Chore::Keep { .. }) => {
             return plan;
         }
-        // No step would set this password on the server.
-        Step::Secret(Chore::Generate | Chore::Renew { .. }) => {
-            return Plan {
-                changes: plan.changes,
-                events: plan.events,
-                ..Plan::wait(times::IDLE_REQUEUE).because(plan.why)
-            };
-        }
         Step::Buy { .. } => not_bought(),
-        Step::Operate { .. } => differs("an operation is wanted"),
+        // No call would set a new password on the server.
+        Step::Operate { .. } | Step::Secret(Chore::Generate | Chore::Renew { .. }) => {
+            differs("an operation is wanted")
+        }
         Step::Release { id, .. } => differs(&format!("server {id} is to be released")),
     };
     instead(plan, readiness)

@@ -93,12 +93,11 @@ fn record(observed: &InSession<'_>, former: Option<FormerOutcome>) -> PurchaseRe
     let Some((before, former)) = observed.facts.purchase().zip(former) else {
         let mut record = blank(observed);
         record.recreated = record.recreated.max(recreate::reported(observed));
-        record.cause = Some(cause::of_purchase(None, false));
         return record;
     };
     let mut record = attempt::following(observed, before);
     let is_released = former == FormerOutcome::Released;
-    record.cause = Some(cause::of_purchase(Some(before), is_released));
+    record.cause = Some(cause::of_purchase(before, is_released));
     match former {
         FormerOutcome::Refused => {}
         FormerOutcome::Lost => record.lost = record.lost.saturating_add(1),

@@ -19,7 +19,7 @@ use crate::instance::plan::evidence::{
 };
 use crate::instance::plan::observed::OnRecord;
 use crate::instance::plan::purchase::FormerOutcome;
-use crate::instance::plan::step::{NeededRead, Plan, either};
+use crate::instance::plan::step::{Plan, either};
 use crate::instance::plan::{adopt, ended, evidence, policy, purchase, recreate, words};
 use crate::instance::times;
 use tokio::time::Instant;
@@ -95,11 +95,8 @@ fn plan(observed: &OnRecord<'_>) -> Option<Plan> {
     if !matches!(observed.detail, Fact::Absent) {
         // Never buy based on an old observation. Status has dropped the server: do not name it again only because the service
         // does not answer, or reconciles would revert each other's status.
-        let mut plan = Plan::wait(times::UNREADABLE_RETRY).because(why);
-        if !observed.look().is_unreadable || observed.is_look_older_than(times::UNREADABLE_RETRY) {
-            plan.needs = Some(NeededRead::Detail);
-        }
-        return Some(plan);
+        let plan = Plan::wait(times::UNREADABLE_RETRY).because(why);
+        return Some(plan.reading_detail(observed));
     }
     let mut plan = match adopt::adopt(observed, None).filter(|_| has_sibling) {
         Some(adopted) => adopted,

@@ -6,7 +6,7 @@ use crate::instance::fact::Fact;
 use crate::instance::facts::Record;
 use crate::instance::observation::Observation;
 use crate::instance::pins::LookUpScope;
-use crate::instance::plan::step::{NeededRead, Plan};
+use crate::instance::plan::step::{NeededRead, OrPlan, Plan};
 use crate::instance::{references, times};
 use std::time::Duration;
 
@@ -22,19 +22,20 @@ pub(super) fn first(observed: &Observation) -> Option<Plan> {
                 matches!(observed.detail, Fact::Known(_)) || !facts.status.detail.is_empty();
             let is_asked = observed.found.scope >= LookUpScope::Installation;
             (is_seen && !is_asked && references::installation_is_open(observed))
-                .then(|| ask(LookUpScope::Installation))
+                .then(|| Plan::needing(NeededRead::References(LookUpScope::Installation)))
         }
         Record::None | Record::Speaks(_) | Record::Invalid(_) => None,
     }
 }
 
 /// Whether all references of a purchase are resolved; otherwise the plan that resolves them or reports the obstacle.
-pub(super) fn purchase(observed: &Observation) -> Result<(), Box<Plan>> {
+pub(super) fn purchase(observed: &Observation) -> OrPlan<()> {
     let is_open = references::is_open(observed, &Reference::ALL);
     match observed.facts.here {
         Some(_) if !is_open => Ok(()),
         _ if observed.found.scope < LookUpScope::Purchase => {
-            Err(Box::new(ask(LookUpScope::Purchase)))
+            let read = NeededRead::References(LookUpScope::Purchase);
+            Err(Box::new(Plan::needing(read)))
         }
         _ => Err(Box::new(stands_in_the_way(observed))),
     }
@@ -67,10 +68,6 @@ fn pace(readiness: &Readiness) -> Duration {
         State::Stalled | State::Drifted => times::REFERENCE_NOT_FOUND_RETRY,
         State::Ready | State::Reconciling => times::REFERENCE_UNREAD_RETRY,
     }
-}
-
-fn ask(scope: LookUpScope) -> Plan {
-    Plan::needing(NeededRead::References(scope))
 }
 
 fn stands_in_the_way(observed: &Observation) -> Plan {

@@ -8,6 +8,7 @@ use crate::credentials::{
     Chore, Connection, ConnectionLogin, KnownConnection, KnownLogin, LoginFact, Upkeep, upkeep,
 };
 use crate::instance::observation::Observation;
+use crate::instance::plan::policy;
 use crate::instance::plan::step::{NeededRead, OrPlan, Plan, Step};
 use crate::instance::{references, times};
 use crate::runtime::events::EventNote;
@@ -99,11 +100,13 @@ pub(super) fn renew(observed: &Observation, mut plan: Plan) -> Plan {
         return plan;
     }
     let detail = plan.changes.detail.as_ref().unwrap_or(&facts.status.detail);
-    let is_running = ServerPower::of(detail) == Some(ServerPower::Started);
+    // While the spec forbids changes, no step would set another password on the server.
+    let renews = ServerPower::of(detail) == Some(ServerPower::Started)
+        && policy::restriction(observed).is_none();
     let known = observed.memory.secrets.login.as_deref();
     let is_unmarked = observed.secret_is_unmarked;
     let now = observed.wall_clock;
-    match upkeep(generate, version, is_unmarked, is_running, known, now) {
+    match upkeep(generate, version, is_unmarked, renews, known, now) {
         None => plan,
         Some(Upkeep::Read) => {
             plan.needs = Some(NeededRead::Login);

@@ -11,7 +11,7 @@ use crate::instance::plan::ended::ended;
 use crate::instance::plan::evidence::{is_missing, is_reported_missing};
 use crate::instance::plan::observed::OnRecord;
 use crate::instance::plan::replace::gone;
-use crate::instance::plan::step::{NeededRead, Plan, Step};
+use crate::instance::plan::step::{NeededRead, OrPlan, Plan, Step, either, first};
 use crate::instance::plan::{
     adopt, begin, cause, diff, evidence, failed_create, follow, import, judge, resolve, secret,
     surplus, words,
@@ -21,17 +21,10 @@ use crate::inventory::ZoneViews;
 use crate::runtime::events::EventNote;
 use serde_json::{Map, Value};
 
-/// The situations that come before everything else. Each rule returns a plan if its situation is there.
-const FIRST: [fn(&OnRecord<'_>) -> Option<Plan>; 3] = [
-    adopt::bought_instead,
-    import::recorded_elsewhere,
-    failed_create::plan,
-];
-
-pub(super) fn plan(observed: &OnRecord<'_>) -> Plan {
-    if let Some(plan) = FIRST.iter().find_map(|rule| rule(observed)) {
-        return plan;
-    }
+pub(super) fn plan(observed: &OnRecord<'_>) -> OrPlan<Plan> {
+    first(adopt::bought_instead(observed))?;
+    first(import::recorded_elsewhere(observed))?;
+    first(failed_create::plan(observed))?;
     let open = observed.open();
     let plan = match &open {
         _ if is_missing(observed) => gone(observed),
@@ -40,20 +33,20 @@ pub(super) fn plan(observed: &OnRecord<'_>) -> Plan {
         None => watch(observed),
     };
     // An operation that makes progress comes first; one that waits for human action must not keep two servers.
-    match open.is_some() && !plan.waits_for_a_human() {
+    Ok(match open.is_some() && !plan.waits_for_a_human() {
         true => plan,
         false => surplus::check(observed, plan),
-    }
+    })
 }
 
 /// The create is running, or has just ended.
-fn follow_create(observed: &OnRecord<'_>) -> Plan {
-    match &observed.detail {
-        Fact::Known(detail) if create_has_ended(observed, detail) => done(observed, detail),
+fn follow_create(observed: &OnRecord<'_>) -> OrPlan<Plan> {
+    Ok(match &observed.detail {
+        Fact::Known(detail) if create_has_ended(observed, detail) => done(observed, detail)?,
         // A process that had observed more reported it missing; that report stays until the server shows up.
         _ if is_reported_missing(observed) => Plan::wait(times::PASS_RECHECK).listing_often(),
         _ => running(observed),
-    }
+    })
 }
 
 /// Whether the create of this server has ended: its task shows that. If the task does not, the idle server does.
@@ -106,12 +99,10 @@ fn running(observed: &OnRecord<'_>) -> Plan {
         .listing_often_while_readable(observed)
 }
 
-fn done(observed: &OnRecord<'_>, detail: &Detail) -> Plan {
+fn done(observed: &OnRecord<'_>, detail: &Detail) -> OrPlan<Plan> {
     let (id, record) = (&observed.id, observed.record);
     let create = of_purchase(record);
-    if let Some(plan) = secret::settle_first(observed, &create) {
-        return plan;
-    }
+    first(secret::settle_first(observed, &create))?;
     let server = Comparison::of(observed, record, &detail.fields);
     let mut plan = judge::report(&server, times::IDLE_REQUEUE);
     plan.changes.detail = Some(detail.fields.clone());
@@ -126,10 +117,10 @@ fn done(observed: &OnRecord<'_>, detail: &Detail) -> Plan {
         plan = plan.with_event(EventNote::normal("Created", note));
     }
     // Once a listing has shown the server, its absence is a change; until then a listing must be requested.
-    match observed.listed(id) {
+    Ok(match observed.listed(id) {
         Some((_, RowDigest::Row(_))) => plan,
         _ => plan.requesting_passes(observed.now, 1),
-    }
+    })
 }
 
 /// The server exists as far as known: compares it with the spec.
@@ -148,13 +139,15 @@ fn watch(observed: &OnRecord<'_>) -> Plan {
     let plan = match &observed.detail {
         // A detail from this reconcile is the best source.
         Fact::Known(detail) => {
-            let mut plan = decide(observed, &detail.fields);
+            let mut plan = either(decide(observed, &detail.fields));
             plan.changes.detail = Some(detail.fields.clone());
             // Status may have dropped the server, which is back.
             plan.with_id(observed.id.clone())
         }
         // There is nothing new to read. This includes a server that the service shows and omits from the listing.
-        Fact::NotAsked if is_known && !is_absent && !former.is_empty() => decide(observed, former),
+        Fact::NotAsked if is_known && !is_absent && !former.is_empty() => {
+            either(decide(observed, former))
+        }
         Fact::NotAsked if !is_absent && !is_unlisted => unread(observed),
         Fact::Unknown(_) => unread(observed),
         Fact::NotAsked | Fact::Absent => Plan::wait(times::PASS_RECHECK).listing_often(),
@@ -213,15 +206,13 @@ pub(super) fn is_awaited(observed: &Observation, record: &PurchaseRecord) -> boo
 }
 
 /// The server's state is known: returns the next operation, or the readiness to report.
-fn decide(observed: &OnRecord<'_>, detail: &Map<String, Value>) -> Plan {
+fn decide(observed: &OnRecord<'_>, detail: &Map<String, Value>) -> OrPlan<Plan> {
     let server = Comparison::of(observed, observed.record, detail);
-    if let Some(plan) = begin::begin(&server, &observed.id) {
-        return plan;
-    }
+    begin::begin(&server, &observed.id)?;
     let again = match is_idle(pending(detail)) {
         true => times::IDLE_REQUEUE,
         false => times::SERVER_BUSY_RECHECK,
     };
     let plan = judge::report(&server, again);
-    plan.within(resolve::again(observed).unwrap_or(times::IDLE_REQUEUE))
+    Ok(plan.within(resolve::again(observed).unwrap_or(times::IDLE_REQUEUE)))
 }

@@ -40,6 +40,11 @@ pub(in crate::instance) fn either(plan: OrPlan<Plan>) -> Plan {
     plan.unwrap_or_else(|instead| *instead)
 }
 
+/// This plan comes first, if there is one.
+pub(in crate::instance) fn first(plan: Option<Plan>) -> OrPlan<()> {
+    plan.map_or(Ok(()), |plan| Err(Box::new(plan)))
+}
+
 /// One read. If a plan needs it, the plan is made again with the answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NeededRead {
@@ -194,6 +199,15 @@ impl Plan {
         self
     }
 
+    /// Reads the server's detail, unless that has just failed.
+    pub(in crate::instance) fn reading_detail(mut self, observed: &Observation) -> Self {
+        let has_failed = observed.look().is_unreadable;
+        if !has_failed || observed.is_look_older_than(times::UNREADABLE_RETRY) {
+            self.needs = Some(NeededRead::Detail);
+        }
+        self
+    }
+
     /// Waits for a proof of absence. Until `settled`, when a doubtful call is over, listings come at the short interval; after
     /// that the plan waits for two listings in a row, as soon as possible.
     pub(in crate::instance) fn until_proven(
@@ -249,10 +263,9 @@ impl Plan {
 
     /// The same while the server's detail can be read, since listings do not make it readable.
     pub(in crate::instance) fn listing_often_while_readable(self, observed: &Observation) -> Self {
-        if observed.look().is_unreadable {
-            self
-        } else {
-            self.listing_often()
+        match observed.look().is_unreadable {
+            true => self,
+            false => self.listing_often(),
         }
     }
 

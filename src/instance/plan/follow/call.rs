@@ -105,7 +105,7 @@ impl OpenOperation<'_> {
                     || observed_at.is_none_or(|at| at < due)
                     || observed.look().is_unreadable =>
             {
-                Some(self.reading())
+                Some(self.running().reading_detail(observed))
             }
             Fact::NotAsked | Fact::Known(_) | Fact::Absent | Fact::Unknown(_) => None,
         }

@@ -118,7 +118,7 @@ impl OpenOperation<'_> {
             }
             // The service may show late that the server is being stopped.
             Fact::Known(detail) if was_stopped && !is_idle(detail.pending()) => self.running(),
-            Fact::NotAsked if was_stopped => self.reading(),
+            Fact::NotAsked if was_stopped => self.running().reading_detail(self.observed),
             Fact::Unknown(_) if was_stopped => self.running().within(times::UNREADABLE_RETRY),
             Fact::NotAsked | Fact::Known(_) | Fact::Absent | Fact::Unknown(_) => {
                 self.close(failure)
