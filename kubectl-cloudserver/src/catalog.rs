@@ -155,14 +155,29 @@ pub(super) fn catalog(args: &CatalogArgs) -> ExitCode {
 async fn show(args: &CatalogArgs) -> Result<String, String> {
     let progress = &Progress::begin("asking the service");
     let client = &args.service.reach().await?.client;
-    let (columns, rows): (&[Column], Vec<Value>) = match &args.what {
+    let (columns, rows): (&[Column], Vec<Offer>) = match &args.what {
         What::Regions(named) => {
             let fits = |row: &Offer| named.fits(row.name.as_deref()) || named.fits(Some(&row.id));
             let rows = served(client, progress, [List::Regions], fits).await?;
-            let is_table = matches!(args.output, Output::Table | Output::Wide);
-            (&REGIONS, if is_table { by_zone(&rows) } else { rows })
+            (&REGIONS, rows)
         }
-        What::Packages(wanted) => (&PACKAGES, packages(client, wanted, progress).await?),
+        What::Packages(wanted) => {
+            let lists = package_lists(client, &wanted.within).await?;
+            let least = PackageRef {
+                cpu: wanted.cpu,
+                memory: wanted.memory,
+                system_disk: wanted.system_disk,
+                data_disk: wanted.data_disk,
+                ..PackageRef::default()
+            };
+            let fits = |row: &Offer| {
+                catalog::is_large_enough(row, &least)
+                    && is_word(wanted.charge_mode.as_deref(), row.charge_mode.as_deref())
+            };
+            let mut rows = served(client, progress, lists, fits).await?;
+            rows.sort_by(|a, b| catalog::order(&a, &b));
+            (&PACKAGES, rows)
+        }
         What::Images(wanted) => {
             let fits = |row: &Offer| {
                 wanted.within.named.fits(row.name.as_deref())
@@ -170,17 +185,15 @@ async fn show(args: &CatalogArgs) -> Result<String, String> {
                     && contains(wanted.distribution.as_deref(), row.distribution.as_deref())
             };
             let regions = regions(client, wanted.within.region.as_ref()).await?;
-            let lists = regions
-                .into_iter()
-                .map(|row| List::Images { region: row.id });
+            let regions = regions.into_iter().map(|row| row.id);
+            let lists = regions.map(|region| List::Images { region });
             (&IMAGES, served(client, progress, lists, fits).await?)
         }
         What::Firewalls(wanted) => {
             let fits = |row: &Offer| wanted.named.fits(row.name.as_deref());
             let regions = regions(client, wanted.region.as_ref()).await?;
-            let lists = regions
-                .into_iter()
-                .map(|row| List::Firewalls { region: row.id });
+            let regions = regions.into_iter().map(|row| row.id);
+            let lists = regions.map(|region| List::Firewalls { region });
             (&FIREWALLS, served(client, progress, lists, fits).await?)
         }
         What::Keys(named) => {
@@ -191,6 +204,13 @@ async fn show(args: &CatalogArgs) -> Result<String, String> {
     progress.clear();
     if rows.is_empty() {
         note("the service lists nothing that fits: try without some of the filters");
+    }
+    // Under the service's own field names.
+    let rows = rows.into_iter().map(|row| Value::Object(row.fields));
+    let mut rows: Vec<Value> = rows.collect();
+    let is_table = matches!(args.output, Output::Table | Output::Wide);
+    if is_table && matches!(args.what, What::Regions(_)) {
+        rows = by_zone(&rows);
     }
     render(args.output, columns, &rows)
 }
@@ -205,51 +225,28 @@ async fn regions(client: &Client, wanted: Option<&String>) -> Result<Vec<Offer>,
     Ok(rows)
 }
 
-async fn packages(
-    client: &Client,
-    wanted: &Packages,
-    progress: &Progress,
-) -> Result<Vec<Value>, String> {
-    let Within { region, zone } = &wanted.within;
-    let least = PackageRef {
-        cpu: wanted.cpu,
-        memory: wanted.memory,
-        system_disk: wanted.system_disk,
-        data_disk: wanted.data_disk,
-        ..PackageRef::default()
-    };
-    let mut found = Vec::new();
-    for Offer {
-        id: code, zones, ..
-    } in regions(client, region.as_ref()).await?
-    {
-        let zone = match zone
-            .as_ref()
-            .map(|text| (text, catalog::by_code_or_name(zones, text)))
-        {
+/// The lists of packages in the requested region and zone, or everywhere.
+async fn package_lists(client: &Client, within: &Within) -> Result<Vec<List>, String> {
+    let mut lists = Vec::new();
+    for row in regions(client, within.region.as_ref()).await? {
+        let zone = match &within.zone {
             None => None,
-            Some((_, Choice::One(zone))) => Some(zone),
-            // The zone may be in another region.
-            Some(_) if region.is_none() => continue,
-            Some((text, Choice::Many(near) | Choice::None(near))) => {
-                let remedy = choose("--zone", &near);
-                return Err(format!(
-                    "region {code} has no zone {text}, or several; {remedy}"
-                ));
-            }
+            Some(text) => match catalog::by_code_or_name(row.zones, text) {
+                Choice::One(zone) => Some(zone),
+                // The zone may be in another region.
+                _ if within.region.is_none() => continue,
+                Choice::Many(near) | Choice::None(near) => {
+                    let (code, remedy) = (row.id, choose("--zone", &near));
+                    return Err(format!(
+                        "region {code} has no zone {text}, or several; {remedy}"
+                    ));
+                }
+            },
         };
-        let region = code.clone();
-        let listed = offers::read(client, &List::Packages { region, zone }).await?;
-        warn(progress, "packages", listed.doubt);
-        found.extend(listed.rows.into_iter().map(|row| (code.clone(), row)));
+        let region = row.id;
+        lists.push(List::Packages { region, zone });
     }
-    found.retain(|(_, row)| {
-        catalog::is_large_enough(row, &least)
-            && is_word(wanted.charge_mode.as_deref(), row.charge_mode.as_deref())
-    });
-    found.sort_by(|(_, a), (_, b)| catalog::order(&a, &b));
-    let rows = found.iter().map(|(region, row)| fields(row, Some(region)));
-    Ok(rows.collect())
+    Ok(lists)
 }
 
 impl Named {
@@ -258,34 +255,38 @@ impl Named {
     }
 }
 
-/// The rows of these lists that fit, as the service serves them.
+/// The rows of these lists that fit, each with its region if the service omits it. Warns on standard error that rows may be missing,
+/// so that standard output stays valid for programs.
 async fn served(
     client: &Client,
     progress: &Progress,
     lists: impl IntoIterator<Item = List>,
     fits: impl Fn(&Offer) -> bool,
-) -> Result<Vec<Value>, String> {
+) -> Result<Vec<Offer>, String> {
     let mut rows = Vec::new();
     for list in lists {
         let listed = offers::read(client, &list).await?;
-        warn(progress, list.name(), listed.doubt);
-        let region = match &list {
-            List::Images { region } | List::Firewalls { region } => Some(region),
-            _ => None,
+        if let Some(doubt) = listed.doubt {
+            let what = list.name();
+            progress.note(&format!(
+                "warning: the list of {what} may lack some: {doubt}"
+            ));
+        }
+        let region = match list {
+            List::Images { region }
+            | List::Firewalls { region }
+            | List::Packages { region, .. } => Some(region),
+            List::Regions | List::Keys | List::Servers(_) => None,
         };
-        let fitting = listed.rows.iter().filter(|row| fits(row));
-        rows.extend(fitting.map(|row| fields(row, region)));
+        for mut row in listed.rows.into_iter().filter(&fits) {
+            if let Some(region) = &region {
+                let field = row.fields.entry("regionCode");
+                field.or_insert_with(|| Value::from(region.as_str()));
+            }
+            rows.push(row);
+        }
     }
     Ok(rows)
-}
-
-/// Warns on standard error that rows may be missing, so that standard output stays valid for programs.
-fn warn(progress: &Progress, what: &str, doubt: Option<&str>) {
-    if let Some(doubt) = doubt {
-        progress.note(&format!(
-            "warning: the list of {what} may lack some: {doubt}"
-        ));
-    }
 }
 
 /// Whether a field is this word, case-insensitively.
@@ -298,16 +299,6 @@ fn contains(part: Option<&str>, text: Option<&str>) -> bool {
     part.is_none_or(|part| {
         text.is_some_and(|text| text.to_lowercase().contains(&part.to_lowercase()))
     })
-}
-
-/// A row under the service's own field names, with its region if the service omits it.
-fn fields(row: &Offer, region: Option<&String>) -> Value {
-    let mut fields = row.fields.clone();
-    if let Some(region) = region {
-        let field = fields.entry("regionCode");
-        field.or_insert_with(|| Value::from(region.as_str()));
-    }
-    Value::Object(fields)
 }
 
 /// A line for each zone; one for a region without any.

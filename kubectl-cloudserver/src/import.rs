@@ -4,6 +4,7 @@
 mod guess;
 
 use super::completion::values;
+use super::offers;
 use super::owners::Ownership;
 use super::progress::Progress;
 use super::servers::{self, Servers, Within};
@@ -16,7 +17,7 @@ use cloud_server_operator::api::names::{DEFAULT_ACCOUNT, GROUP};
 use cloud_server_operator::api::valid::NoName;
 use cloud_server_operator::api::{Account, Imports, Instance, Marker, SecretKeyRef, printable};
 use cloud_server_operator::catalog::Candidates;
-use cloud_server_operator::cloud::{CallPriority, Detail, Place, ServerId};
+use cloud_server_operator::cloud::{CallPriority, Detail, List, Place, ServerId};
 use cloud_server_operator::runtime::watch::ObjectKey;
 use kube::ResourceExt;
 use serde_json::{Value, json};
@@ -184,13 +185,23 @@ async fn manifest(
         ));
     };
     let place = Place::new(region, zone);
+    let packages = List::Packages {
+        region: region.to_owned(),
+        zone: Some(zone.to_owned()),
+    };
+    let listed = offers::read(client, &packages).await?;
     let package = args.package.as_deref();
-    let package = guess::package(package, client, &detail, &place, &mut doubts).await?;
+    let package = guess::package(&listed, package, &detail, &place, &mut doubts)?;
+    let firewalls = List::Firewalls {
+        region: region.to_owned(),
+    };
+    let listed = offers::read(client, &firewalls).await?;
     let firewall = args.firewall.as_deref();
-    let firewall = guess::firewall(firewall, client, region, &mut doubts).await?;
+    let firewall = guess::firewall(&listed, firewall, region, &mut doubts)?;
     let login = match &args.ssh_key {
         Some(key) => {
-            guess::key(key, client, &mut doubts).await?;
+            let listed = offers::read(client, &List::Keys).await?;
+            guess::check("--ssh-key", "key pair", key, &listed, &mut doubts)?;
             json!({"sshKey": {"id": key}})
         }
         None => json!({"passwordSecretRef": password_secret(args, &name)}),

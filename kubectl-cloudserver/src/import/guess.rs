@@ -1,9 +1,9 @@
 //! The properties that the service does not report of a server. They are derived from the reported ones, or a flag states them and
 //! is accepted unless a reported property contradicts it.
 
-use crate::offers::{self, Listed, choose};
+use crate::offers::{Listed, choose};
 use cloud_server_operator::catalog::{self, Candidates, Choice};
-use cloud_server_operator::cloud::{Client, Detail, IdAndName, List, Offer, Place};
+use cloud_server_operator::cloud::{Detail, Offer, Place};
 use serde_json::Value;
 
 /// Unverified facts, for the reader of the manifest.
@@ -11,23 +11,7 @@ type Doubts = Vec<String>;
 
 /// The package that matches the server; of several the smallest, as with a filter. A package that a flag names is accepted if CPU and
 /// memory match: disk or traffic may have grown since the purchase.
-pub(super) async fn package(
-    named: Option<&str>,
-    client: &Client,
-    detail: &Detail,
-    place: &Place,
-    doubts: &mut Doubts,
-) -> Result<String, String> {
-    let packages = List::Packages {
-        region: place.region.clone(),
-        zone: Some(place.zone.clone()),
-    };
-    let listed = offers::read(client, &packages).await?;
-    package_among(&listed, named, detail, place, doubts)
-}
-
-/// See [`package`].
-fn package_among(
+pub(super) fn package(
     listed: &Listed,
     named: Option<&str>,
     detail: &Detail,
@@ -97,34 +81,19 @@ fn is_like(row: &Offer, detail: &Detail) -> bool {
         && (paid.is_none() || mode.is_none() || paid == mode)
 }
 
-/// The security group: the one that a flag names, or the region's only one; none if the region has none.
-pub(super) async fn firewall(
+/// The security group: the one that a flag names, or the region's only one; none if the list was read completely and is empty.
+pub(super) fn firewall(
+    listed: &Listed,
     named: Option<&str>,
-    client: &Client,
     region: &str,
     doubts: &mut Doubts,
 ) -> Result<Option<String>, String> {
-    let firewalls = List::Firewalls {
-        region: region.to_owned(),
-    };
-    let Listed { rows, doubt } = offers::read(client, &firewalls).await?;
-    let rows = rows.iter().map(Offer::named).collect();
-    let Some(id) = named else {
-        return only(region, rows, doubt, doubts);
-    };
-    check("--firewall", "security group", id, rows, doubt, doubts)?;
-    Ok(Some(id.to_owned()))
-}
-
-/// The region's only security group; none if the list was read completely and is empty.
-fn only(
-    region: &str,
-    all: Vec<IdAndName>,
-    doubt: Option<&str>,
-    doubts: &mut Doubts,
-) -> Result<Option<String>, String> {
-    match (all.as_slice(), doubt) {
-        ([(only, _)], doubt) => {
+    if let Some(id) = named {
+        check("--firewall", "security group", id, listed, doubts)?;
+        return Ok(Some(id.to_owned()));
+    }
+    match (listed.rows.as_slice(), listed.doubt) {
+        ([Offer { id: only, .. }], doubt) => {
             doubts.extend(doubt.map(|why| {
                 format!("security group {only} may not be the only one in region {region}: {why}")
             }));
@@ -137,28 +106,21 @@ fn only(
         _ => Err(format!(
             "the service does not report the security group of a server, and region {region} has several: name the server's \
              with --firewall, or write the manifest without spec.firewall if the server has none: {}",
-            Candidates::of(all)
+            Candidates::of(listed.rows.iter().map(Offer::named))
         )),
     }
 }
 
-/// Checks the key pair that a flag names.
-pub(super) async fn key(id: &str, client: &Client, doubts: &mut Doubts) -> Result<(), String> {
-    let Listed { rows, doubt } = offers::read(client, &List::Keys).await?;
-    let rows = rows.iter().map(Offer::named).collect();
-    check("--ssh-key", "key pair", id, rows, doubt, doubts)
-}
-
 /// Checks that the service lists the identifier that a flag names.
-fn check(
+pub(super) fn check(
     flag: &str,
     what: &str,
     id: &str,
-    all: Vec<IdAndName>,
-    doubt: Option<&str>,
+    listed: &Listed,
     doubts: &mut Doubts,
 ) -> Result<(), String> {
-    match (catalog::exact(all, id), doubt) {
+    let all = listed.rows.iter().map(Offer::named).collect();
+    match (catalog::exact(all, id), listed.doubt) {
         (Choice::One(_), _) => Ok(()),
         (Choice::Many(_) | Choice::None(_), Some(why)) => {
             doubts.push(format!(
@@ -176,7 +138,7 @@ fn check(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cloud_server_operator::cloud::ServerId;
+    use cloud_server_operator::cloud::{List, ServerId};
     use serde_json::json;
 
     fn read(row: &Value) -> Offer {
@@ -216,7 +178,7 @@ mod tests {
 
     #[test]
     fn a_named_package_is_accepted_unless_the_server_contradicts_it() {
-        let package = |code: &str, cpu: u64| {
+        let offer = |code: &str, cpu: u64| {
             let row = json!({"packageCode": code, "cpu": cpu, "memory": 2});
             read(&row)
         };
@@ -229,10 +191,10 @@ mod tests {
         let place = Place::new("r", "z");
         let choose = |named: Option<&str>, rows: Vec<Offer>| {
             let mut doubts = Vec::new();
-            let chosen = package_among(&listed(rows), named, &detail, &place, &mut doubts);
+            let chosen = package(&listed(rows), named, &detail, &place, &mut doubts);
             (chosen, doubts.len())
         };
-        let all = || vec![package("small", 1), package("large", 8)];
+        let all = || vec![offer("small", 1), offer("large", 8)];
         assert_eq!(choose(None, all()), (Ok("small".to_owned()), 0));
         assert_eq!(choose(Some("small"), all()), (Ok("small".to_owned()), 0));
         for (named, word) in [("large", "1 CPU and not 8 CPU"), ("mistyped", "no such")] {
@@ -251,8 +213,8 @@ mod tests {
             let row = json!({"packageCode": "small", "cpu": 1, "memory": 2, "systemDiskSize": 50, "freeFlow": 1000});
             let listed = listed(vec![read(&row)]);
             let mut doubts = Vec::new();
-            assert!(package_among(&listed, None, &detail, &place, &mut doubts).is_err());
-            let chosen = package_among(&listed, Some("small"), &detail, &place, &mut doubts);
+            assert!(package(&listed, None, &detail, &place, &mut doubts).is_err());
+            let chosen = package(&listed, Some("small"), &detail, &place, &mut doubts);
             (chosen, doubts)
         };
         for fields in [
@@ -269,7 +231,7 @@ mod tests {
             );
         }
         // The service no longer sells a package like that of the server, so the server may have been bought with the named one.
-        let none_like_it = || vec![package("large", 8)];
+        let none_like_it = || vec![offer("large", 8)];
         assert!(choose(None, none_like_it()).0.is_err());
         assert!(choose(Some("large"), none_like_it()).0.is_err());
         assert_eq!(
@@ -278,12 +240,23 @@ mod tests {
         );
     }
 
+    fn firewalls(all: &[&str], doubt: Option<&'static str>) -> Listed {
+        let list = List::Firewalls {
+            region: "r".to_owned(),
+        };
+        let row = |id: &&str| {
+            let row = json!({"firewallUUID": id});
+            Offer::read(&list, row.as_object().unwrap()).unwrap()
+        };
+        let rows = all.iter().map(row).collect();
+        Listed { rows, doubt }
+    }
+
     #[test]
     fn the_only_security_group_of_a_list_that_may_lack_some_comes_with_a_doubt() {
-        let choose = |all: &[&str], doubt: Option<&str>| {
-            let all = all.iter().map(|id| ((*id).to_owned(), None)).collect();
+        let choose = |all: &[&str], doubt: Option<&'static str>| {
             let mut doubts = Vec::new();
-            let chosen = only("r", all, doubt, &mut doubts);
+            let chosen = firewall(&firewalls(all, doubt), None, "r", &mut doubts);
             (chosen.ok(), doubts.len())
         };
         let it = Some(Some("fw-1".to_owned()));
@@ -295,18 +268,19 @@ mod tests {
 
     #[test]
     fn a_region_without_security_groups_makes_a_manifest_without_one() {
-        assert_eq!(only("r", Vec::new(), None, &mut Vec::new()), Ok(None));
+        let chosen = firewall(&firewalls(&[], None), None, "r", &mut Vec::new());
+        assert_eq!(chosen, Ok(None));
     }
 
     #[test]
     fn an_identifier_that_a_complete_list_lacks_is_refused_with_the_listed_ones() {
-        let choose = |id: &str, all: &[&str], doubt: Option<&str>| {
-            let all = all.iter().map(|id| ((*id).to_owned(), None)).collect();
+        let choose = |id: &str, all: &[&str], doubt: Option<&'static str>| {
             let mut doubts = Vec::new();
-            let checked = check("--firewall", "security group", id, all, doubt, &mut doubts);
-            (checked, doubts.len())
+            let chosen = firewall(&firewalls(all, doubt), Some(id), "r", &mut doubts);
+            (chosen, doubts.len())
         };
-        assert_eq!(choose("fw-1", &["fw-1"], None), (Ok(()), 0));
+        let named = |id: &str| Ok(Some(id.to_owned()));
+        assert_eq!(choose("fw-1", &["fw-1"], None), (named("fw-1"), 0));
         let why = choose("fw-9", &["fw-1"], None).0.unwrap_err();
         assert!(
             why.contains("--firewall fw-9") && why.contains("fw-1:"),
@@ -314,6 +288,7 @@ mod tests {
         );
         assert!(choose("fw-9", &[], None).0.is_err());
         // The missing group may be in the part of the list that could not be read.
-        assert_eq!(choose("fw-9", &["fw-1"], Some("moved")), (Ok(()), 1));
+        let unread = Some("moved");
+        assert_eq!(choose("fw-9", &["fw-1"], unread), (named("fw-9"), 1));
     }
 }

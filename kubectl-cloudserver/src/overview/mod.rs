@@ -2,7 +2,6 @@
 
 mod describe;
 mod next;
-mod objects;
 mod progress;
 mod readiness;
 mod tree;
@@ -14,10 +13,10 @@ use super::output::{note, print};
 use super::parsers::object_name;
 use super::service::ClusterArgs;
 use clap::Args;
+use cloud_server_operator::api::{Account, Instance};
 use cloud_server_operator::runtime::KubeError;
 use jiff::Timestamp;
 use kube::ResourceExt;
-use objects::Objects;
 use progress::Durations;
 use std::process::ExitCode;
 
@@ -41,6 +40,14 @@ pub(super) struct DescribeArgs {
 
     #[command(flatten)]
     cluster: ClusterArgs,
+}
+
+/// The objects of one or all namespaces.
+struct Objects {
+    accounts: Vec<Account>,
+    instances: Vec<Instance>,
+    /// Kind, namespace and name of the objects that this version cannot read.
+    unreadable: Vec<[String; 3]>,
 }
 
 /// Prints the tree of Accounts and Instances.
@@ -69,13 +76,14 @@ async fn show_tree(args: &StatusArgs) -> Result<String, String> {
         note(&format!("there is no Account and no Instance {place}"));
         return Ok(String::new());
     }
-    let (accounts, unreadable) = lists::readable(accounts);
-    let mut objects = Objects {
+    let (accounts, mut unreadable) = lists::readable(accounts);
+    let (instances, others) = lists::readable(instances);
+    unreadable.extend(others);
+    let objects = Objects {
         accounts,
+        instances,
         unreadable,
-        ..Objects::default()
     };
-    objects.add_instances(instances);
     Ok(tree::tree(&objects, Timestamp::now()))
 }
 
@@ -83,18 +91,18 @@ async fn show_each(args: &DescribeArgs) -> Result<String, String> {
     let cluster = args.cluster.connect()?;
     // The histories of the others show how long operations take.
     let listed = lists::objects(&cluster, Some(&cluster.namespace)).await;
-    let mut objects = Objects::default();
-    objects.add_instances(listed.map_err(|error| cluster.explain(&error))?);
-    let durations = Durations::of(&objects.instances);
+    let listed = listed.map_err(|error| cluster.explain(&error))?;
+    let (instances, unreadable) = lists::readable(listed);
+    let durations = Durations::of(&instances);
     let now = Timestamp::now();
     let mut texts = Vec::new();
     for name in &args.names {
-        let mut all = objects.instances.iter();
+        let mut all = instances.iter();
         if let Some(instance) = all.find(|instance| instance.name_any() == *name) {
             texts.push(describe::describe(instance, &durations, now));
             continue;
         }
-        let mut unreadable = objects.unreadable.iter();
+        let mut unreadable = unreadable.iter();
         return Err(
             match unreadable.any(|[.., unreadable]| unreadable == name) {
                 true => format!(

@@ -1,9 +1,8 @@
 //! The output for the state of objects at one moment.
 
-use super::objects::Objects;
 use super::progress::Durations;
 use super::readiness::about;
-use super::{describe, next, tree};
+use super::{Objects, describe, next, tree};
 use cloud_server_operator::api::conditions::Reason;
 use cloud_server_operator::api::{Account, Instance};
 use jiff::{SignedDuration, Timestamp};

@@ -1,6 +1,6 @@
 //! The tree that `status` prints: namespaces, their Accounts, and the Instances of each.
 
-use super::objects::Objects;
+use super::Objects;
 use super::progress::Durations;
 use super::readiness::{NOT_OBSERVED, condition, is_current, readiness};
 use crate::output::joined;

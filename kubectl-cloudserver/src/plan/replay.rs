@@ -9,9 +9,7 @@ mod observed;
 use super::verdict::{Effect, Finding};
 use cloud_server_operator::api::conditions::{Readiness, Reason, State};
 use cloud_server_operator::api::names::FINALIZER;
-use cloud_server_operator::api::{
-    Instance, InstanceSpec, ManagementPolicy, OnExternalDeletion, Verb,
-};
+use cloud_server_operator::api::{Instance, InstanceSpec, OnExternalDeletion, Verb};
 use cloud_server_operator::credentials::{Chore, LoginFact};
 use cloud_server_operator::instance::context::Context;
 use cloud_server_operator::instance::fact::Fact;
@@ -25,7 +23,7 @@ use cloud_server_operator::instance::plan::step::{NeededRead, Plan, Step};
 use cloud_server_operator::instance::times;
 use cloud_server_operator::runtime::watch::ObjectKey;
 use effects::{as_in_status, cause, complete, is_own, stand_in, unread};
-use observed::{observe, planned};
+use observed::{observe, planned, unrestricted};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::ops::ControlFlow::{self, Break, Continue};
@@ -96,14 +94,6 @@ pub(super) async fn replay(
         flow = replay.step(&plan);
     }
     replay
-}
-
-/// The object without a pause or the policy `Observe`. Users want to know the steps that these hold back.
-fn unrestricted(instance: &Instance) -> Instance {
-    let mut instance = instance.clone();
-    instance.spec.pause = None;
-    instance.spec.management_policy = ManagementPolicy::Manage;
-    instance
 }
 
 impl Replay {

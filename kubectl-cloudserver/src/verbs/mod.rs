@@ -50,9 +50,27 @@ pub(super) enum VerbCommand {
     /// Restart servers once: sets a new spec.restart.token.
     Restart(EditArgs),
     /// Reinstall servers once with the image of their spec, which ERASES THEIR DISKS: sets a new spec.reinstall.token.
-    Reinstall(ReinstallArgs),
+    Reinstall {
+        #[command(flatten)]
+        edit: EditArgs,
+
+        /// Do not ask before the disks are erased.
+        #[arg(short, long)]
+        yes: bool,
+    },
     /// Begin no operation until `resume` or the given time: sets spec.pause.
-    Pause(PauseArgs),
+    Pause {
+        #[command(flatten)]
+        edit: EditArgs,
+
+        /// End of the pause, as an RFC 3339 timestamp: 2026-12-24T18:00:00Z.
+        #[arg(long, value_name = "TIME")]
+        until: Option<Timestamp>,
+
+        /// Duration of the pause: 30m, 2h.
+        #[arg(long = "for", value_name = "DURATION", value_parser = duration, conflicts_with = "until")]
+        lasts: Option<Duration>,
+    },
     /// End a pause: removes spec.pause.
     Resume(EditArgs),
     /// Observe everything now: sets a new spec.reconcile.token.
@@ -83,46 +101,24 @@ pub(super) struct EditArgs {
     wait: bool,
 }
 
-#[derive(Debug, Args)]
-pub(super) struct ReinstallArgs {
-    #[command(flatten)]
-    edit: EditArgs,
-
-    /// Do not ask before the disks are erased.
-    #[arg(short, long)]
-    yes: bool,
-}
-
-#[derive(Debug, Args)]
-pub(super) struct PauseArgs {
-    #[command(flatten)]
-    edit: EditArgs,
-
-    /// End of the pause, as an RFC 3339 timestamp: 2026-12-24T18:00:00Z.
-    #[arg(long, value_name = "TIME")]
+/// The end of a pause, in the form of the spec: at a time, or after a duration.
+fn end(
     until: Option<Timestamp>,
-
-    /// Duration of the pause: 30m, 2h.
-    #[arg(long = "for", value_name = "DURATION", value_parser = duration, conflicts_with = "until")]
     lasts: Option<Duration>,
-}
-
-impl PauseArgs {
-    /// The end of the pause, in the form of the spec.
-    fn end(&self, now: Timestamp) -> Result<Option<String>, String> {
-        let after = |lasts: Duration| {
-            let lasts = SignedDuration::try_from(lasts).ok()?;
-            now.checked_add(lasts).ok()
-        };
-        let end = match self.lasts {
-            Some(lasts) => Some(after(lasts).ok_or("--for names a time that no calendar has")?),
-            None => self.until,
-        };
-        if end.is_some_and(|end| end <= now) {
-            return Err("that time is over already: nothing would be paused".to_owned());
-        }
-        Ok(end.map(|end| end.to_string()))
+    now: Timestamp,
+) -> Result<Option<String>, String> {
+    let after = |lasts: Duration| {
+        let lasts = SignedDuration::try_from(lasts).ok()?;
+        now.checked_add(lasts).ok()
+    };
+    let end = match lasts {
+        Some(lasts) => Some(after(lasts).ok_or("--for names a time that no calendar has")?),
+        None => until,
+    };
+    if end.is_some_and(|end| end <= now) {
+        return Err("that time is over already: nothing would be paused".to_owned());
     }
+    Ok(end.map(|end| end.to_string()))
 }
 
 /// Carries out a verb.
@@ -133,18 +129,15 @@ pub(super) fn verb(command: &VerbCommand) -> ExitCode {
         VerbCommand::Start(args) => (Verb::Start, args),
         VerbCommand::Stop(args) => (Verb::Stop, args),
         VerbCommand::Restart(args) => (Verb::Restart, args),
-        VerbCommand::Reinstall(args) => (Verb::Reinstall, &args.edit),
+        VerbCommand::Reinstall { edit, .. } => (Verb::Reinstall, edit),
         VerbCommand::Resume(args) => (Verb::Resume, args),
         VerbCommand::Reconcile(args) => (Verb::Reconcile, args),
-        VerbCommand::Pause(args) => match args.end(now) {
-            Ok(end) => (Verb::Pause(end), &args.edit),
+        VerbCommand::Pause { edit, until, lasts } => match end(*until, *lasts, now) {
+            Ok(end) => (Verb::Pause(end), edit),
             Err(why) => return failed(&why),
         },
     };
-    let needs_question = matches!(
-        command,
-        VerbCommand::Reinstall(ReinstallArgs { yes: false, .. })
-    );
+    let needs_question = matches!(command, VerbCommand::Reinstall { yes: false, .. });
     // A new token, which shows readers of the spec the time of the edit.
     let token = format!("{now} {:08x}", chance::word() >> 32);
     let work = carry_out(&verb, args, &token, needs_question);

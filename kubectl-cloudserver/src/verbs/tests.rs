@@ -341,9 +341,11 @@ fn the_end_of_a_pause_is_a_time_that_is_still_to_come() {
         let matches = command()
             .try_get_matches_from(words)
             .map_err(|error| error.to_string())?;
-        let (_, matches) = matches.subcommand().unwrap();
-        let args = <PauseArgs as clap::FromArgMatches>::from_arg_matches(matches).unwrap();
-        args.end(now)
+        let verb = <VerbCommand as clap::FromArgMatches>::from_arg_matches(&matches);
+        match verb.unwrap() {
+            VerbCommand::Pause { until, lasts, .. } => super::end(until, lasts, now),
+            other => panic!("no pause: {other:?}"),
+        }
     };
     let at = |text: &str| Ok(Some(text.to_owned()));
     assert_eq!(end(&[]), Ok(None));

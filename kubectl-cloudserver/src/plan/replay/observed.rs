@@ -1,6 +1,7 @@
 //! The observation from which a replay begins, and the plans that it makes.
 
 use cloud_server_operator::api::conditions::Reason;
+use cloud_server_operator::api::{Instance, ManagementPolicy};
 use cloud_server_operator::instance::context::Context;
 use cloud_server_operator::instance::fact::Fact;
 use cloud_server_operator::instance::facts::Facts;
@@ -21,6 +22,14 @@ const WAITS_FOR_LISTING: Duration = Duration::from_secs(90);
 
 /// Recheck for a new listing, in case its notification is missed.
 const LISTING_RECHECK: Duration = Duration::from_secs(2);
+
+/// The object without a pause or the policy `Observe`. Users want to know the steps that these hold back.
+pub(super) fn unrestricted(instance: &Instance) -> Instance {
+    let mut instance = instance.clone();
+    instance.spec.pause = None;
+    instance.spec.management_policy = ManagementPolicy::Manage;
+    instance
+}
 
 /// Observes until no further listing is needed, and always reads the server, since users expect current information.
 pub(super) async fn observe(
