@@ -90,7 +90,7 @@ fn readiness_of_usable(
             let (what, message) = (refused.operation, refused.message);
             Some(format!(
                 "the service refuses {what} for this account ({message}): settle the account's status at the service. The operator \
-                 retries; everything that the service does not refuse continues"
+                 retries. Other calls continue"
             ))
         }
         // After a restart: keep the message that the previous process wrote.
@@ -113,8 +113,8 @@ fn readiness_of_usable(
     }
 }
 
-/// The wait before an unusable Account is reconciled again; it advances the backoff. The wait for a probe counts from the last probe, so that neither wake-ups in between nor a
-/// probe that waits long for an answer delay the next one.
+/// Returns the wait before an unusable Account is reconciled again, and advances the backoff. The wait for a probe counts from the
+/// last probe, so that neither wake-ups in between nor a probe that waits long for an answer delay the next one.
 fn retry_after_problem(context: &AccountContext, key: &ObjectKey, reason: Reason) -> Duration {
     let wait = match reason {
         Reason::TokenRefused => times::TOKEN_REFUSED_RETRY,
@@ -147,24 +147,24 @@ async fn act(
         Usability::Usable(session) => context.sessions.install(key, session.clone()),
         Usability::Unusable(problem, session) => {
             if let Some(session) = session {
-                context.sessions.keep(key, session.clone());
+                context.sessions.keep_for_deletion(key, session.clone());
             }
-            context.sessions.refuse(key, problem.clone())
+            context.sessions.mark_unusable(key, problem.clone())
         }
     };
     if changed {
         (context.wake_instances)(key);
     }
     if let Usability::Usable(session) = &observed.usable {
-        if context.sessions.owners().needs(key) {
-            context.sessions.copy(key, session).await; // follows a new token, and retries a copy that failed
+        if context.sessions.owners().is_needed_for_release(key) {
+            context.sessions.copy_token(key, session).await; // follows a new token, and retries a copy that failed
         }
         late::release_all(context, account, key, session, reconcile_ends).await;
     }
 }
 
 /// The Secrets that an Account names, for its token and for TLS.
-pub fn secrets(account: &Account) -> impl Iterator<Item = String> {
+pub fn secret_names(account: &Account) -> impl Iterator<Item = String> {
     let for_tls = tls_secrets(&account.spec).map(ToOwned::to_owned);
     std::iter::once(token_secret(account).name.clone()).chain(for_tls)
 }

@@ -4,7 +4,7 @@ use super::times;
 use crate::api::names::DEFAULT_ACCOUNT;
 use crate::api::{Account, AccountStatus, Imports, PlaceInventory, UnownedServer, printable};
 use crate::cloud::Place;
-use crate::inventory::{Failing, PlaceListing};
+use crate::inventory::{ListingFailure, PlaceListing};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 use tokio::time::Instant;
@@ -117,7 +117,7 @@ fn zone(
     zone
 }
 
-fn has_lasted(failing: &Failing, trusted_since: Option<Instant>) -> bool {
+fn has_lasted(failing: &ListingFailure, trusted_since: Option<Instant>) -> bool {
     trusted_since
         .is_some_and(|since| failing.since.max(since).elapsed() >= times::ZONE_FAILING_SHOWN_AFTER)
 }

@@ -47,7 +47,10 @@ pub async fn renew(
         subscribe(context, &observed.facts, Some(plan.wants), session);
     }
     if plan.begins() {
-        context.sessions.copy(&observed.account_key, session).await;
+        context
+            .sessions
+            .copy_token(&observed.account_key, session)
+            .await;
     }
 }
 

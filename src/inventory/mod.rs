@@ -121,7 +121,7 @@ impl Default for Settings {
 
 /// Why the listings of a place fail.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failing {
+pub struct ListingFailure {
     /// When the first of the consecutive failures happened.
     pub since: Instant,
     /// The same as a wall-clock time, for status.

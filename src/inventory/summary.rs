@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::state::State;
-use super::{Failing, Row};
+use super::{ListingFailure, Row};
 use crate::api::Marker;
 use crate::cloud::{Place, ServerId};
 use crate::runtime::metrics::Listings;
@@ -31,7 +31,7 @@ pub struct PlaceListing {
     /// The same as a wall-clock time, for status.
     pub listed_at: Option<Timestamp>,
     /// Set while listings fail.
-    pub failing: Option<Arc<Failing>>,
+    pub failing: Option<Arc<ListingFailure>>,
 }
 
 impl State {

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
-use super::Failing;
+use super::ListingFailure;
 use super::pass::{Pass, PassBuilder};
 use super::row::Row;
 use super::view::View;
@@ -59,7 +59,7 @@ pub(crate) fn view_of_unknown_zone(tries: [Instant; 2]) -> View {
     }
 }
 
-impl Failing {
+impl ListingFailure {
     /// A value for tests.
     pub(crate) fn of(since: Instant, began: Timestamp, message: &str) -> Self {
         Self {

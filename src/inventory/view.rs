@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::Failing;
+use super::ListingFailure;
 use super::pass::Pass;
 use super::row::Row;
 use crate::api::Marker;
@@ -21,7 +21,7 @@ pub struct View {
     pub(super) newest: Option<Arc<Pass>>,
     pub(super) previous: Option<Arc<Pass>>,
     /// Set while passes fail.
-    pub(super) failing: Option<Arc<Failing>>,
+    pub(super) failing: Option<Arc<ListingFailure>>,
     /// Too many known servers vanished at once to conclude anything.
     pub(super) breaker_open: bool,
     /// When the last two passes began to which the service answered "no such place", the newest last. Only for a place that was

@@ -12,7 +12,7 @@ use super::breaker::Breaker;
 use super::pass::{Pass, PassError};
 use super::times;
 use super::view::{NoEvidence, View};
-use super::{Failing, InstanceUid, Settings, Subscription};
+use super::{InstanceUid, ListingFailure, Settings, Subscription};
 use crate::cloud::ServerId;
 use crate::runtime::chance;
 
@@ -140,7 +140,7 @@ impl Watched {
             None => (now, chance::time_of_day()),
         };
         let is_refused = matches!(error, PassError::Cloud(error) if error.is_unauthorized());
-        self.view.failing = Some(Arc::new(Failing {
+        self.view.failing = Some(Arc::new(ListingFailure {
             since,
             began,
             message: error.to_string(),

@@ -52,7 +52,7 @@ pub(super) async fn find_former_key(parts: &Parts) {
     let gives_up = Instant::now() + patience;
     let mut backoff = Backoff::default();
     loop {
-        match FormerKey::find(&accounts.client, namespace).await {
+        match FormerKey::read(&accounts.client, namespace).await {
             Ok(None) => return,
             Ok(Some(key)) => return accounts.sessions.compare_former(key),
             Err(error) if error.is_refusal() && Instant::now() >= gives_up => {
@@ -120,7 +120,7 @@ pub(super) async fn keep(
 fn sweep(parts: &Parts) {
     let sessions = &parts.contexts.accounts.sessions;
     let is_needed = |account: &ObjectKey| {
-        parts.contexts.feed.is_referred(account) || sessions.owners().needs(account)
+        parts.contexts.feed.is_referred(account) || sessions.owners().is_needed_for_release(account)
     };
     sessions.sweep(is_needed);
 }

@@ -122,7 +122,7 @@ impl Copies {
     ///
     /// # Errors
     /// It could not be written.
-    pub async fn keep(
+    pub async fn write(
         &self,
         account: &ObjectKey,
         spec: &AccountSpec,
@@ -156,7 +156,11 @@ impl Copies {
     }
 
     /// Deletes the copies that no Instance needs, until cancelled.
-    pub async fn drop_but(&self, is_needed: impl Fn(&ObjectKey) -> bool, stop: &CancellationToken) {
+    pub async fn delete_unneeded(
+        &self,
+        is_needed: impl Fn(&ObjectKey) -> bool,
+        stop: &CancellationToken,
+    ) {
         let idle: Vec<ObjectKey> = {
             let known = self.known();
             let idle = known.keys().filter(|account| !is_needed(account));
@@ -427,14 +431,14 @@ mod tests {
             SecretString::from("t0ken").into(),
         );
         let spec = of().spec;
-        let write = async || copies.keep(&account, &spec, &credentials).await;
+        let write = async || copies.write(&account, &spec, &credentials).await;
         write().await.unwrap();
         let stop = CancellationToken::new();
         let during = async {
             sleep(Duration::from_millis(500)).await;
             write().await
         };
-        let ((), written) = tokio::join!(copies.drop_but(|_| false, &stop), during);
+        let ((), written) = tokio::join!(copies.delete_unneeded(|_| false, &stop), during);
         written.unwrap();
         assert!(exists.load(Ordering::SeqCst));
     }

@@ -1,8 +1,8 @@
 //! The credential of a record: a digest of the cluster, endpoint and API token that a server was bought with.
 //!
-//! It shows a process whether an Account still uses the account at the service that the record is about. Any process computes
-//! it from what it reads anyway, so no restart, standby or restored backup mistakes a token for a replaced one. Everybody who
-//! reads an Instance can test a guess at its token with it: each guess costs [`ROUNDS`] times what a plain digest would.
+//! It shows a process whether an Account still uses the service account that bought the recorded server. Any process computes it
+//! from objects that it reads anyway, so no restart, standby or restored backup mistakes a token for a replaced one. Users who may
+//! read an Instance can test with it whether they guessed the token: each guess costs [`ROUNDS`] times as much as with a plain digest.
 //!
 //! An earlier version signed the same parts with a key of the installation. A record lasts while its server does, so the key is
 //! read where its Secret still exists. No process makes one.
@@ -64,20 +64,19 @@ impl FormerKey {
     ///
     /// # Errors
     /// The Secret could not be read.
-    pub async fn find(client: &Client, namespace: &str) -> Result<Option<Self>, KubeError> {
+    pub async fn read(client: &Client, namespace: &str) -> Result<Option<Self>, KubeError> {
         let api: Api<Secret> = Api::namespaced(client.clone(), namespace);
         let found = api.get_opt(Self::SECRET);
         let found = call("read the key of former credentials", found).await?;
         let data = found.and_then(|secret| secret.data);
         Ok(data.and_then(|mut data| {
-            let key = data.get(Self::KEY).map(|bytes| Self::of(&bytes.0));
+            let key = data.get(Self::KEY).map(|bytes| Self::from_bytes(&bytes.0));
             data.values_mut().for_each(|bytes| bytes.0.zeroize());
             key
         }))
     }
 
-    /// The key of these bytes.
-    pub fn of(bytes: &[u8]) -> Self {
+    pub fn from_bytes(bytes: &[u8]) -> Self {
         Self(Arc::new(hmac::Key::new(hmac::HMAC_SHA256, bytes)))
     }
 

@@ -306,12 +306,12 @@ impl Sessions {
     }
 
     /// Copies an Account's token, where copies are kept. A failure is logged and blocks nothing.
-    pub async fn copy(&self, account: &ObjectKey, account_session: &AccountSession) {
+    pub async fn copy_token(&self, account: &ObjectKey, account_session: &AccountSession) {
         let Some(copies) = self.inner.copies.get() else {
             return;
         };
         let (spec, credentials) = &*account_session.source;
-        if let Err(error) = copies.keep(account, spec, credentials).await {
+        if let Err(error) = copies.write(account, spec, credentials).await {
             let (namespace, name) = (&account.namespace, &account.name);
             tracing::warn!(namespace, name, %error, "the token has no copy: until it has, do not delete the namespace");
         }
@@ -355,7 +355,10 @@ impl Sessions {
     pub async fn drop_copies(&self, stop: &CancellationToken) {
         if let Some(copies) = self.inner.copies.get() {
             copies
-                .drop_but(|account| self.inner.owners.needs(account), stop)
+                .delete_unneeded(
+                    |account| self.inner.owners.is_needed_for_release(account),
+                    stop,
+                )
                 .await;
         }
     }
@@ -381,14 +384,14 @@ impl Sessions {
     }
 
     /// Keeps an account session for deletions if there is none yet, although the Account is not usable now.
-    pub fn keep(&self, account: &ObjectKey, account_session: Arc<AccountSession>) {
+    pub fn keep_for_deletion(&self, account: &ObjectKey, account_session: Arc<AccountSession>) {
         self.update(account, |known| {
             known.last.get_or_insert(account_session);
         });
     }
 
     /// The Account is not usable; its last account session stays for deletions. Returns whether that is new.
-    pub fn refuse(&self, account: &ObjectKey, problem: Problem) -> bool {
+    pub fn mark_unusable(&self, account: &ObjectKey, problem: Problem) -> bool {
         self.update(account, |known| known.set(AccountState::Unusable(problem)))
     }
 
@@ -406,8 +409,8 @@ impl Sessions {
     }
 
     /// The last usable account session of an Account, for deletions: it exists even if the Account, its Secret or the token is
-    /// gone. With `newest_is_refused`, returns none that shares the session of the newest one, since the service refuses the same
-    /// token there.
+    /// gone. None with `newest_is_refused` if it shares the session of the newest account session, since the service refuses the
+    /// same token there.
     pub fn last_account_session(
         &self,
         account: &ObjectKey,

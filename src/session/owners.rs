@@ -237,7 +237,7 @@ impl Owners {
     }
 
     /// Whether an Instance needs this Account to release a server, or to find out whether it has one.
-    pub fn needs(&self, account: &ObjectKey) -> bool {
+    pub fn is_needed_for_release(&self, account: &ObjectKey) -> bool {
         self.lock().on_record(account).next().is_some()
     }
 

@@ -109,7 +109,7 @@ fn claim(namespace: &str, credential: Option<&str>) -> OwnershipClaim {
 #[tokio::test(start_paused = true)]
 async fn a_claim_to_a_server_counts_if_the_claimants_account_has_it() {
     let sessions = sessions();
-    let former_key = FormerKey::of(&[7; 32]);
+    let former_key = FormerKey::from_bytes(&[7; 32]);
     sessions.compare_former(former_key.clone());
     let here = spec(HERE, json!({}));
     let former = former_key.credential("cluster", &here, &SecretString::from("t"));

@@ -110,7 +110,7 @@ impl Feed {
 
     /// A watch shows an Account.
     pub fn account_shown(&self, key: &ObjectKey, object: &DeserializeGuard<Account>) {
-        let secrets = object.0.as_ref().ok().map(account::secrets);
+        let secrets = object.0.as_ref().ok().map(account::secret_names);
         let secrets = secrets.into_iter().flatten();
         self.0.references.accounts_by_secret.note(key, secrets);
     }

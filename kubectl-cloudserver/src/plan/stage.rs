@@ -145,7 +145,7 @@ impl Stage {
         }
         for key in needed {
             if let Err(problem) = self.session(&key, accounts).await {
-                self.context.sessions.refuse(&key, problem);
+                self.context.sessions.mark_unusable(&key, problem);
             }
         }
         let index = self.context.sessions.owners();

@@ -49,7 +49,7 @@ fn listed(servers: usize, unowned: usize) -> PlaceListing {
 /// A zone whose failures began now, at this second of the day.
 fn failing(second: i64, message: &str) -> PlaceListing {
     PlaceListing {
-        failing: Some(Failing::of(Instant::now(), at(second).0, message).into()),
+        failing: Some(ListingFailure::of(Instant::now(), at(second).0, message).into()),
         ..unlisted()
     }
 }

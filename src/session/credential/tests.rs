@@ -53,7 +53,7 @@ fn a_guess_at_a_token_costs_many_rounds_for_each_cluster() {
 /// The literal was written by the earlier version.
 #[test]
 fn the_former_key_makes_the_credential_of_a_record_of_the_earlier_version() {
-    let key = FormerKey::of(&[7; 32]);
+    let key = FormerKey::from_bytes(&[7; 32]);
     let token = SecretString::from("token");
     let former = key.credential("cluster", &account(ENDPOINT), &token);
     assert_eq!(former, "7efb8577d3d70e8d");
@@ -85,7 +85,7 @@ async fn the_former_key_is_read_where_its_secret_exists() {
         "apiVersion": "v1", "kind": "Secret", "metadata": {"name": FormerKey::SECRET},
         "data": {"key": "BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc="},
     });
-    let find = async |code, answer| FormerKey::find(&apiserver(code, &answer), "own").await;
+    let find = async |code, answer| FormerKey::read(&apiserver(code, &answer), "own").await;
     let key = find(200, secret).await.unwrap().unwrap();
     let token = SecretString::from("token");
     assert_eq!(

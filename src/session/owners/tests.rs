@@ -46,11 +46,11 @@ fn a_server_has_an_owner_by_record_or_by_marker() {
     // The index follows the current record.
     owners.listed(&instance("a", json!({"id": "ecs-3"})));
     assert!(!owners.owns(&"ecs-1".into(), None));
-    assert!(owners.owns(&"ecs-3".into(), None) && owners.needs(&key("default")));
+    assert!(owners.owns(&"ecs-3".into(), None) && owners.is_needed_for_release(&key("default")));
     let owner = owners.gone("a").unwrap();
     assert_eq!(owner.recorded.unwrap().id, Some("ecs-3".into()));
     assert!(!owners.owns(&"ecs-3".into(), Some(&marker)));
-    assert!(!owners.needs(&key("default")));
+    assert!(!owners.is_needed_for_release(&key("default")));
 }
 
 #[test]

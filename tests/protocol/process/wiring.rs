@@ -34,7 +34,7 @@ impl Running {
             accounts,
             feed,
         } = Contexts::new(process, &objects, stop);
-        let former = FormerKey::of(&FORMER_KEY);
+        let former = FormerKey::from_bytes(&FORMER_KEY);
         instances.sessions.compare_former(former);
         Self {
             instances,

@@ -63,7 +63,7 @@ pub(super) fn write(object: &mut Value, name: &str, account: &Value) {
     fit(name, &mut theirs, &ours, &OF_RECORD);
     let spec = serde_json::from_value(account.clone()).unwrap();
     let token = SecretString::from(TOKEN);
-    let former = FormerKey::of(&FORMER_KEY).credential(CLUSTER, &spec, &token);
+    let former = FormerKey::from_bytes(&FORMER_KEY).credential(CLUSTER, &spec, &token);
     theirs["credential"] = Value::String(former);
     let annotations = &mut object["metadata"]["annotations"];
     *annotations = kept["metadata"]["annotations"].take();
