@@ -100,51 +100,51 @@ struct Packages {
 }
 
 const REGIONS: [Column; 4] = [
-    Column("REGION", "regionCode", Always),
-    Column("NAME", "regionName", Always),
-    Column("ZONE", "zoneCode", Always),
-    Column("ZONE NAME", "zoneName", Always),
+    ("REGION", "regionCode", Always),
+    ("NAME", "regionName", Always),
+    ("ZONE", "zoneCode", Always),
+    ("ZONE NAME", "zoneName", Always),
 ];
 
 const PACKAGES: [Column; 10] = [
-    Column("CODE", "packageCode", Always),
-    Column("CPU", "cpu", Always),
-    Column("MEMORY", "memory", Always),
-    Column("SYSTEM DISK", "systemDiskSize", Always),
-    Column("DATA DISK", "dataDiskSize", Always),
-    Column("CHARGE MODE", "publicIpChargeMode", Always),
-    Column("BANDWIDTH", "bandwidth", Wide),
-    Column("FREE FLOW", "freeFlow", Wide),
-    Column("REGION", "regionCode", Distinguishing),
-    Column("ZONE", "zoneCode", Distinguishing),
+    ("CODE", "packageCode", Always),
+    ("CPU", "cpu", Always),
+    ("MEMORY", "memory", Always),
+    ("SYSTEM DISK", "systemDiskSize", Always),
+    ("DATA DISK", "dataDiskSize", Always),
+    ("CHARGE MODE", "publicIpChargeMode", Always),
+    ("BANDWIDTH", "bandwidth", Wide),
+    ("FREE FLOW", "freeFlow", Wide),
+    ("REGION", "regionCode", Distinguishing),
+    ("ZONE", "zoneCode", Distinguishing),
 ];
 
 const IMAGES: [Column; 9] = [
-    Column("ID", "imageResourceUUID", Always),
-    Column("NAME", "imageName", Always),
-    Column("TYPE", "imageType", Always),
-    Column("DISTRIBUTION", "osDistroVersion", Always),
-    Column("REGION", "regionCode", Always),
-    Column("VERSION", "osVersion", Wide),
-    Column("SIZE", "imageSize", Wide),
-    Column("ACCOUNT", "imageAccount", Wide),
-    Column("SSH", "supportSsh", Wide),
+    ("ID", "imageResourceUUID", Always),
+    ("NAME", "imageName", Always),
+    ("TYPE", "imageType", Always),
+    ("DISTRIBUTION", "osDistroVersion", Always),
+    ("REGION", "regionCode", Always),
+    ("VERSION", "osVersion", Wide),
+    ("SIZE", "imageSize", Wide),
+    ("ACCOUNT", "imageAccount", Wide),
+    ("SSH", "supportSsh", Wide),
 ];
 
 const FIREWALLS: [Column; 7] = [
-    Column("ID", "firewallUUID", Always),
-    Column("NAME", "firewallName", Always),
-    Column("REGION", "regionCode", Always),
-    Column("RULES", "ruleNumber", Always),
-    Column("SERVERS", "ecsNumber", Always),
-    Column("STATUS", "firewallStatus", Wide),
-    Column("DESCRIPTION", "description", Wide),
+    ("ID", "firewallUUID", Always),
+    ("NAME", "firewallName", Always),
+    ("REGION", "regionCode", Always),
+    ("RULES", "ruleNumber", Always),
+    ("SERVERS", "ecsNumber", Always),
+    ("STATUS", "firewallStatus", Wide),
+    ("DESCRIPTION", "description", Wide),
 ];
 
 const KEYS: [Column; 3] = [
-    Column("ID", "sshKeyUUID", Always),
-    Column("NAME", "sshKeyName", Always),
-    Column("CREATED", "createTime", Always),
+    ("ID", "sshKeyUUID", Always),
+    ("NAME", "sshKeyName", Always),
+    ("CREATED", "createTime", Always),
 ];
 
 /// Prints the requested list.

@@ -5,12 +5,12 @@ mod guess;
 
 use super::completion::values;
 use super::offers;
-use super::owners::Ownership;
+use super::owners::{Ownership, named};
 use super::progress::Progress;
 use super::servers::{self, Servers, Within};
 use super::service::ServiceArgs;
 use super::{PROGRAM, ended};
-use crate::output::print;
+use crate::output::finish;
 use crate::parsers;
 use clap::{Args, ValueEnum};
 use cloud_server_operator::api::names::{DEFAULT_ACCOUNT, GROUP};
@@ -86,17 +86,11 @@ struct Manifest {
 
 /// Prints the manifests. Fails if a server had to be left out.
 pub(super) fn import(args: &ImportArgs) -> ExitCode {
-    ended(manifests(args), |(text, is_whole)| {
-        let is_printed = text.is_empty() || print(&text) == ExitCode::SUCCESS;
-        match is_whole && is_printed {
-            true => ExitCode::SUCCESS,
-            false => ExitCode::FAILURE,
-        }
-    })
+    ended(manifests(args), |(text, status)| finish(&text, status))
 }
 
-/// The manifests as one text, and whether every server is in it.
-async fn manifests(args: &ImportArgs) -> Result<(String, bool), String> {
+/// The manifests as one text, and the exit status.
+async fn manifests(args: &ImportArgs) -> Result<(String, u8), String> {
     let progress = &Progress::begin("asking the cluster");
     let all_servers = &Servers::reach(&args.service, &args.within, progress).await?;
     let servers = match &args.server {
@@ -135,9 +129,9 @@ async fn manifests(args: &ImportArgs) -> Result<(String, bool), String> {
         progress.note(&format!("{PROGRAM}: {doubt}"));
     }
     progress.clear();
-    let is_whole = all.len() == servers.len();
+    let status = u8::from(all.len() != servers.len());
     let text = text(args, &all).map_err(|error| error.to_string())?;
-    Ok((text, is_whole))
+    Ok((text, status))
 }
 
 /// The manifests as one text; no text at all for an empty list.
@@ -171,9 +165,9 @@ async fn manifest(
     let ownership = servers.owner(id.as_str(), detail.name());
     if let Ownership::Owned(owner) = &ownership {
         return Err(format!(
-            "server {id} belongs to Instance {}/{}: name another server, or delete that Instance with spec.deletionPolicy: Retain \
+            "server {id} belongs to Instance {}: name another server, or delete that Instance with spec.deletionPolicy: Retain \
              first, which keeps the server",
-            owner.namespace, owner.name
+            named(owner)
         ));
     }
     let name = name(args, servers, &detail)?;

@@ -2,11 +2,12 @@
 
 use super::ended;
 use super::output::{Always, Column, Output, Wide, note, print, render};
-use super::owners::Ownership;
+use super::owners::{Ownership, named};
 use super::progress::Progress;
 use super::servers::{self, Servers, Within};
 use super::service::ServiceArgs;
 use clap::Args;
+use cloud_server_operator::api::conditions::READY;
 use cloud_server_operator::api::{Account, Instance, counted};
 use cloud_server_operator::cloud::Offer;
 use cloud_server_operator::runtime::watch::ObjectKey;
@@ -42,20 +43,20 @@ pub(super) struct InstancesArgs {
 }
 
 const COLUMNS: [Column; 14] = [
-    Column("ID", "ecsResourceUUID", Always),
-    Column("NAME", "instanceName", Always),
-    Column("STATE", "ecsStatus", Always),
-    Column("REGION", "regionCode", Always),
-    Column("ADDRESS", "publicIpAddress", Always),
-    Column("SIZE", "size", Always),
-    Column("IMAGE", "imageName", Always),
-    Column("INSTANCE", "owner", Always),
-    Column("ZONE", "zoneCode", Wide),
-    Column("PACKAGE", "package", Wide),
-    Column("IMAGE ID", "imageResourceUUID", Wide),
-    Column("INTERNAL", "internalIpAddress", Wide),
-    Column("PENDING", "ecsPendingStatus", Wide),
-    Column("CREATED", "createTime", Wide),
+    ("ID", "ecsResourceUUID", Always),
+    ("NAME", "instanceName", Always),
+    ("STATE", "ecsStatus", Always),
+    ("REGION", "regionCode", Always),
+    ("ADDRESS", "publicIpAddress", Always),
+    ("SIZE", "size", Always),
+    ("IMAGE", "imageName", Always),
+    ("INSTANCE", "owner", Always),
+    ("ZONE", "zoneCode", Wide),
+    ("PACKAGE", "package", Wide),
+    ("IMAGE ID", "imageResourceUUID", Wide),
+    ("INTERNAL", "internalIpAddress", Wide),
+    ("PENDING", "ecsPendingStatus", Wide),
+    ("CREATED", "createTime", Wide),
 ];
 
 /// Prints the servers.
@@ -127,10 +128,6 @@ fn row(server: &Offer, servers: &Servers<'_>) -> Value {
     Value::Object(fields)
 }
 
-fn named(key: &ObjectKey) -> String {
-    format!("{}/{}", key.namespace, key.name)
-}
-
 /// The package from the Instance, since the service does not report it.
 fn package(instance: &Instance) -> Option<String> {
     let status = instance.status.as_ref();
@@ -147,10 +144,8 @@ fn serverless(instance: &Instance, account: &Account, shown: &BTreeSet<&str>) ->
     if !is_its || id.is_some_and(|id| shown.contains(id)) {
         return None;
     }
-    let ready = status.and_then(|status| {
-        let mut all = status.conditions.iter();
-        all.find(|one| one.type_ == cloud_server_operator::api::conditions::READY)
-    });
+    let mut conditions = status.iter().flat_map(|status| &status.conditions);
+    let ready = conditions.find(|one| one.type_ == READY);
     Some(json!({
         "ecsResourceUUID": id,
         "ecsStatus": ready.map(|ready| ready.reason.clone()),

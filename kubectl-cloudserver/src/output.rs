@@ -36,21 +36,15 @@ pub(super) enum Shown {
 pub(super) use Shown::{Always, Distinguishing, Wide};
 
 /// A column of a table: its title, the field of the row, and when it is shown.
-pub(super) struct Column(
-    pub(super) &'static str,
-    pub(super) &'static str,
-    pub(super) Shown,
-);
+pub(super) type Column = (&'static str, &'static str, Shown);
 
-impl Column {
-    fn is_shown(&self, rows: &[Value]) -> bool {
-        match self.2 {
-            Always => true,
-            Wide => false,
-            Distinguishing => rows
-                .windows(2)
-                .any(|two| two[0].get(self.1) != two[1].get(self.1)),
-        }
+fn is_shown((_, field, shown): &Column, rows: &[Value]) -> bool {
+    match shown {
+        Always => true,
+        Wide => false,
+        Distinguishing => rows
+            .windows(2)
+            .any(|two| two[0].get(field) != two[1].get(field)),
     }
 }
 
@@ -60,7 +54,10 @@ impl Column {
 /// A row cannot be serialized, which no answer of the service can cause.
 pub(super) fn render(output: Output, columns: &[Column], rows: &[Value]) -> Result<String, String> {
     let text = match output {
-        Output::Table => table(&columns.iter().filter(|column| column.is_shown(rows)), rows),
+        Output::Table => table(
+            &columns.iter().filter(|column| is_shown(column, rows)),
+            rows,
+        ),
         Output::Wide => table(&columns.iter(), rows),
         Output::Json => serde_json::to_string_pretty(rows).map_err(|error| error.to_string())?,
         Output::Yaml => serde_saphyr::to_string(&rows).map_err(|error| error.to_string())?,
@@ -74,7 +71,7 @@ fn table<'a>(columns: &(impl Iterator<Item = &'a Column> + Clone), rows: &[Value
     table.load_style(comfy_table::presets::NOTHING);
     table.set_header(columns.clone().map(|column| column.0));
     for row in rows {
-        table.add_row(columns.clone().map(|column| cell(row, column.1)));
+        table.add_row(columns.clone().map(|column| line(row.get(column.1), "-")));
     }
     for column in table.column_iter_mut() {
         column.set_padding((0, 3));
@@ -82,14 +79,13 @@ fn table<'a>(columns: &(impl Iterator<Item = &'a Column> + Clone), rows: &[Value
     table.trim_fmt()
 }
 
-/// One line of text, regardless of the service's content.
-fn cell(row: &Value, field: &str) -> String {
-    let text = match row.get(field) {
-        None | Some(Value::Null) => "-".to_owned(),
-        Some(Value::String(text)) => text.clone(),
-        Some(other) => other.to_string(),
-    };
-    printable(&text).into_owned()
+/// A value as one line of text, regardless of its content; `absent` stands for none and null.
+pub(super) fn line(value: Option<&Value>, absent: &str) -> String {
+    match value {
+        None | Some(Value::Null) => absent.to_owned(),
+        Some(Value::String(text)) => printable(text).into_owned(),
+        Some(other) => printable(&other.to_string()).into_owned(),
+    }
 }
 
 /// Lines as one text. Each stays one line, regardless of its content.
@@ -101,6 +97,14 @@ pub(super) fn joined(lines: &[String]) -> String {
 /// Writes an answer to standard output.
 pub(super) fn print(text: &str) -> ExitCode {
     program::print(PROGRAM, &coloured(text, &std::io::stdout()))
+}
+
+/// Writes an answer, if there is one. Returns this exit status if that succeeds.
+pub(super) fn finish(answer: &str, status: u8) -> ExitCode {
+    match answer.is_empty() || print(answer) == ExitCode::SUCCESS {
+        true => ExitCode::from(status),
+        false => ExitCode::FAILURE,
+    }
 }
 
 /// Writes a message for people to standard error.
@@ -127,9 +131,9 @@ mod tests {
     use serde_json::json;
 
     const COLUMNS: [Column; 3] = [
-        Column("NAME", "name", Always),
-        Column("CPU", "cpu", Always),
-        Column("NOTE", "note", Wide),
+        ("NAME", "name", Always),
+        ("CPU", "cpu", Always),
+        ("NOTE", "note", Wide),
     ];
 
     #[test]
@@ -162,8 +166,8 @@ mod tests {
     #[test]
     fn a_column_that_distinguishes_rows_is_shown_where_they_differ() {
         let columns = [
-            Column("NAME", "name", Always),
-            Column("REGION", "region", Distinguishing),
+            ("NAME", "name", Always),
+            ("REGION", "region", Distinguishing),
         ];
         let of = |regions: [&str; 2]| {
             let rows = regions.map(|region| json!({"name": "small", "region": region}));

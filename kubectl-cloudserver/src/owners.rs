@@ -51,6 +51,11 @@ impl Ownership {
     }
 }
 
+/// Namespace and name of an object, for people.
+pub(super) fn named(key: &ObjectKey) -> String {
+    format!("{}/{}", key.namespace, key.name)
+}
+
 /// The owners of the servers of a service, as far as the user may list Instances; notes what is unknown.
 pub(super) async fn owners(reached: &Reached, progress: &Progress) -> Option<Owners> {
     let Some(cluster) = &reached.cluster else {

@@ -5,7 +5,6 @@ use super::output::{note, print};
 use cloud_server_operator::api::printable;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::cell::Cell;
-use std::io::{IsTerminal, stderr};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -14,20 +13,20 @@ const TICK: Duration = Duration::from_millis(120);
 
 /// The progress line. Dropping it removes the line.
 pub(super) struct Progress {
-    bar: Option<ProgressBar>,
+    bar: ProgressBar,
     is_lost: Cell<bool>,
 }
 
 impl Progress {
     /// Begins with this message.
     pub(super) fn begin(doing: &str) -> Self {
-        let bar = stderr().is_terminal().then(|| {
-            let style = ProgressStyle::with_template("{spinner} {msg}");
-            let bar = ProgressBar::new_spinner();
-            let bar = bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+        let style = ProgressStyle::with_template("{spinner} {msg}");
+        let style = style.unwrap_or_else(|_| ProgressStyle::default_spinner());
+        // It is hidden unless standard error is a terminal.
+        let bar = ProgressBar::new_spinner().with_style(style);
+        if !bar.is_hidden() {
             bar.enable_steady_tick(TICK);
-            bar
-        });
+        }
         let progress = Self {
             bar,
             is_lost: Cell::new(false),
@@ -38,20 +37,15 @@ impl Progress {
 
     /// Shows the current activity.
     pub(super) fn show(&self, doing: impl FnOnce() -> String) {
-        if let Some(bar) = &self.bar {
-            bar.set_message(printable(&doing()).into_owned());
+        if !self.bar.is_hidden() {
+            self.bar.set_message(printable(&doing()).into_owned());
         }
     }
 
     /// A line of the answer, on standard output. If the line cannot be written, the command continues and fails
     /// at the end.
     pub(super) fn answer(&self, line: &str) {
-        let print = || print(line);
-        let printed = match &self.bar {
-            Some(bar) => bar.suspend(print),
-            None => print(),
-        };
-        if printed != ExitCode::SUCCESS {
+        if self.bar.suspend(|| print(line)) != ExitCode::SUCCESS {
             self.is_lost.set(true);
         }
     }
@@ -63,18 +57,12 @@ impl Progress {
 
     /// Removes the line.
     pub(super) fn clear(&self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
+        self.bar.finish_and_clear();
     }
 
     /// A permanent line, for people.
     pub(super) fn note(&self, line: &str) {
-        let line = printable(line);
-        match &self.bar {
-            Some(bar) => bar.suspend(|| note(&line)),
-            None => note(&line),
-        }
+        self.bar.suspend(|| note(&printable(line)));
     }
 }
 

@@ -180,26 +180,21 @@ pub(super) async fn detail(client: &Client, id: &ServerId) -> Result<Detail, Str
 
 /// The row, completed from the server's detail if the listing lacks fields.
 pub(super) async fn completed(client: &Client, mut row: Offer) -> Result<Offer, String> {
-    let fields = &row.fields;
-    if ["publicIpAddress", "imageName", "cpu"]
-        .iter()
-        .all(|field| fields.contains_key(*field))
-    {
+    let shown = ["publicIpAddress", "imageName", "cpu"];
+    if shown.iter().all(|field| row.fields.contains_key(*field)) {
         return Ok(row);
     }
     let id = ServerId::from(row.id.as_str());
     match client.detail(CallPriority::Urgent, &id).await {
-        Ok(detail) => {
-            row.fields.extend(detail.fields);
-            Ok(row)
-        }
+        Ok(detail) => row.fields.extend(detail.fields),
         // The server was released meanwhile.
-        Err(error) if error.is_no_such_instance() => Ok(row),
+        Err(error) if error.is_no_such_instance() => {}
         Err(error) => {
             let what = format!("detail of server {id}");
-            Err(unreadable(client, &what, error))
+            return Err(unreadable(client, &what, error));
         }
     }
+    Ok(row)
 }
 
 #[cfg(test)]

@@ -103,26 +103,19 @@ async fn collect(args: &SupportArgs) -> Result<String, String> {
     );
     let label = format!("app.kubernetes.io/name={MANAGER}");
     let of_users = (!args.all_namespaces).then_some(cluster.namespace.as_str());
-    let of_operator = Some(args.operator_namespace.as_str());
-    for (kind, namespace, labels, file) in [
-        (kind::<Account>(), of_users, "", "accounts.yaml"),
-        (kind::<Instance>(), of_users, "", "instances.yaml"),
-        (kind::<Event>(), of_users, "", EVENTS),
-        (
-            kind::<Deployment>(),
-            of_operator,
-            &*label,
-            "operator/deployments.yaml",
-        ),
-        (
-            kind::<StatefulSet>(),
-            of_operator,
-            &label,
-            "operator/statefulsets.yaml",
-        ),
-        (kind::<Lease>(), of_operator, "", "operator/leases.yaml"),
-        (kind::<Pod>(), of_operator, &label, PODS),
+    for (kind, labels, file) in [
+        (kind::<Account>(), "", "accounts.yaml"),
+        (kind::<Instance>(), "", "instances.yaml"),
+        (kind::<Event>(), "", EVENTS),
+        (kind::<Deployment>(), &*label, "operator/deployments.yaml"),
+        (kind::<StatefulSet>(), &label, "operator/statefulsets.yaml"),
+        (kind::<Lease>(), "", "operator/leases.yaml"),
+        (kind::<Pod>(), &label, PODS),
     ] {
+        let namespace = match file.starts_with("operator/") {
+            true => Some(args.operator_namespace.as_str()),
+            false => of_users,
+        };
         let mut objects = match list(&cluster, &kind, namespace, labels).await {
             Ok(objects) => objects,
             Err(error) => {

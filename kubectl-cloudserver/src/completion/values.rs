@@ -64,14 +64,23 @@ fn listed<K: Resource + Clone + DeserializeOwned + Debug + 'static>(
         let page = ListParams::default().limit(MOST);
         let listed = api(flags.connect().ok()?).list_metadata(&page).await;
         let names = listed.ok()?.items.into_iter();
-        Some(names.map(|row| plain(row.name_any())).collect())
+        Some(
+            names
+                .map(|row| CompletionCandidate::new(row.name_any()))
+                .collect(),
+        )
     })
 }
 
 fn of_kubeconfig(names: fn(Kubeconfig) -> Vec<String>) -> ArgValueCandidates {
     from_flags(async move |flags: ConnectionArgs| {
         let (read, _) = flags.read().ok()?;
-        Some(names(read).into_iter().map(plain).collect())
+        Some(
+            names(read)
+                .into_iter()
+                .map(CompletionCandidate::new)
+                .collect(),
+        )
     })
 }
 
@@ -79,7 +88,8 @@ fn of_kubeconfig(names: fn(Kubeconfig) -> Vec<String>) -> ArgValueCandidates {
 pub(crate) fn unowned() -> ArgValueCandidates {
     of_account(|status| {
         let servers = status.unowned.into_iter();
-        let named = servers.map(|server| plain(server.id).help(server.name.map(Into::into)));
+        let named = servers
+            .map(|server| CompletionCandidate::new(server.id).help(server.name.map(Into::into)));
         named.collect()
     })
 }
@@ -96,7 +106,7 @@ pub(crate) fn zones() -> ArgValueCandidates {
 
 fn once_each(codes: impl Iterator<Item = String>) -> Vec<CompletionCandidate> {
     let codes: BTreeSet<String> = codes.collect();
-    codes.into_iter().map(plain).collect()
+    codes.into_iter().map(CompletionCandidate::new).collect()
 }
 
 fn of_account(candidates: fn(AccountStatus) -> Vec<CompletionCandidate>) -> ArgValueCandidates {
@@ -109,10 +119,6 @@ fn of_account(candidates: fn(AccountStatus) -> Vec<CompletionCandidate>) -> ArgV
 /// Usual words; others are valid, too.
 pub(crate) fn usual(words: &'static [&'static str]) -> ArgValueCandidates {
     ArgValueCandidates::new(|| words.iter().map(CompletionCandidate::new).collect())
-}
-
-fn plain(value: String) -> CompletionCandidate {
-    CompletionCandidate::new(value)
 }
 
 /// Candidates to which the flags among the words so far lead, within [`PATIENCE`]. They are read in a separate thread, since reading

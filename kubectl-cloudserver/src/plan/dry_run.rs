@@ -15,6 +15,9 @@ use serde_json::{Map, Value};
 /// The field manager of client-side `kubectl apply`.
 const CLIENT_SIDE: &str = "kubectl-client-side-apply";
 
+/// The request in messages.
+const DRY_RUN: &str = "make a dry run of the change";
+
 /// Part of the apiserver's message if a server-side apply does not match the schema.
 const NOT_TYPED: &str = "failed to create typed patch object";
 
@@ -113,18 +116,10 @@ async fn client_side(
         let annotations = meta.entry("annotations");
         annotations.or_insert_with(|| Value::Object(Map::new()));
     }
-    let patch = three_way(&before, &value);
-    let params = PatchParams {
-        dry_run: true,
-        field_manager: Some(CLIENT_SIDE.to_owned()),
-        ..PatchParams::default()
-    };
+    let patch = Patch::Merge(three_way(&before, &value));
+    let params = PatchParams::apply(CLIENT_SIDE).dry_run();
     let params = params.validation_strict();
-    call(
-        "make a dry run of the change",
-        api.patch(name, &params, &Patch::Merge(&patch)),
-    )
-    .await
+    call(DRY_RUN, api.patch(name, &params, &patch)).await
 }
 
 /// Server-side, as `kubectl apply --server-side`. If other managers own fields, the result is the one of a forced apply.
@@ -140,13 +135,8 @@ async fn server_side(
         meta.remove("managedFields");
     }
     let params = PatchParams::apply(manager).dry_run().validation_strict();
-    let apply = async |params: &PatchParams| {
-        call(
-            "make a dry run of the change",
-            api.patch(name, params, &Patch::Apply(&value)),
-        )
-        .await
-    };
+    let patch = Patch::Apply(value);
+    let apply = async |params: &PatchParams| call(DRY_RUN, api.patch(name, params, &patch)).await;
     match apply(&params).await {
         Err(KubeError::Refused { status, .. }) if status.code == 409 => {
             notes.push(format!(

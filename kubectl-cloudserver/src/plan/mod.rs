@@ -17,7 +17,7 @@ use super::completion::values;
 use super::ended;
 use super::progress::Progress;
 use super::service::{Cluster, ClusterArgs};
-use crate::output::print;
+use crate::output::finish;
 use clap::{Args, ValueEnum};
 use dry_run::{Applied, dry_run};
 use files::{Manifest, Manifests};
@@ -80,12 +80,7 @@ enum Form {
 
 /// Prints the effects.
 pub(super) fn plan(args: &PlanArgs) -> ExitCode {
-    ended(answer(args), |(text, status)| {
-        match print(&text) == ExitCode::SUCCESS {
-            true => ExitCode::from(status),
-            false => ExitCode::FAILURE,
-        }
-    })
+    ended(answer(args), |(text, status)| finish(&text, status))
 }
 
 async fn answer(args: &PlanArgs) -> Result<(String, u8), String> {
@@ -94,10 +89,8 @@ async fn answer(args: &PlanArgs) -> Result<(String, u8), String> {
     for other in &files.others {
         progress.note(&format!("skipped: {other} is no Instance"));
     }
-    if files.instances.is_empty() {
-        progress.note("there is no Instance in the files");
-    }
     let (answers, notes) = if files.instances.is_empty() {
+        progress.note("there is no Instance in the files");
         (Vec::new(), Vec::new())
     } else {
         let cluster = args.cluster.connect()?;

@@ -46,10 +46,7 @@ pub(super) async fn refuse(
             doubts.push(why);
             continue;
         }
-        refusals.push(Finding {
-            reason: Some(reason.as_str()),
-            ..Finding::of(Effect::Refused, why)
-        });
+        refusals.push(Finding::reported(Effect::Refused, reason, why));
         if matches!(reference, Reference::Region | Reference::Zone) {
             break; // nothing else can be looked up there
         }

@@ -353,10 +353,8 @@ impl Replay {
     }
 
     fn unknown(&mut self, why: String, reason: Reason) -> ControlFlow<()> {
-        self.effects.push(Finding {
-            reason: Some(reason.as_str()),
-            ..Finding::of(Effect::Unknown, why)
-        });
+        let unknown = Finding::reported(Effect::Unknown, reason, why);
+        self.effects.push(unknown);
         Break(())
     }
 

@@ -1,6 +1,7 @@
 //! The Secrets of the files, read as if they were applied: passwords and tokens are applied together with the Instances that need
 //! them, and their changes have effects.
 
+use super::super::owners::named;
 use super::super::service::Cluster;
 use super::files::Manifest;
 use cloud_server_operator::runtime::watch::ObjectKey;
@@ -32,9 +33,8 @@ pub(super) fn as_applied(
                 applied.insert(key, secret);
             }
             Err(why) => notes.push(format!(
-                "Secret {}/{} in {} {why}, so the Secret in the cluster counts",
-                key.namespace,
-                key.name,
+                "Secret {} in {} {why}, so the Secret in the cluster counts",
+                named(&key),
                 manifest.place()
             )),
         }

@@ -2,6 +2,7 @@
 
 use super::files::place;
 use super::verdict::{Answer, Effect};
+use crate::output::line;
 use anstyle::{AnsiColor, Style};
 use cloud_server_operator::api::{counted, printable};
 use serde_json::Value;
@@ -18,8 +19,8 @@ pub(super) fn text(answers: &[Answer]) -> String {
         let words = answer.verdict.words();
         text.push_str(&format!(
             "{}/{}: {style}{words}{style:#}\n",
-            line(&answer.namespace),
-            line(&answer.name)
+            printable(&answer.namespace),
+            printable(&answer.name)
         ));
         for finding in &answer.effects {
             let style = self::style(finding.effect);
@@ -32,20 +33,23 @@ pub(super) fn text(answers: &[Answer]) -> String {
             let colon = if what.is_empty() { "" } else { ": " };
             text.push_str(&format!(
                 "    {style}{what}{style:#}{colon}{}\n",
-                line(&finding.why)
+                printable(&finding.why)
             ));
         }
         if matches!(answer.verdict, Effect::Refused) {
             let place = place(&answer.file, answer.line);
-            text.push_str(&format!("    in {}\n", line(&place)));
+            text.push_str(&format!("    in {}\n", printable(&place)));
         }
         for change in &answer.changes {
             let (from, to) = (value(&change.from), value(&change.to));
-            text.push_str(&format!("    {}: {from} → {to}\n", line(&change.field)));
+            text.push_str(&format!(
+                "    {}: {from} → {to}\n",
+                printable(&change.field)
+            ));
         }
         for note in &answer.notes {
             let dim = Style::new().dimmed();
-            text.push_str(&format!("    {dim}note: {}{dim:#}\n", line(note)));
+            text.push_str(&format!("    {dim}note: {}{dim:#}\n", printable(note)));
         }
     }
     text.push_str(&summary(answers));
@@ -80,18 +84,9 @@ fn style(effect: Effect) -> Style {
     }
 }
 
-/// One line, regardless of its content.
-fn line(text: &str) -> String {
-    printable(text).into_owned()
-}
-
+/// The beginning of a value.
 fn value(value: &Value) -> String {
-    let text = match value {
-        Value::Null => return "none".to_owned(),
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    };
-    let text = line(&text);
+    let text = line(Some(value), "none");
     match text.char_indices().nth(SHOWN) {
         Some((at, _)) => format!("{}…", &text[..at]),
         None => text,

@@ -1,7 +1,7 @@
 //! The context of a reconcile, read-only: Accounts with their tokens, versions of Secrets, the existing Instances, and a client that
 //! sends no writes.
 
-use super::super::owners::Owners;
+use super::super::owners::{Owners, named};
 use super::super::service::{Cluster, unusable};
 use super::super::{chain, remedy};
 use super::dry_run::Applied;
@@ -136,12 +136,9 @@ impl Stage {
         let (mut needed, mut secrets) = (BTreeSet::new(), BTreeSet::new());
         for Applied { object, .. } in all {
             let namespace = object.namespace().unwrap_or_default();
-            needed.extend(facts::accounts(object).map(|name| ObjectKey::new(&namespace, &name)));
-            secrets.extend(
-                object
-                    .secrets()
-                    .map(|name| ObjectKey::new(&namespace, &name)),
-            );
+            let key = |name: String| ObjectKey::new(&namespace, &name);
+            needed.extend(facts::accounts(object).map(key));
+            secrets.extend(object.secrets().map(key));
         }
         for key in needed {
             if let Err(problem) = self.session(&key, accounts).await {
@@ -193,10 +190,7 @@ impl Stage {
     fn add_remedy(&self, account: &ObjectKey, why: &mut String) {
         if let AccountState::Usable(session) = self.context.sessions.state_of(account) {
             let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-            let tokens = format!(
-                "the Secret of Account {}/{}",
-                account.namespace, account.name
-            );
+            let tokens = format!("the Secret of Account {}", named(account));
             let remedy = remedy(&session.shared.client, refused.contains(account), &tokens);
             why.push_str(&format!(": {remedy}"));
         }
@@ -240,17 +234,17 @@ impl Stage {
         json_patch::merge(&mut value, &found.value);
         value["metadata"]["namespace"] = key.namespace.as_str().into();
         let file = &found.file;
-        let named = format!("Account {}/{}", key.namespace, key.name);
+        let account = format!("Account {}", named(key));
         match (serde_json::from_value::<Account>(value), live) {
-            (Ok(account), Some(live)) if account.spec == live.spec => Some(live),
-            (Ok(account), _) => {
-                self.notes.push(format!("{named} is taken as in {file}"));
-                Some(account)
+            (Ok(changed), Some(live)) if changed.spec == live.spec => Some(live),
+            (Ok(changed), _) => {
+                self.notes.push(format!("{account} is taken as in {file}"));
+                Some(changed)
             }
             (Err(error), live) => {
                 let place = found.place();
                 self.notes.push(format!(
-                    "{named} is taken as it is in the cluster: with {place} it could not be read: {error}"
+                    "{account} is taken as it is in the cluster: with {place} it could not be read: {error}"
                 ));
                 live
             }
@@ -268,9 +262,8 @@ impl Stage {
             Err(error) if error.is_not_found() => {}
             Err(error) => {
                 self.notes.push(format!(
-                    "Secret {}/{} could not be read, so its password counts as unchanged: {}",
-                    key.namespace,
-                    key.name,
+                    "Secret {} could not be read, so its password counts as unchanged: {}",
+                    named(&key),
                     self.cluster.explain(&error)
                 ));
                 self.unreadable.insert(key);

@@ -1,7 +1,7 @@
 //! The answer for one Instance, and the exit status. Pure.
 
 use super::changes::Change;
-use cloud_server_operator::api::conditions::Readiness;
+use cloud_server_operator::api::conditions::{Readiness, Reason};
 use serde::Serialize;
 
 /// The effects of a manifest, ordered by the attention that they need.
@@ -106,9 +106,14 @@ impl Finding {
 
     /// Something that the operator reports and that holds it up.
     pub(super) fn waits(readiness: &Readiness) -> Self {
+        Self::reported(Effect::Waits, readiness.reason, readiness.message.as_str())
+    }
+
+    /// With the reason of the condition in status.
+    pub(super) fn reported(effect: Effect, reason: Reason, why: impl Into<String>) -> Self {
         Self {
-            reason: Some(readiness.reason.as_str()),
-            ..Self::of(Effect::Waits, readiness.message.clone())
+            reason: Some(reason.as_str()),
+            ..Self::of(effect, why)
         }
     }
 

@@ -39,16 +39,9 @@ pub(super) enum Outcome {
     Waiting(String),
 }
 
-/// Failures that the operator retries; the waiting user learns of them now.
-const FAILURES: [Reason; 4] = [
-    Reason::CreateFailed,
-    Reason::CreateRefused,
-    Reason::OperationFailed,
-    Reason::OperationRefused,
-];
-
 /// Judges an Instance; `None` is a deleted one.
 pub(super) fn judge(instance: Option<&Instance>, goal: &Goal) -> Outcome {
+    use Reason::{CreateFailed, CreateRefused, OperationFailed, OperationRefused};
     let Some(instance) = instance.filter(|one| one.uid().as_deref() == Some(&goal.uid)) else {
         return Outcome::Failed("it was deleted".to_owned());
     };
@@ -68,10 +61,13 @@ pub(super) fn judge(instance: Option<&Instance>, goal: &Goal) -> Outcome {
         return Outcome::Waiting("the requested operation has not begun yet".to_owned());
     }
     let is_stalled = current(status, STALLED, goal).is_some_and(|one| one.status == "True");
-    let is_paused = ready.reason == Reason::Paused.as_str();
-    let is_failure = FAILURES
-        .iter()
-        .any(|failure| ready.reason == failure.as_str());
+    let reason = Reason::of(&ready.reason);
+    let is_paused = reason == Some(Reason::Paused);
+    // Failures that the operator retries; the waiting user learns of them now.
+    let is_failure = matches!(
+        reason,
+        Some(CreateFailed | CreateRefused | OperationFailed | OperationRefused)
+    );
     match &goal.aim {
         Aim::Paused if is_paused => Outcome::Done(words),
         Aim::Observed(_) if is_paused && is_applied => Outcome::Done(words),
@@ -85,10 +81,8 @@ pub(super) fn judge(instance: Option<&Instance>, goal: &Goal) -> Outcome {
 /// A condition that is newer than the edit.
 fn current<'a>(status: &'a InstanceStatus, kind: &str, goal: &Goal) -> Option<&'a Condition> {
     let mut all = status.conditions.iter().filter(|one| one.type_ == kind);
-    all.find(|one| {
-        let generation = one.observed_generation;
-        generation.is_none_or(|generation| generation >= goal.generation)
-    })
+    let since = goal.generation;
+    all.find(|one| one.observed_generation.is_none_or(|at| at >= since))
 }
 
 /// Whether this token is the last one that was applied.

@@ -223,11 +223,8 @@ async fn send(
         return Ok((edit.message, goal(live, edit.aim)));
     };
     let api: Api<Instance> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
-    let params = PatchParams {
-        field_manager: Some(managers::MANAGER.to_owned()),
-        ..PatchParams::default()
-    };
-    let (name, params) = (live.name_any(), params.validation_strict());
+    let params = PatchParams::apply(managers::MANAGER).validation_strict();
+    let name = live.name_any();
     let patch = json_patch(CHANGE, patch).map_err(|error| chain(&error))?;
     let patched = call(CHANGE, api.patch(&name, &params, &patch)).await;
     let patched = patched.map_err(|error| refused(cluster, &error))?;

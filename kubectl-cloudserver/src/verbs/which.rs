@@ -37,7 +37,17 @@ impl WhichArgs {
         let api: Api<Instance> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
         let names: BTreeSet<&String> = self.names.iter().collect();
         if names.is_empty() {
-            return self.listed(cluster, &api).await;
+            let labels = self.selector.as_deref().unwrap_or_default();
+            let params = ListParams::default().labels(labels);
+            let all = lists::all(&api, "list the Instances", params).await;
+            let all = all.map_err(|error| cluster.explain(&error))?;
+            return match all.is_empty() {
+                true => Err(format!(
+                    "no Instance fits in namespace {}: check -n and the selector",
+                    cluster.namespace
+                )),
+                false => Ok(all),
+            };
         }
         let mut all = Vec::new();
         for name in names {
@@ -45,26 +55,6 @@ impl WhichArgs {
             all.push(read.map_err(|error| unread(cluster, name, &error))?);
         }
         Ok(all)
-    }
-
-    async fn listed(
-        &self,
-        cluster: &Cluster,
-        api: &Api<Instance>,
-    ) -> Result<Vec<Instance>, String> {
-        let params = ListParams {
-            label_selector: self.selector.clone(),
-            ..ListParams::default()
-        };
-        let all = lists::all(api, "list the Instances", params).await;
-        let all = all.map_err(|error| cluster.explain(&error))?;
-        match all.is_empty() {
-            true => Err(format!(
-                "no Instance fits in namespace {}: check -n and the selector",
-                cluster.namespace
-            )),
-            false => Ok(all),
-        }
     }
 }
 
