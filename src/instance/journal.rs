@@ -153,8 +153,9 @@ pub(super) fn event_of_call(
                     EventNote::warning("ForcedPowerOff", note)
                 }
                 false => {
-                    let note = words::accepted(&operation, id);
-                    EventNote::normal(row(verb).reason.as_str(), format!("{note} ({why})"))
+                    let running = words::running(&operation, id);
+                    let note = format!("the service is {running} ({why})");
+                    EventNote::normal(row(verb).reason.as_str(), note)
                 }
             })
         }

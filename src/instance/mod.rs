@@ -37,6 +37,7 @@ use attempt::Attempt;
 use context::Context;
 use facts::Facts;
 use memory::Memory;
+use next::Ending;
 use observation::Observation;
 use outcome::Outcome;
 use plan::step::Plan;
@@ -101,15 +102,14 @@ async fn drive(
     count(context, &observed, &plan, &outcome);
     is_status_write_in_progress.store(true, Ordering::Relaxed);
     let reported = report::report(context, &observed, &plan, &outcome, memory).await; // writes status
-    next::next(
-        context,
-        access.as_ref(),
-        &plan,
-        &outcome,
-        &observed,
-        &reported,
-        memory,
-    )
+    let ending = Ending {
+        access: access.as_ref(),
+        plan: &plan,
+        outcome: &outcome,
+        observed: &observed,
+        reported,
+    };
+    ending.next(context, memory)
 }
 
 /// Notes what the reconcile means for the limits of the Account.

@@ -13,67 +13,54 @@ use crate::instance::poll_schedule::PollSchedule;
 use crate::instance::status::synced;
 use crate::instance::{journal, times};
 use crate::inventory::InstanceUid;
-use crate::session::{AccountSession, ReconcileSession};
+use crate::session::ReconcileSession;
 use std::sync::Mutex;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Returns the time until the next reconcile. `reported`: the wait of a progress that must last before status shows it.
-pub fn next(
-    context: &Context,
-    access: Option<&ReconcileSession>,
-    plan: &Plan,
-    outcome: &Outcome,
-    observed: &Observation,
-    reported: &Result<Option<Duration>, Duration>,
-    memory: &Mutex<Memory>,
-) -> Duration {
-    let uid = observed.facts.uid.as_str();
-    if matches!(outcome, Outcome::Finished) || context.memories.get(uid).is_none() {
-        // The object was deleted during the reconcile, so it needs no listings.
-        context.sessions.leave(&InstanceUid::from(uid), None);
-    }
-    let ending = Ending {
-        session: access.map(|access| &**access),
-        plan,
-        observed,
-        is_reported: reported.is_ok(),
-    };
-    let memory = &mut lock(memory);
-    if matches!(reported, Ok(None)) && plan.reason() == Some(Reason::RecordedByOtherCluster) {
-        let since = &mut memory.origin.other_cluster_reported_since;
-        since.get_or_insert_with(|| Box::new(observed.now));
-    }
-    let mut again = ending.after(outcome, memory);
-    let is_rested = matches!(outcome, Outcome::Rested);
-    if is_rested && access.is_some_and(ReconcileSession::waits_for_slot) {
-        // It is woken when it gets a slot, so it need not retry overdue queries before that.
-        again = again.max(times::QUEUED_RECHECK);
-    }
-    let is_withheld = is_rested && matches!(reported, Ok(Some(_)));
-    if ending.is_lost(outcome, is_withheld) {
-        memory.forget_server();
-    }
-    journal::reconciled(&observed.facts, plan, again);
-    match reported {
-        Ok(wait) => wait.map_or(again, |wait| again.min(wait)),
-        Err(wait) => *wait,
-    }
-}
-
 /// The end of one reconcile.
-struct Ending<'a> {
-    session: Option<&'a AccountSession>,
-    plan: &'a Plan,
-    observed: &'a Observation,
-    /// Whether status shows what the plan reports, or needs not.
-    is_reported: bool,
+pub struct Ending<'a> {
+    pub access: Option<&'a ReconcileSession>,
+    pub plan: &'a Plan,
+    pub outcome: &'a Outcome,
+    pub observed: &'a Observation,
+    /// The wait of a progress that must last before status shows it; if status could not be written, the time until the next try.
+    pub reported: Result<Option<Duration>, Duration>,
 }
 
 impl Ending<'_> {
-    /// Remembers and logs an outcome. Returns the time until the next reconcile.
-    fn after(&self, outcome: &Outcome, memory: &mut Memory) -> Duration {
-        match outcome {
+    /// Returns the time until the next reconcile.
+    pub fn next(&self, context: &Context, memory: &Mutex<Memory>) -> Duration {
+        let uid = self.observed.facts.uid.as_str();
+        if matches!(self.outcome, Outcome::Finished) || context.memories.get(uid).is_none() {
+            // The object was deleted during the reconcile, so it needs no listings.
+            context.sessions.leave(&InstanceUid::from(uid), None);
+        }
+        let memory = &mut lock(memory);
+        let is_other_cluster = self.plan.reason() == Some(Reason::RecordedByOtherCluster);
+        if is_other_cluster && matches!(self.reported, Ok(None)) {
+            let since = &mut memory.origin.other_cluster_reported_since;
+            since.get_or_insert_with(|| Box::new(self.observed.now));
+        }
+        let mut again = self.after(memory);
+        let is_rested = matches!(self.outcome, Outcome::Rested);
+        if is_rested && self.access.is_some_and(ReconcileSession::waits_for_slot) {
+            // It is woken when it gets a slot, so it need not retry overdue queries before that.
+            again = again.max(times::QUEUED_RECHECK);
+        }
+        if self.is_lost() {
+            memory.forget_server();
+        }
+        journal::reconciled(&self.observed.facts, self.plan, again);
+        match self.reported {
+            Ok(wait) => wait.map_or(again, |wait| again.min(wait)),
+            Err(wait) => wait,
+        }
+    }
+
+    /// Remembers and logs the outcome. Returns the time until the next reconcile.
+    fn after(&self, memory: &mut Memory) -> Duration {
+        match self.outcome {
             Outcome::Rested => self.rested(memory),
             Outcome::Accepted { id, recorded, .. } => {
                 memory.pace.progressed();
@@ -85,13 +72,19 @@ impl Ending<'_> {
                     false => times::AFTER_OWN_WRITE,
                 }
             }
-            Outcome::Release { failure: None, .. } => {
-                if let Step::Release { id, why } = &self.plan.step {
+            Outcome::Release { failure, .. } => {
+                let Step::Release { id, why } = &self.plan.step else {
+                    return times::AFTER_OWN_WRITE;
+                };
+                if failure.is_none() {
                     journal::releases(&self.observed.facts, id, *why);
+                    return self.first_query();
                 }
-                self.first_query()
+                let not_before = memory.release_call(id).and_then(|call| call.not_before);
+                not_before.map_or(times::AFTER_OWN_WRITE, |at| {
+                    at.saturating_duration_since(Instant::now())
+                })
             }
-            Outcome::Release { .. } => self.release_again(memory),
             Outcome::Refused { reason, after, .. } => {
                 // Log the reason only. The message quotes the service and may contain a refused password, and a log may reach more
                 // readers than status.
@@ -125,11 +118,12 @@ impl Ending<'_> {
     /// No call was made: an operation may have ended, or a query is due.
     fn rested(&self, memory: &mut Memory) -> Duration {
         let (plan, observed, now) = (self.plan, self.observed, Instant::now());
-        if let Some(ended) = plan.changes.ended.as_ref().filter(|_| self.is_reported) {
+        let is_reported = self.reported.is_ok();
+        if let Some(ended) = plan.changes.ended.as_ref().filter(|_| is_reported) {
             memory.operation_ended(ended, now);
         }
         // A status that cannot be written is a failure, so the backoff stays.
-        if self.is_reported && plan.is_ready() {
+        if is_reported && plan.is_ready() {
             memory.pace.backoff.reset();
         }
         // A read that is due may have to wait for the request limit.
@@ -143,19 +137,8 @@ impl Ending<'_> {
     fn first_query(&self) -> Duration {
         let operation = self.plan.step.operation();
         let verb = operation.map_or(Verb::Release, |operation| operation.call());
-        let schedule = self.session.map(|session| PollSchedule::of(session, verb));
+        let schedule = self.access.map(|session| PollSchedule::of(session, verb));
         schedule.unwrap_or_default().next(None)
-    }
-
-    /// When to release again, since the service did not accept the release.
-    fn release_again(&self, memory: &Memory) -> Duration {
-        let Step::Release { id, .. } = &self.plan.step else {
-            return times::AFTER_OWN_WRITE;
-        };
-        let not_before = memory.release_call(id).and_then(|call| call.not_before);
-        not_before.map_or(times::AFTER_OWN_WRITE, |at| {
-            at.saturating_duration_since(Instant::now())
-        })
     }
 
     /// The service refused the call of this plan. Returns the pause before the next one.
@@ -177,12 +160,12 @@ impl Ending<'_> {
 
     /// Whether the reconcile read something that is not in status, so that it must be read again. The leftover of a failed create
     /// is never in status.
-    fn is_lost(&self, outcome: &Outcome, is_withheld: bool) -> bool {
+    fn is_lost(&self) -> bool {
         let observed = self.observed;
-        let is_unwritten = !self.is_reported
-            || is_withheld
-            || matches!(outcome, Outcome::Stale)
-            || self.plan.changes.detail.is_none();
+        let is_unwritten = matches!(
+            (self.outcome, self.reported),
+            (_, Err(_)) | (Outcome::Rested, Ok(Some(_))) | (Outcome::Stale, _)
+        ) || self.plan.changes.detail.is_none();
         is_unwritten
             && matches!(observed.detail, Fact::Known(_))
             && !observed.facts.deleting

@@ -146,29 +146,21 @@ fn changes(observed: &Observation, plan: &Plan, outcome: &Outcome) -> StatusChan
 /// The reason to report after the step.
 fn why(plan: &Plan, outcome: &Outcome) -> Option<Readiness> {
     match outcome {
-        // The next plan stops the server or ends the operation, and reports that.
-        Outcome::Refused {
-            reason: Reason::Stopping | Reason::OperationRefused,
-            ..
-        } => None,
-        // The Account, which reports the remedy, is reconciled first.
-        Outcome::Refused {
-            reason: Reason::TokenRefused,
-            ..
-        } if matches!(
-            plan.step,
-            Step::Buy { announce: true, .. } | Step::Operate { announce: true, .. }
-        ) =>
-        {
-            None
-        }
         Outcome::Refused {
             message, reason, ..
-        } => Some(Readiness::refused(message, *reason)),
+        } => match (reason, &plan.step) {
+            // The next plan stops the server or ends the operation, and reports that.
+            (Reason::Stopping | Reason::OperationRefused, _) => None,
+            // The Account, which reports the remedy, is reconciled first.
+            (
+                Reason::TokenRefused,
+                Step::Buy { announce: true, .. } | Step::Operate { announce: true, .. },
+            ) => None,
+            (reason, _) => Some(Readiness::refused(message, *reason)),
+        },
         // The next reconcile reports the unknown outcome and its consequences.
-        Outcome::Unknown(_) => None,
+        Outcome::Unknown(_) | Outcome::Stale | Outcome::Finished => None,
         Outcome::NotDone(_, readiness) => readiness.clone(),
-        Outcome::Stale | Outcome::Finished => None,
         // The next reconcile, which follows at once, also reports an obstacle to the connection Secret.
         Outcome::Written if matches!(plan.step, Step::Secret(Chore::Connect(_))) => None,
         Outcome::Rested | Outcome::Accepted { .. } | Outcome::Release { .. } | Outcome::Written => {
@@ -222,13 +214,11 @@ fn shows(former: &InstanceStatus, next: &InstanceStatus, why: &Readiness) -> boo
 fn lacks_operation(former: &InstanceStatus, changes: &StatusChanges) -> bool {
     let lacks = |operation: &Operation| {
         let is_other = former.operation.as_ref() != Some(operation);
-        is_ready(former) || (is_other && operation.verb != Verb::Create)
+        let ready = ready(&former.conditions);
+        let is_ready = ready.is_some_and(|ready| ready.status == "True");
+        is_ready || (is_other && operation.verb != Verb::Create)
     };
     changes.operation.as_ref().is_some_and(lacks) || changes.ended.is_some()
-}
-
-fn is_ready(status: &InstanceStatus) -> bool {
-    ready(&status.conditions).is_some_and(|ready| ready.status == "True")
 }
 
 fn rest(until: Instant, now: Instant) -> Option<Duration> {

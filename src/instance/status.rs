@@ -12,7 +12,7 @@ use crate::api::{
 use crate::cloud::ServerFields;
 use crate::instance::expiry;
 use crate::instance::facts::Facts;
-use crate::instance::observation::{AccountFact, Observation};
+use crate::instance::observation::{AccountFact, Observation, text};
 use crate::instance::plan::step::StatusChanges;
 use crate::instance::references;
 use crate::runtime::events::EventNote;
@@ -247,13 +247,7 @@ fn operation(
 }
 
 fn addresses(detail: &Map<String, Value>) -> Option<Addresses> {
-    let text = |field: &str| {
-        detail
-            .get(field)
-            .and_then(Value::as_str)
-            .filter(|text| !text.is_empty())
-            .map(|text| printable(text).into_owned())
-    };
+    let text = |field: &str| text(detail, field).map(|text| printable(text).into_owned());
     let addresses = Addresses {
         public: text("publicIpAddress"),
         internal: text("internalIpAddress"),

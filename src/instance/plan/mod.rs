@@ -97,9 +97,13 @@ fn decide(observed: &Observation) -> OrPlan<Plan> {
 fn without_account(observed: &Observation) -> Plan {
     let (name, namespace) = (&observed.account_key.name, &observed.facts.key.namespace);
     let (reason, message) = match &observed.account {
-        // The Account wakes its Instances as soon as it has been reconciled.
+        // The Account wakes its Instances as soon as it has been reconciled. Its service may not answer for half a minute, so a
+        // user who waits for a first status gets one.
         AccountFact::AccountSession(_) | AccountFact::Pending => {
-            return account_pending(observed);
+            let message =
+                format!("Account {name} has not been looked at yet: its service has not answered");
+            let reason = Reason::AccountPending;
+            return waiting(observed, reason, message, times::IDLE_REQUEUE);
         }
         AccountFact::NotFound => (
             Reason::AccountNotFound,
@@ -121,20 +125,6 @@ fn without_account(observed: &Observation) -> Plan {
         return Plan::wait(times::IDLE_REQUEUE);
     }
     Plan::rest(Readiness::reconciling(reason, message), times::IDLE_REQUEUE)
-}
-
-/// An Account's service may not answer for half a minute, so a user who waits for a first status gets one.
-fn account_pending(observed: &Observation) -> Plan {
-    let message = format!(
-        "Account {} has not been looked at yet: its service has not answered",
-        observed.account_key.name
-    );
-    waiting(
-        observed,
-        Reason::AccountPending,
-        message,
-        times::IDLE_REQUEUE,
-    )
 }
 
 /// The plan needs the service, and other Instances of the Account use up the request limit.

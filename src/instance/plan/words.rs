@@ -34,7 +34,7 @@ pub(super) fn importing(id: &ServerId, detail: &Fact<Detail>) -> String {
 }
 
 /// The message for an operation from its intent to its end.
-pub(super) fn running(operation: &Operation, id: &ServerId) -> String {
+pub(in crate::instance) fn running(operation: &Operation, id: &ServerId) -> String {
     let words = row(operation.call()).running;
     match (operation.power_cut, operation.call(), operation.stage) {
         (true, Verb::Stop, _) => format!("cutting the power of server {id}"),
@@ -44,11 +44,6 @@ pub(super) fn running(operation: &Operation, id: &ServerId) -> String {
         }
         (_, _, Some(Stage::Starting)) => format!("{words} server {id} after its reinstall"),
     }
-}
-
-/// The message about the service after it accepted the current call.
-pub(in crate::instance) fn accepted(operation: &Operation, id: &ServerId) -> String {
-    format!("the service is {}", running(operation, id))
 }
 
 /// The Event of an operation that succeeded.

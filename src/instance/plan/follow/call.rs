@@ -10,7 +10,6 @@ use crate::instance::observation::is_idle;
 use crate::instance::plan::step::{NeededRead, Plan};
 use crate::instance::plan::{begin, policy, secret};
 use crate::instance::times;
-use std::time::Duration;
 
 /// A service that answers "busy" this often about an idle server will not accept the call.
 const BUSY_TRIES: u32 = 4;
@@ -53,9 +52,10 @@ impl OpenOperation<'_> {
             {
                 self.next_call(|operation| operation.stage = Some(Stage::Stopping))
             }
-            Reason::Stopping => self.make_call(self.operation.clone(), false),
-            _ if left.is_zero() => self.make_call(self.operation.clone(), false),
-            _ => self.later(message, reason, left),
+            _ if reason == Reason::Stopping || left.is_zero() => {
+                self.make_call(self.operation.clone(), false)
+            }
+            _ => self.because(Readiness::refused(message, reason), left),
         }
     }
 
@@ -74,10 +74,9 @@ impl OpenOperation<'_> {
         let observed = self.observed;
         let spec = &observed.facts.spec;
         let grace = match self.operation.stage {
-            Some(_) => {
-                let is_wanted = self.may_cut_for_reinstall();
-                is_wanted.then_some(times::STOP_BEFORE_REINSTALL_GRACE)
-            }
+            Some(_) => self
+                .may_cut_for_reinstall()
+                .then_some(times::STOP_BEFORE_REINSTALL_GRACE),
             None => {
                 let is_wanted = self.operation.verb == Verb::Stop
                     && !self.operation.power_cut
@@ -139,7 +138,8 @@ impl OpenOperation<'_> {
                     return self.superseded("the server was changed externally");
                 };
                 let message = format!("the service is busy with server {} ({state})", observed.id);
-                return self.later(&message, Reason::ServiceBusy, times::SERVER_BUSY_RECHECK);
+                let why = Readiness::refused(&message, Reason::ServiceBusy);
+                return self.because(why, times::SERVER_BUSY_RECHECK);
             }
             Fact::Absent | Fact::Unknown(_) => return Plan::wait(times::UNREADABLE_RETRY),
             Fact::NotAsked => return Plan::needing(NeededRead::Detail),
@@ -160,10 +160,5 @@ impl OpenOperation<'_> {
         }
         // The announcement changes the operation in status; the plan must not put the former one back.
         begin::call(&observed.id, operation, announce)
-    }
-
-    /// Repeats the call after this time.
-    fn later(&self, message: &str, reason: Reason, left: Duration) -> Plan {
-        self.because(Readiness::refused(message, reason), left)
     }
 }
