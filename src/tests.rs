@@ -136,7 +136,7 @@ fn label_values() -> String {
 }
 
 #[test]
-fn no_page_tells_of_a_reason_that_is_gone() {
+fn no_page_describes_a_removed_reason() {
     let pages = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("docs/reasons");
     for page in std::fs::read_dir(pages).unwrap() {
         let name = page.unwrap().file_name().into_string().unwrap();

@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outage_is_an_event_at_its_begin_and_at_its_end() {
+    fn an_outage_is_an_event_at_its_start_and_at_its_end() {
         let wall_clock = Timestamp::from_second(300).unwrap();
         let well = Readiness::ready(Reason::Available, "well");
         let away = Readiness::reconciling(Reason::ServiceUnreachable, "away since then");

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn every_type_of_the_operator_is_its_own() {
+    fn the_list_of_own_types_is_complete() {
         let source = include_str!("conditions.rs").lines();
         let constants =
             source.filter_map(|line| line.strip_prefix("pub const ")?.split_once(": &str = "));
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_of_others_are_not_read_and_the_order_of_the_list_is_no_difference() {
+    fn conditions_of_other_controllers_are_dropped_and_the_order_does_not_matter() {
         let all = [
             ("Paid", "a"),
             ("Ready", "b"),
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_is_replaced_and_the_conditions_of_others_stay_where_they_are() {
+    fn a_status_is_replaced_and_the_conditions_of_other_controllers_stay() {
         let stands = [
             ("Paid", "a"),
             ("Ready", "b"),
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_controller_wrote_since_the_read_stays() {
+    fn conditions_that_another_controller_wrote_since_the_read_stay() {
         let read = [("Ready", "a"), ("Paid", "old")];
         let own = [("Ready", "new")];
         let changed = written(&[("Ready", "a"), ("Paid", "changed")], &read, &own);

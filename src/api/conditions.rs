@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_stands_once_and_the_other_conditions_point_to_it() {
+    fn a_message_is_in_one_condition_and_the_others_refer_to_it() {
         let message = "create was refused with 404: mend spec.image.id (img-1)";
         let of = |readiness: Readiness| readiness.to_conditions(&[], 1, Timestamp::UNIX_EPOCH);
         for (conditions, types) in [

@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_that_the_schema_refuses_is_left_out_and_all_else_stays() {
+    fn a_value_that_the_schema_rejects_is_omitted_and_all_others_stay() {
         let shown = json!({
             "cpu": 2.0, "giftCpu": "0", "memory": 2.5, "usedFlow": 1.5, "freeFlow": null,
             "imageName": "Ubuntu", "imageType": 7, "publicIpAddress": null,

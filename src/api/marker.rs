@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_tail_of_the_right_shape_is_a_marker() {
+    fn only_a_suffix_of_the_right_form_is_a_marker() {
         assert_eq!(
             Marker::in_name("web-abcdefghij234")
                 .map(|m| m.to_string())

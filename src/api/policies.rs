@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_lasts_until_its_time_or_until_it_is_taken_out() {
+    fn a_pause_lasts_until_its_time_or_until_it_is_removed() {
         assert_eq!(Pause::default().lasts(Timestamp::UNIX_EPOCH), Lasts::Open);
         let minute = Lasts::For(Duration::from_secs(60));
         assert_eq!(pause("2026-11-22T10:01:00Z"), minute);
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_that_no_calendar_has_ends_no_pause() {
+    fn a_time_that_is_no_date_ends_no_pause() {
         assert_eq!(pause("2020-02-30T00:00:00Z"), Lasts::Open);
     }
 

@@ -60,7 +60,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_is_not_seen_goes_and_what_steers_a_terminal_is_a_space() {
+    fn invisible_characters_are_removed_and_control_characters_become_spaces() {
         for (text, shown) in [
             ("web-1 → ready, готово", "web-1 → ready, готово"),
             ("", ""),
@@ -77,7 +77,7 @@ mod tests {
     proptest! {
         /// Uses Unicode's own properties, independently of the table above.
         #[test]
-        fn nothing_stays_that_unicode_calls_a_control_a_format_or_ignorable(
+        fn no_control_format_or_ignorable_character_stays(
             text in r"([\p{Cc}\p{Zl}\p{Zp}\p{Bidi_Control}\p{Default_Ignorable_Code_Point}]|[\p{Cf}--\p{Prepended_Concatenation_Mark}]|[a-zа-я]){0,24}",
         ) {
             let shown = printable(&text);
@@ -89,7 +89,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_seen_stays(text in r"[\p{L}\p{N}\p{P}\p{S} --\p{Default_Ignorable_Code_Point}]{0,24}") {
+        fn visible_characters_stay(text in r"[\p{L}\p{N}\p{P}\p{S} --\p{Default_Ignorable_Code_Point}]{0,24}") {
             prop_assert_eq!(printable(&text), &*text);
         }
     }

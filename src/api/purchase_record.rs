@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn a_written_record_is_read_unchanged() {
         assert_eq!(
             PurchaseRecord::parse(&record().to_text()).unwrap(),
             record()
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_nobody_counted_is_named_with_its_remedy() {
+    fn an_impossible_number_is_reported_with_its_remedy() {
         for field in ["attempt", "lost", "failed", "recreated"] {
             let parse = |number: u32| {
                 let mut json = serde_json::to_value(record()).unwrap();
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cause_that_only_a_newer_version_knows_makes_no_record_unreadable() {
+    fn an_unknown_cause_does_not_make_a_record_unreadable() {
         let mut json = serde_json::to_value(record()).unwrap();
         json["cause"] = "Whim".into();
         assert_eq!(PurchaseRecord::parse(&json.to_string()).unwrap(), record());
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn its_text_is_plain_whatever_identifiers_the_service_gives() {
+    fn a_record_is_plain_ascii_with_any_identifier_of_the_service() {
         let mut odd = record();
         odd.id = Some("ecs-a&b<c>d \u{2028} \u{1f600} \"quoted\"".into());
         let text = odd.to_text();
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn it_speaks_for_its_uid_or_for_its_name_in_its_cluster_and_for_nobody_else() {
+    fn a_record_is_valid_for_its_uid_or_for_its_name_in_its_cluster_and_for_no_other_object() {
         let b = record();
         assert_eq!(b.speaks_for("c", "ns", "web", "u1"), Speaks::Own);
         assert_eq!(b.speaks_for("c", "ns", "web", "u2"), Speaks::Restored);

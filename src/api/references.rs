@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn an_image_fits_only_if_all_that_is_asked_for_is_known_to_be_so() {
+    fn an_image_matches_only_if_every_requested_property_is_known_to_match() {
         let wanted = ImageRef {
             name: Some("Ubuntu".into()),
             kind: Some(ImageKind::Own),
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_the_shape_of_a_code_is_one() {
+    fn a_text_with_the_form_of_a_code_is_a_code() {
         for code in ["ru-moscow-1", "cn-dev-2", "ru-moscow-1-a", "r"] {
             assert!(is_code(code), "{code}");
         }

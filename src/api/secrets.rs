@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn the_login_secret_is_the_one_that_is_named_or_called_after_the_instance() {
+    fn the_login_secret_is_named_in_the_spec_or_after_the_instance() {
         let of = |login: serde_json::Value| {
             let spec: InstanceSpec = serde_json::from_value(serde_json::json!({
                 "region": "r", "zone": "z", "package": {"code": "p"}, "image": {"id": "i"}, "firewall": {"id": "f"},

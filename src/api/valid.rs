@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_those_that_kubernetes_takes() {
+    fn names_are_valid_exactly_if_kubernetes_accepts_them() {
         let long = "a".repeat(63);
         let names = ["a", "0", "web-1", "a.b.c", "a-b.0-1", "x--y", &long];
         for name in names {

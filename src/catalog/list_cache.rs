@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_listing_with_what_is_looked_for_serves_all_for_its_lifetime() {
+    async fn one_listing_serves_all_lookups_for_its_lifetime() {
         let bench = Bench::new();
         let looks = (0..20).map(|_| bench.look(1, Ok(vec![1])));
         for found in futures::future::join_all(looks).await {
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_missing_is_looked_for_again_at_most_twice_a_minute() {
+    async fn a_missing_row_is_read_again_at_most_twice_a_minute() {
         let bench = Bench::new();
         for _ in 0..60 {
             assert_eq!(bench.look(2, Ok(vec![1])).await, Ok(false));
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn trouble_is_not_absence_and_is_shared_for_a_moment() {
+    async fn a_failed_read_is_not_absence_and_is_shared_for_a_moment() {
         let bench = Bench::new();
         assert_eq!(bench.look(1, Err("down")).await, Err("down".to_owned()));
         assert_eq!(bench.look(1, Ok(vec![1])).await, Err("down".to_owned()));

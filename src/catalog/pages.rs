@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn only_an_empty_page_or_the_last_one_again_ends_a_list() {
+    fn a_list_ends_with_an_empty_page_or_a_repeated_one() {
         let (list, ended) = listed(&[(&["a", "b"], Some(3)), (&["c"], Some(3))]);
         assert!(!ended, "a short page is not the end");
         assert_eq!(list.rows.len(), 3);
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_moved_proves_nothing() {
+    fn a_list_that_changed_between_pages_is_not_steady() {
         let (list, _) = listed(&[(&["a", "b"], Some(3)), (&["b", "c"], Some(4)), (&[], None)]);
         assert!(!list.steady);
         let (list, _) = listed(&[(&["a", "b"], Some(3)), (&["c"], Some(4)), (&[], None)]);

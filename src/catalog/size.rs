@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_both_tell_contradicts() {
+    fn only_values_that_both_report_can_differ() {
         let large = package(&json!({"packageCode": "p", "cpu": 8, "memory": 16}));
         for (shown, difference) in [
             (json!({"cpu": 1, "memory": 2}), Some("1 CPU and not 8 CPU")),
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_is_contradicted_by_less_and_not_by_more() {
+    fn a_server_contradicts_a_filter_by_less_and_not_by_more() {
         let wanted = PackageRef {
             cpu: Some(2),
             ..PackageRef::default()

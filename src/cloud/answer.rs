@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_is_short_and_may_be_a_number() {
+    fn a_status_word_is_short_and_may_be_a_number() {
         let object = serde_json::json!({"a": " x ", "b": 7, "c": "", "d": null, "e": "a\nb", "f": "y".repeat(300), "g": []});
         let object = object.as_object().unwrap();
         assert_eq!(word(object, "a").as_deref(), Some("x"));

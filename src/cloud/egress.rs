@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_allowed_endpoint_names_is_allowed_and_nothing_beside_it() {
+    fn only_the_address_that_an_allowed_endpoint_names_is_allowed() {
         let named = ["http://127.0.0.1:8080"];
         let exempt = check(&named, "http://127.0.0.1:8080/api").unwrap();
         assert_eq!(exempt, Exempt::Hosts(vec!["127.0.0.1".to_owned()]));
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_mixed_answer_only_the_good_addresses_are_used() {
+    fn only_the_allowed_addresses_of_a_lookup_are_used() {
         let answer = |addresses: &[&str]| {
             let parsed: Vec<SocketAddr> = addresses
                 .iter()

@@ -112,7 +112,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_is_drawn_meets_every_rule(seed: u64) {
+        fn every_generated_password_meets_the_rules(seed: u64) {
             let drawn = draw(&mut StdRng::seed_from_u64(seed));
             let text = drawn.expose_secret();
             prop_assert_eq!(broken_rule(text, PasswordSpecialCharacters::ExactlyOne), None);
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn several_special_characters_are_allowed_where_the_account_says_at_least_one() {
+    fn several_special_characters_are_allowed_if_the_account_requires_at_least_one() {
         let broken = |password| broken_rule(password, PasswordSpecialCharacters::AtLeastOne);
         for good in ["Abcdef1!", "Abcdef1!!", "A?b!cdef1", "Abcdef1`"] {
             assert_eq!(broken(good), None, "{good}");

@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn overrides_take_the_place_of_defaults() {
+    fn overrides_replace_the_defaults() {
         let overrides: PathOverrides =
             serde_json::from_str(r#"{"modifyPassword": "/v2/password"}"#).unwrap();
         let paths = Paths::resolve(&overrides).unwrap();
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_plain_absolute_path_is_taken() {
+    fn only_a_plain_absolute_path_is_accepted() {
         let long = format!("/{}", "a".repeat(256));
         for bad in [
             "",

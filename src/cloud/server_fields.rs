@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_that_moves_by_itself_is_no_change_wherever_it_stands() {
+    fn a_field_that_changes_by_itself_is_no_change_at_any_depth() {
         let at = |moved: i64| {
             digest(&json!({
                 "cpu": 2, "usedFlow": moved, "snapshotNum": moved, "cpuLoad": moved, "remainingDays": {"days": moved},

@@ -188,7 +188,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn the_account_is_the_one_that_the_service_reports_or_the_one_of_the_image() {
+    fn the_user_name_is_reported_by_the_service_or_derived_from_the_image() {
         for (detail, name, port) in [
             (json!({"sysAccount": "ubuntu"}), "ubuntu", "22"),
             (

@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn another_password_is_due_by_the_time_that_stands_on_the_secret() {
+    fn the_next_rotation_depends_on_the_time_on_the_secret() {
         let day = 24 * HOUR;
         for (stamp, now, due) in [
             (Some(at(0)), at(0), Some(day)),
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_jumps_makes_one_password_at_most() {
+    fn a_clock_that_jumps_causes_at_most_one_rotation() {
         let (mut stamp, mut made) = (at(0), 0);
         // The clock jumps ahead by years, runs on, and jumps back; each result is written as returned.
         for now in [at(1), at(90_000), at(90_001), at(2), at(3), at(10)] {

@@ -47,7 +47,7 @@ fn content(data: &Value) -> Content {
 }
 
 #[test]
-fn what_waits_is_wanted_unless_somebody_edited_the_password_since() {
+fn a_pending_password_is_set_next_unless_a_user_edited_the_password_since() {
     for (data, key, settled) in [
         (json!({"password": "a", "current": "a"}), PASSWORD, true),
         (
@@ -79,7 +79,7 @@ fn what_waits_is_wanted_unless_somebody_edited_the_password_since() {
 }
 
 #[test]
-fn a_first_password_is_told_as_in_force_only_where_a_server_is_bought_with_it() {
+fn a_first_password_is_current_only_if_a_server_is_bought_with_it() {
     let keys = |has_server| {
         let data = initial_change(has_server).data();
         let mut keys: Vec<String> = data.into_iter().map(|(key, _)| key).collect();
@@ -91,7 +91,7 @@ fn a_first_password_is_told_as_in_force_only_where_a_server_is_bought_with_it() 
 }
 
 #[test]
-fn a_login_is_known_by_its_version() {
+fn a_login_is_identified_by_the_version_of_its_secret() {
     let instance = instance(None, None);
     let spec: crate::api::InstanceSpec = serde_json::from_value(json!({
         "region": "r", "zone": "z", "package": {"code": "p"}, "image": {"id": "i"}, "login": {"generate": {}},
@@ -166,7 +166,7 @@ fn whose(content: &Content, instance: &Owner) -> Ownership {
 }
 
 #[test]
-fn only_what_this_instance_controls_and_for_this_purpose_is_ours() {
+fn only_a_secret_that_this_instance_controls_for_this_purpose_is_ours() {
     let instance = instance(None, None);
     let mut content = content(&json!({}));
     assert_eq!(whose(&content, &instance), Ownership::Ours);
@@ -201,7 +201,7 @@ fn only_what_this_instance_controls_and_for_this_purpose_is_ours() {
 }
 
 #[test]
-fn a_secret_that_a_backup_brought_back_is_adopted_by_the_instance_that_it_was_made_for_alone() {
+fn a_restored_secret_is_adopted_only_by_its_own_instance() {
     let restored = instance(Some(FORMER), None);
     let marked = |uid: &str| {
         let mut content = content(&json!({"password": "a", "current": "a"}));
@@ -291,7 +291,7 @@ fn a_secret_has_the_labels_of_its_template_and_its_own() {
 }
 
 #[test]
-fn an_error_does_not_repeat_what_was_to_be_written() {
+fn an_error_does_not_repeat_the_values_of_a_write() {
     let mut change = SecretChange::default();
     change.put(PASSWORD, "Abcdef1!");
     let encoded = BASE64.encode(b"Abcdef1!");
@@ -314,7 +314,7 @@ fn an_error_does_not_repeat_what_was_to_be_written() {
 }
 
 #[test]
-fn what_is_to_be_written_shows_no_password() {
+fn debug_of_a_write_shows_no_password() {
     let mut change = SecretChange::default();
     change.put(PASSWORD, "canary-5f0e8c2b");
     for text in [format!("{change:?}"), format!("{change:#?}")] {

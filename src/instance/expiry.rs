@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_in_status_stands_until_a_listing_shows_the_server() {
+    fn the_expiry_in_status_stays_until_a_listing_shows_the_server() {
         let status = |id: &str| InstanceStatus {
             id: Some(id.to_owned()),
             detail: json!({ FIELD: "2026-12-15 06:13:20" })
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_is_warned_of_a_week_ahead_and_after_its_time() {
+    fn an_expiry_is_reported_a_week_ahead_and_afterwards() {
         let at: Timestamp = "2026-12-15T06:00:00Z".parse().unwrap();
         let status = InstanceStatus {
             expire_time: Some(Time(at)),

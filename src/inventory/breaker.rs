@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn three_or_a_twentieth_at_once_freeze() {
+    fn three_servers_or_a_twentieth_vanishing_at_once_open_the_breaker() {
         for (known, vanish, breaker_open) in [
             (2, 2, false),
             (10, 2, false),
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_vanishes_bit_by_bit_does_not_freeze() {
+    fn servers_that_vanish_one_by_one_do_not_open_the_breaker() {
         let all = ids(10);
         let mut breaker = Breaker::default();
         for gone in 0..10 {
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_first_pass_is_judged_by_the_record() {
+    fn a_first_pass_is_compared_with_the_records() {
         let all = ids(10);
         let mut breaker = Breaker::default();
         assert_eq!(judge(&mut breaker, &[], &all), 10);
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn it_thaws_when_each_missing_one_is_accounted_for() {
+    fn the_breaker_closes_when_each_missing_server_is_settled() {
         let all = ids(10);
         let mut breaker = Breaker::default();
         judge(&mut breaker, &all, &all);
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_in_the_making_is_not_expected_before_it_was_shown() {
+    fn a_server_being_created_is_not_expected_before_it_was_listed() {
         let all = ids(5);
         let fresh: Vec<_> = all
             .iter()
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn late_comers_that_no_pass_shows_freeze_too() {
+    fn later_subscriptions_of_missing_servers_open_the_breaker() {
         let all = ids(4);
         let mut breaker = Breaker::default();
         judge(&mut breaker, &[], &all[..1]);

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_without_an_id_is_none_and_every_other_field_may_be_odd() {
+    fn a_row_needs_an_id_and_every_other_field_may_be_malformed() {
         assert!(row(&json!({"instanceName": "x"})).is_none());
         assert!(row(&json!({"ecsResourceUUID": ""})).is_none());
         assert!(row(&json!({"ecsResourceUUID": 7})).is_none());
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_known_as_far_as_the_row_tells_one() {
+    fn an_address_is_known_only_if_the_row_shows_one() {
         let has = |fields: Value, address: &str| {
             let mut fields = fields;
             fields["ecsResourceUUID"] = json!("ecs-1");

@@ -134,7 +134,7 @@ fn quiet(uid: u32, place: Place) -> (InstanceUid, Subscription) {
 }
 
 #[tokio::test]
-async fn nobody_asks_and_nothing_is_called() {
+async fn without_a_subscription_nothing_is_called() {
     let bench = bench().await;
     bench.inventory.view(&zone("a"));
     tokio::time::sleep(Duration::from_millis(50)).await;
@@ -143,7 +143,7 @@ async fn nobody_asks_and_nothing_is_called() {
 
 /// A bug of ours panics in the middle of a pass.
 #[tokio::test]
-async fn a_reading_that_panics_begins_again() {
+async fn a_pass_that_panics_is_restarted() {
     let panics = AtomicU32::new(0);
     let mut bench = bench_with(move |_| {
         assert!(panics.fetch_add(1, Ordering::SeqCst) > 0, "a defect");
@@ -157,7 +157,7 @@ async fn a_reading_that_panics_begins_again() {
 }
 
 #[tokio::test]
-async fn a_listing_of_many_pages_is_read_whole_with_one_call_more_than_it_has_pages() {
+async fn a_listing_of_several_pages_takes_one_call_more_than_it_has_pages() {
     let mut bench = bench().await;
     bench.service.set("a", 0..120);
     let (subject, subscription) = quiet(119, zone("a"));
@@ -175,7 +175,7 @@ async fn a_listing_of_many_pages_is_read_whole_with_one_call_more_than_it_has_pa
 }
 
 #[tokio::test]
-async fn a_proof_of_absence_is_had_at_once_and_a_quiet_place_is_left_alone_after_it() {
+async fn a_proof_of_absence_is_made_at_once_and_then_the_zone_is_not_listed() {
     let mut bench = bench().await;
     bench.service.set("a", 0..3);
     let since = Instant::now();
@@ -205,7 +205,7 @@ async fn a_proof_of_absence_is_had_at_once_and_a_quiet_place_is_left_alone_after
 }
 
 #[tokio::test]
-async fn a_zone_that_fails_or_hangs_does_not_hold_up_another() {
+async fn a_zone_that_fails_or_hangs_does_not_delay_another() {
     let mut bench = bench().await;
     bench.service.set("a", [1]);
     for (uid, place) in [(8, "down"), (9, "stuck"), (1, "a")] {

@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_tomb_is_forgotten_after_its_time_and_the_number_is_bounded() {
+    async fn a_tombstone_expires() {
         let (place, start) = (Place::new("r", "z"), Instant::now());
         let mut tombstones = Tombstones::default();
         tombstones.add_tombstone(Marker::of_uid("first"), vec![place.clone()], start);

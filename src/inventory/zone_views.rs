@@ -146,8 +146,7 @@ mod tests {
     use std::time::Duration;
 
     #[tokio::test(start_paused = true)]
-    async fn a_former_place_that_the_service_does_not_know_hides_nothing_and_the_servers_own_does()
-    {
+    async fn an_unknown_former_zone_hides_nothing_and_the_current_one_does() {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
         let unknown = view_of_unknown_zone([at(10), at(20)]);

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_on_unless_it_is_turned_off() {
+    fn leader_election_is_on_by_default() {
         let on = settings(&[]).unwrap().unwrap();
         assert_eq!(on.lease_duration, Duration::from_secs(15));
         assert_eq!(

@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tenth_of_the_limit_stays_free() {
+    fn a_tenth_of_the_memory_limit_stays_free() {
         assert_eq!(left(100, 30), 60);
         assert_eq!(left(100, 95), 0);
         assert_eq!(left(0, 1), 0);

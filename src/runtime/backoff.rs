@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn jitter_moves_it_by_a_fifth_at_most() {
+    fn jitter_changes_the_wait_by_at_most_a_fifth() {
         assert_eq!(delay(0, 1.0), Duration::from_millis(1200));
         assert_eq!(delay(0, -7.0), Duration::from_millis(800));
     }

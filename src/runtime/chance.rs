@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_instant_has_one_time_of_day_whenever_it_is_told() {
+    fn an_instant_always_has_the_same_time_of_day() {
         let today = day();
         let later = today.instant + std::time::Duration::from_millis(1500);
         let time = today.at(later);
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_repeats_what_follows_and_without_one_nothing_repeats() {
+    fn a_seed_repeats_the_values_and_without_one_they_differ() {
         let three = || [word(), word(), word()];
         assert_ne!(three(), three());
         seed(7);

@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_comes_back_and_takes_less_room_where_it_repeats_itself() {
+    fn a_compressed_text_is_restored_and_is_smaller_if_it_repeats_itself() {
         let object = r#"{"name": "web-1", "labels": {"é": "\u{1F600}"}}"#;
         let mut word = 1_u32;
         let noise: String = (0..100_000)

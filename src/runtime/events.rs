@@ -160,7 +160,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn an_event_of_an_object_with_the_longest_name_has_a_name_that_kubernetes_takes() {
+    fn an_event_of_an_object_with_the_longest_name_has_a_valid_name() {
         let now = Timestamp::from_second(1_700_000_000).unwrap();
         let label = "a".repeat(63);
         let longest = format!("{label}.{label}.{label}.{}", "b".repeat(61));

@@ -148,7 +148,7 @@ mod tests {
     use tower::ServiceExt;
 
     #[tokio::test(start_paused = true)]
-    async fn a_task_that_shows_no_sign_of_life_turns_livez_red_and_is_named() {
+    async fn a_task_without_a_heartbeat_fails_livez_and_is_named() {
         let heartbeats = Heartbeats::default();
         let heartbeat = heartbeats.expect("queue", Duration::from_secs(60));
         let app = probes(Vec::new(), heartbeats);

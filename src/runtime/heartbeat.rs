@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn who_is_silent_for_longer_than_agreed_is_named() {
+    async fn a_task_without_a_heartbeat_for_longer_than_its_limit_is_missing() {
         let heartbeats = Heartbeats::default();
         let quick = heartbeats.expect("quick", Duration::from_secs(10));
         let _slow = heartbeats.expect("slow", Duration::from_secs(100));

@@ -60,7 +60,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn the_least_of_the_groups_counts_and_what_is_no_limit_does_not() {
+    fn the_lowest_cgroup_limit_counts_and_an_absent_limit_does_not() {
         let root = tempfile::tempdir().unwrap();
         let root = root.path();
         let inner = root.join("pods/one/container");
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn the_process_has_some() {
+    fn the_process_has_resident_memory() {
         assert!(resident_memory().unwrap() > 1 << 20);
     }
 }

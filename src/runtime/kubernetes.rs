@@ -218,7 +218,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     #[tokio::test(start_paused = true)]
-    async fn outside_its_term_a_process_reads_and_writes_nothing() {
+    async fn outside_its_term_a_process_reads_but_does_not_write() {
         static SENT: AtomicUsize = AtomicUsize::new(0);
         let server = tower::service_fn(|_: http::Request<Body>| async {
             SENT.fetch_add(1, Ordering::SeqCst);
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_call_that_is_never_answered_ends_at_its_deadline_and_may_have_happened() {
+    async fn a_call_without_an_answer_ends_at_its_deadline_with_an_unknown_outcome() {
         let server = tower::service_fn(|_: http::Request<Body>| {
             std::future::pending::<Result<http::Response<Body>, kube::Error>>()
         });
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watch_begins_with_what_etcd_has_and_asks_for_nothing_else_than_before() {
+    fn a_watch_begins_with_the_newest_state_and_is_otherwise_unchanged() {
         let secrets = "/api/v1/secrets?&watch=true&timeoutSeconds=20&fieldSelector=type%21%3Da%2Ctype%21%3Db\
                        &allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
         let of = |uri: &str| {

@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn each_cause_is_said_once() {
+    fn each_cause_is_shown_once() {
         let source = std::io::Error::from_raw_os_error(2);
         let source = Theirs { source };
         let line = chain(&Ours { file: "f", source });

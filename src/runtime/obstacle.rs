@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn the_words_of_a_refusal_tell_what_refused() {
+    fn the_message_of_a_refusal_names_the_component_that_refused() {
         let quota = "secrets \"a\" is forbidden: exceeded quota: q, requested: secrets=1, used: secrets=5, limited: secrets=5";
         let policy = "secrets \"a\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no";
         let webhook = "admission webhook \"validate.kyverno.svc-fail\" denied the request: resource was blocked";
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_denial_with_the_code_of_a_conflict_is_none() {
+    fn a_denial_with_the_code_of_a_conflict_is_no_conflict() {
         let webhook = "admission webhook \"w\" denied the request: no";
         assert!(!refused(409, webhook).is_conflict());
         assert!(!refused(404, webhook).is_not_found());

@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_refusal_of_the_operator_itself_is_taken_for_safe() {
+    fn only_a_refusal_by_rbac_or_admission_counts_as_safe() {
         let by_role = "secrets is forbidden: User \"a\" cannot create resource \"secrets\"";
         let by_policy = "secrets \"x\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'p' denied request: no";
         for (code, message, safe) in [
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_right_that_a_new_policy_confines_a_moment_later_is_not_reported() {
+    async fn a_permission_that_a_new_policy_denies_a_moment_later_is_not_reported() {
         let new_policy = trial(Duration::from_secs(2));
         assert!(new_policy.begin().await);
         assert_eq!(new_policy.rights.excess_words(), None);
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_finding_stands_until_the_permission_is_refused_everywhere() {
+    async fn a_finding_stays_until_the_permission_is_refused_in_every_namespace() {
         let trial = trial(Duration::ZERO);
         *trial.rights.found() = Excess::from([
             ("service_account_token", "a".to_owned()),

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_tells_its_shard_and_strangers_tell_none() {
+    fn the_name_of_a_lease_contains_its_shard_and_other_names_contain_none() {
         for count in [1, 4] {
             for shard in Shard::all(count) {
                 assert_eq!(Shard::of_lease("cso", &shard.lease("cso")), Some(shard));

@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_string_stands_once() {
+    fn equal_strings_are_allocated_once() {
         let mut strings = Strings::default();
         let (one, other) = (strings.share("web-1"), strings.share("web-1"));
         assert!(Arc::ptr_eq(&one, &other));
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn strings_of_nobody_do_not_pile_up() {
+    fn unused_strings_are_dropped() {
         let mut strings = Strings::default();
         let share = |strings: &mut Strings, n| strings.share(&format!("string-{n}"));
         let kept: Vec<_> = (0..100).map(|n| share(&mut strings, n)).collect();
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_one_is_not_kept() {
+    fn a_long_string_is_not_kept() {
         let mut strings = Strings::default();
         assert_eq!(strings.share(&"x".repeat(65)).len(), 65);
         assert!(strings.0.is_empty());

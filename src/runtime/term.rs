@@ -101,7 +101,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[tokio::test(start_paused = true)]
-    async fn a_call_needs_a_living_term_and_time_to_spare() {
+    async fn a_call_needs_a_current_term_and_enough_time() {
         let term = Term::of_process();
         let reconcile_ends = Instant::now() + 90 * SECOND;
         assert!(term.allows(reconcile_ends, 60 * SECOND));
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_term_that_nobody_ends_ends_by_the_clock_alone_and_for_good() {
+    async fn a_term_ends_by_the_clock_without_a_task_and_for_good() {
         let term = Term::awaited();
         assert!(!term.holds(), "it has not begun");
         assert!(term.lasts_until(Instant::now() + 10 * SECOND));
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn its_end_is_told_when_the_last_renewal_has_run_out() {
+    async fn the_end_of_a_term_is_reported_when_its_last_renewal_expires() {
         let term = Term::awaited();
         let begun = Instant::now();
         assert!(term.lasts_until(begun + 10 * SECOND));

@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_that_is_told_is_the_one_that_helps() {
+    fn the_refusal_contains_the_command_that_resolves_it() {
         let told = |secret| asked(secret, Use::Token, HERE).unwrap_err().to_string();
         let line = "kubectl label secret cloud-token -n team-a cloudserver.dev/use=token";
         let unlabelled = told(json!({"type": "Opaque"}));
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endpoint_that_a_shell_would_read_otherwise_makes_no_command() {
+    fn an_endpoint_with_shell_characters_makes_no_command() {
         let endpoint = "https://evil.example/'$(reboot)'";
         let told = asked(bound(HERE), Use::Token, endpoint).unwrap_err();
         assert!(!told.to_string().contains("kubectl"), "{told}");
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_secret_goes_to_one_of_its_endpoints_and_nowhere_else() {
+    fn a_bound_secret_is_used_only_for_its_endpoints() {
         for (endpoints, goes) in [
             (HERE, true),
             ("https://cloud.example", true),
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_secret_goes_through_no_proxy_that_it_does_not_name() {
+    fn a_bound_secret_is_used_only_through_the_proxies_that_it_names() {
         let proxy = "http://proxy.example:3128";
         let by = |endpoints: &str, proxy| through(bound(endpoints), Use::Token, HERE, Some(proxy));
         assert!(by(&format!("{HERE} {proxy}"), proxy).is_ok());

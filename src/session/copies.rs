@@ -372,7 +372,7 @@ mod tests {
 
     /// A copy includes the TLS material: without it, the operator could not release the servers of such an Account.
     #[test]
-    fn a_copy_of_an_account_with_tls_is_whole_or_none() {
+    fn an_incomplete_copy_of_an_account_with_tls_is_ignored() {
         let key = KeyPair::generate().unwrap();
         let params = CertificateParams::new(["client".to_owned()]).unwrap();
         let certificate = params.self_signed(&key).unwrap().pem();
@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_copied_under_another_name_or_edited_is_none() {
+    fn a_renamed_or_edited_copy_is_ignored() {
         let token = SecretString::from("t0ken").into();
         let mut renamed = secret(&of(), &token);
         renamed.metadata.name = Some("token-copy-0".into());

@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_of_ours_is_known_at_once_and_takes_nothing_newer_back() {
+    fn our_own_write_is_known_at_once_and_does_not_replace_a_newer_version() {
         let (versions, key) = (SecretVersions::default(), ObjectKey::new("ns", "login"));
         let tells = |uid: &str, version: &str, change| {
             let meta = ObjectMeta {

@@ -74,7 +74,7 @@ fn a_limit_per_minute_or_hour_holds_with_the_burst() {
 }
 
 #[tokio::test]
-async fn accounts_with_one_token_share_its_limit_also_where_they_read_errors_differently() {
+async fn accounts_with_one_token_share_its_limit_even_with_other_error_codes() {
     let sessions = sessions();
     let one_at_a_time = json!({"requests": {"perSecond": 100, "burst": 100, "concurrent": 1}});
     let mut odd = one_at_a_time.clone();
@@ -107,7 +107,7 @@ fn claim(namespace: &str, credential: Option<&str>) -> OwnershipClaim {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_to_a_server_counts_if_the_claimants_account_has_it() {
+async fn a_claim_is_valid_if_the_account_of_the_claimant_has_the_server() {
     let sessions = sessions();
     let former_key = FormerKey::from_bytes(&[7; 32]);
     sessions.compare_former(former_key.clone());
@@ -175,7 +175,7 @@ async fn an_import_is_blocked_by_a_valid_claim_or_a_marker_and_only_once_all_ins
 }
 
 #[tokio::test]
-async fn an_account_whose_spec_is_another_one_under_the_same_generation_has_another_seat() {
+async fn another_spec_with_the_same_generation_makes_another_account_session() {
     let sessions = sessions();
     let (former, now) = (
         spec(HERE, json!({"maxInstances": 1})),
@@ -188,7 +188,7 @@ async fn an_account_whose_spec_is_another_one_under_the_same_generation_has_anot
 }
 
 #[tokio::test]
-async fn a_deletion_does_not_go_on_with_a_token_that_is_refused_whatever_else_the_account_says() {
+async fn a_deletion_does_not_use_a_refused_token_even_after_an_edit_of_the_account() {
     let sessions = sessions();
     let first = seated(&sessions, "a", &spec(HERE, json!({})), "t");
     let last = |is_refused| sessions.last_account_session(&key("a"), is_refused);

@@ -113,7 +113,7 @@ fn every_accepted_object_decodes<K: CustomResourceExt + DeserializeOwned>() -> u
 }
 
 #[test]
-fn what_the_schema_accepts_the_types_decode() {
+fn the_types_decode_every_object_that_the_schema_accepts() {
     // So many that no part of the schemas was left out by mistake.
     assert!(every_accepted_object_decodes::<Instance>() > 150);
     assert!(every_accepted_object_decodes::<Account>() > 60);
@@ -133,7 +133,7 @@ fn objects(path: &str, schema: &Value, found: &mut Map<String, Value>) {
 }
 
 #[test]
-fn a_field_that_is_required_has_no_default_and_one_that_is_not_may_be_left_out() {
+fn a_required_field_has_no_default_and_any_other_may_be_omitted() {
     for schema in [schema::<Instance>(), schema::<Account>()] {
         let mut found = Map::new();
         objects("", &schema, &mut found);

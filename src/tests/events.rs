@@ -44,7 +44,7 @@ fn told(source: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn every_event_stands_in_the_table_of_the_docs_and_no_other() {
+fn the_table_of_events_in_the_docs_has_exactly_the_events_of_the_source() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut files = Vec::new();
     sources(&root.join("src"), &mut files);

@@ -33,7 +33,7 @@ fn canary() -> SecretString {
 }
 
 #[test]
-fn the_test_would_see_a_secret() {
+fn the_test_detects_a_secret() {
     for shown in [
         std::panic::catch_unwind(|| assert_hidden("text", &CANARY)),
         std::panic::catch_unwind(|| assert_hidden("bytes", &CANARY.as_bytes())),
@@ -44,7 +44,7 @@ fn the_test_would_see_a_secret() {
 }
 
 #[test]
-fn a_login_and_the_requests_that_carry_one_show_no_password() {
+fn debug_of_a_login_and_of_its_requests_shows_no_password() {
     let by_key = ServerLogin::Key {
         key: "key-1".into(),
         password: Some(canary()),
@@ -69,7 +69,7 @@ fn a_login_and_the_requests_that_carry_one_show_no_password() {
 }
 
 #[test]
-fn a_secret_that_was_read_shows_nothing_of_what_it_holds() {
+fn debug_of_a_secret_shows_none_of_its_values() {
     let mut secret: Secret = serde_json::from_value(json!({
         "metadata": {"name": "login", "uid": "u", "resourceVersion": "7"},
         "data": {"password": BASE64.encode(CANARY.as_bytes())},
@@ -87,7 +87,7 @@ fn a_secret_that_was_read_shows_nothing_of_what_it_holds() {
 }
 
 #[tokio::test]
-async fn the_place_of_an_account_shows_no_token() {
+async fn debug_of_an_account_session_shows_no_token() {
     let sessions = Sessions::new(
         ("cluster".to_owned(), Shard::WHOLE),
         Http::new(AllowedEndpoints::default()).unwrap(),

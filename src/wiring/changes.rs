@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_appears_is_a_change_even_under_a_name_that_was_in_use_before() {
+    fn a_new_object_is_a_change_even_under_a_former_name() {
         let changes = Changes::default();
         let notice = |change| Notice::of(&ObjectMeta::default(), change);
         assert!(changes.priority(&notice(Change::Applied)).is_some());

@@ -274,7 +274,7 @@ fn next_of(instance: &Instance) -> String {
 }
 
 #[test]
-fn a_server_that_is_missing_was_its_server() {
+fn a_missing_server_is_shown_as_the_former_server() {
     let missing = instance("web", &held("Stalled", Reason::ServerMissing));
     let text = describe::describe(&missing, &Durations::default(), now());
     assert!(text.contains("Its server was ecs-1"), "{text}");

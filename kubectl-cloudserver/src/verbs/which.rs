@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn names_or_a_selector_or_all_and_never_nothing_by_mistake() {
+    fn names_a_selector_or_all_are_required() {
         assert_eq!(which(&["a", "b.c"]).unwrap().names, ["a", "b.c"]);
         assert_eq!(
             which(&["-l", "app=web"]).unwrap().selector.as_deref(),
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_name_makes_no_request() {
+    fn an_invalid_name_makes_no_request() {
         for wrong in [
             "../x",
             "a/b",

@@ -79,7 +79,7 @@ fn after(former: &AccountStatus, zones: &[(&str, PlaceListing)], since: Instant)
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_zone_that_fails_hides_nothing_of_another_and_says_since_when() {
+async fn a_failing_zone_is_reported_with_its_time_and_hides_no_other() {
     let began = Instant::now();
     let down = failing(7, "no such zone");
     let zones = [("a", listed(3, 1)), ("nope", down)];
@@ -116,7 +116,7 @@ async fn a_zone_that_fails_hides_nothing_of_another_and_says_since_when() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_zone_that_was_listed_counts_as_it_was_listed_last_while_it_fails() {
+async fn a_failing_zone_counts_as_last_listed() {
     let began = Instant::now();
     let known = after(
         &AccountStatus::default(),
@@ -138,7 +138,7 @@ async fn a_zone_that_was_listed_counts_as_it_was_listed_last_while_it_fails() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn more_zones_than_status_holds_are_all_counted_and_those_that_fail_stand_in_it() {
+async fn all_zones_are_counted_and_failing_ones_are_always_shown() {
     let began = Instant::now();
     let names: Vec<_> = (0..150).map(|n| format!("z{n:03}")).collect();
     let zones: Vec<_> = names
@@ -164,7 +164,7 @@ async fn more_zones_than_status_holds_are_all_counted_and_those_that_fail_stand_
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_former_process_listed_stands_until_it_is_listed_again() {
+async fn counts_of_a_former_process_stay_until_the_zone_is_listed_again() {
     let began = Instant::now();
     let mut known = after(
         &AccountStatus::default(),
@@ -224,7 +224,7 @@ async fn the_time_of_a_listing_is_written_once_it_is_five_minutes_newer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_outage_of_the_service_is_no_zones_failure() {
+async fn an_outage_of_the_service_is_not_reported_per_zone() {
     let known = after(
         &AccountStatus::default(),
         &[("a", listed(3, 1))],
@@ -246,7 +246,7 @@ async fn an_outage_of_the_service_is_no_zones_failure() {
 }
 
 #[test]
-fn a_server_of_nobody_comes_with_the_command_that_imports_it() {
+fn an_unowned_server_is_reported_with_the_command_to_import_it() {
     let command = import(&account("default"), "ecs-1_a.B");
     assert_eq!(
         command.as_deref(),
@@ -260,12 +260,12 @@ fn a_server_of_nobody_comes_with_the_command_that_imports_it() {
 }
 
 #[test]
-fn where_nothing_may_be_imported_no_command_says_how() {
+fn no_import_command_is_shown_if_the_account_denies_imports() {
     assert_eq!(import(&importing("default", "Denied"), "ecs-1"), None);
 }
 
 #[test]
-fn an_identifier_that_a_shell_would_read_otherwise_makes_no_command() {
+fn an_identifier_with_shell_characters_makes_no_command() {
     let long = "e".repeat(LONGEST_ID + 1);
     for id in [
         "",

@@ -90,7 +90,7 @@ fn the_smallest_package_that_fits_is_chosen_in_a_total_order() {
 }
 
 #[test]
-fn a_package_that_does_not_tell_its_size_is_not_chosen_for_it() {
+fn a_package_without_a_size_does_not_match_a_size_filter() {
     let dumb = read(&packages(), &json!({"packageCode": "dumb", "memory": 4}));
     let filter = PackageRef {
         cpu: Some(1),
@@ -100,7 +100,7 @@ fn a_package_that_does_not_tell_its_size_is_not_chosen_for_it() {
 }
 
 #[test]
-fn where_nothing_is_large_enough_the_largest_are_named() {
+fn a_filter_that_no_package_satisfies_names_the_largest() {
     let filter = PackageRef {
         cpu: Some(64),
         ..PackageRef::default()
@@ -137,7 +137,7 @@ fn named(name: &str) -> ImageRef {
 }
 
 #[test]
-fn an_image_is_chosen_where_exactly_one_fits() {
+fn an_image_is_chosen_only_if_exactly_one_matches() {
     let rows = images();
     assert_eq!(
         image(&rows, &named("Ubuntu 24.04 LTS"), &[]),
@@ -166,7 +166,7 @@ fn an_image_is_chosen_where_exactly_one_fits() {
 }
 
 #[test]
-fn what_a_server_has_already_stays_among_several() {
+fn an_image_that_the_server_already_has_is_chosen_among_several() {
     let rows = images();
     assert_eq!(
         image(&rows, &named("Debian 12"), &["img-4".to_owned()]),
@@ -209,7 +209,7 @@ fn an_exact_code_wins_over_a_name() {
 }
 
 #[test]
-fn a_mistyped_code_is_told_by_those_that_are_spelt_like_it() {
+fn a_mistyped_code_gets_the_codes_with_a_similar_spelling_as_hints() {
     let all = ["p-c1m2-s40", "p-c8m16-s40", "p-c1m2-s80", "zz"];
     let all = || all.map(|code| (code.to_owned(), None)).to_vec();
     assert_eq!(exact(all(), "zz"), Choice::One("zz".to_owned()));

@@ -17,7 +17,7 @@ fn all_of(share: &Share, bytes: usize) -> Vec<Reservation> {
 }
 
 #[tokio::test]
-async fn one_alone_leaves_room_for_the_first_call_of_others_and_for_other_namespaces() {
+async fn a_single_client_leaves_memory_for_first_calls_of_others_and_for_other_namespaces() {
     let budget = Budget::new(1200, 0);
     let greedy = budget.share("a");
     greedy.ended(true);
@@ -44,7 +44,7 @@ async fn one_alone_leaves_room_for_the_first_call_of_others_and_for_other_namesp
 
 /// The memory limit of the process is determined at run time and may change.
 #[tokio::test]
-async fn what_is_left_of_the_memory_bounds_both_and_a_call_at_a_time_goes_on() {
+async fn the_remaining_memory_limits_calls_and_rows_and_one_call_is_always_possible() {
     let budget = Budget::default();
     let share = budget.share("a");
     let charge = share.charge(MEBIBYTE).unwrap();
@@ -70,7 +70,7 @@ async fn what_is_left_of_the_memory_bounds_both_and_a_call_at_a_time_goes_on() {
 
 /// Memory that is reserved for silent services is not resident while they are silent, and rows must not take it meanwhile.
 #[tokio::test]
-async fn calls_under_way_and_rows_never_come_to_more_than_is_left() {
+async fn calls_in_flight_and_rows_never_exceed_the_remaining_memory() {
     const LEFT: usize = 60 * MEBIBYTE;
     let budget = Budget::default();
     budget.fit(LEFT);
@@ -101,7 +101,7 @@ async fn calls_under_way_and_rows_never_come_to_more_than_is_left() {
 /// The other namespaces have any number of services that answer often enough to count as answering, and are silent from then
 /// on.
 #[tokio::test]
-async fn whatever_ten_namespaces_hold_a_new_one_always_makes_one_call() {
+async fn a_new_namespace_can_always_make_one_call_next_to_ten_others() {
     let budget = Budget::default();
     let mut held = Vec::new();
     for number in 0..10 {
@@ -121,7 +121,7 @@ async fn whatever_ten_namespaces_hold_a_new_one_always_makes_one_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_gives_up_waiting_leaves_no_trace() {
+async fn an_abandoned_wait_leaves_nothing_reserved() {
     let budget = Budget::new(30, 0);
     let share = budget.share("a");
     let held = all_of(&share, 10);
@@ -133,13 +133,13 @@ async fn whoever_gives_up_waiting_leaves_no_trace() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_larger_than_all_room_is_made_alone() {
+async fn a_call_larger_than_the_budget_is_made_alone() {
     let share = Budget::new(30, 0).share("a");
     assert!(has_room(&share, 1_000).is_some());
 }
 
 #[tokio::test]
-async fn an_answer_that_was_good_again_opens_the_rest_at_once() {
+async fn a_successful_answer_opens_the_remaining_budget_at_once() {
     let budget = Budget::new(120, 0);
     let silent: Vec<Share> = (0..100).map(|_| budget.share("a")).collect();
     let held: Vec<Reservation> = silent.iter().flat_map(|one| all_of(one, 10)).collect();
@@ -152,7 +152,7 @@ async fn an_answer_that_was_good_again_opens_the_rest_at_once() {
 }
 
 #[test]
-fn fifty_namespaces_that_keep_all_they_can_leave_as_much_to_the_next() {
+fn fifty_namespaces_at_their_limit_leave_a_share_for_the_next() {
     let budget = Budget::new(0, KEPT_MAX);
     let shares: Vec<Share> = (0..51).map(|n| budget.share(&n.to_string())).collect();
     let mut charges = Vec::new();
@@ -190,7 +190,7 @@ fn fifty_namespaces_that_keep_all_they_can_leave_as_much_to_the_next() {
 proptest! {
     /// Room is taken, returned and given up in any order.
     #[test]
-    fn no_more_is_handed_out_than_there_is_and_all_comes_back(
+    fn the_budget_is_never_exceeded_and_is_returned_completely(
         steps in proptest::collection::vec((0..4usize, 1..400usize, any::<bool>(), any::<bool>()), 1..200),
     ) {
         let budget = Budget::new(1_000, 1_000);

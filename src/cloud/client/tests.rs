@@ -219,7 +219,7 @@ async fn a_query_is_encoded_and_an_endpoint_keeps_its_path() {
 }
 
 #[tokio::test]
-async fn a_port_that_refuses_was_sent_nothing() {
+async fn a_refused_connection_counts_as_not_sent() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
@@ -239,7 +239,7 @@ fn mentions(error: &Error, words: &str) -> bool {
 }
 
 #[tokio::test]
-async fn a_name_that_does_not_resolve_was_sent_nothing() {
+async fn an_unresolved_name_counts_as_not_sent() {
     let error = create(&client("http://no-such-host.invalid"))
         .await
         .unwrap_err();
@@ -248,7 +248,7 @@ async fn a_name_that_does_not_resolve_was_sent_nothing() {
 }
 
 #[tokio::test]
-async fn a_tls_handshake_that_fails_was_sent_nothing() {
+async fn a_failed_tls_handshake_counts_as_not_sent() {
     // One server speaks plain HTTP, the other closes the connection at once.
     let plain = Scripted::answering("200 OK", "{}").await;
     let error = create(&client(&plain.endpoint.replace("http", "https")))
@@ -283,7 +283,7 @@ async fn a_tls_handshake_that_fails_was_sent_nothing() {
 }
 
 #[tokio::test]
-async fn a_post_whose_connection_breaks_may_have_happened_and_is_never_sent_again() {
+async fn a_post_on_a_broken_connection_has_an_unknown_outcome_and_is_not_repeated() {
     let half = r#"{"asyncTaskInfo":{"async"#;
     for act in [
         Act::Reset,
@@ -304,7 +304,7 @@ async fn a_post_whose_connection_breaks_may_have_happened_and_is_never_sent_agai
 }
 
 #[tokio::test]
-async fn a_post_never_meets_a_connection_that_the_server_just_closed() {
+async fn a_post_never_uses_a_connection_that_the_server_just_closed() {
     let server = Scripted::new(Act::ReplyOnce(reply("202 Accepted", ACCEPTED))).await;
     let client = client(&server.endpoint);
     for n in 1..=20 {
@@ -330,7 +330,7 @@ async fn reads_share_connections() {
 }
 
 #[tokio::test]
-async fn a_server_that_never_answers_costs_the_deadline_and_no_more() {
+async fn a_call_without_an_answer_ends_at_the_deadline() {
     let server = Scripted::new(Act::Stall).await;
     let client = client(&server.endpoint);
     let began = tokio::time::Instant::now();
@@ -353,7 +353,7 @@ async fn a_server_that_never_answers_costs_the_deadline_and_no_more() {
 }
 
 #[tokio::test]
-async fn a_body_without_end_is_cut_off() {
+async fn an_endless_body_is_cut_off() {
     let long = format!(
         r#"{{"instance":{{"ecsResourceUUID":"ecs-1","x":"{}"}}}}"#,
         "x".repeat(300_000)
@@ -393,7 +393,7 @@ async fn a_redirect_is_not_followed() {
 }
 
 #[tokio::test]
-async fn a_refusal_for_rate_stops_the_calls_for_as_long_as_it_says() {
+async fn a_rate_limit_refusal_pauses_the_calls_for_its_retry_after() {
     let body = r#"{"code":"TooMany","message":"m"}"#;
     let bytes = format!(
         "HTTP/1.1 429 Slow\r\nretry-after: 2\r\ncontent-length: {}\r\n\r\n{body}",

@@ -57,7 +57,7 @@ fn whole(body: &[u8]) -> Option<Read> {
 }
 
 #[test]
-fn rows_and_the_rest_are_what_they_are_in_the_whole_body() {
+fn rows_and_other_fields_are_decoded_as_from_the_whole_body() {
     let texts = [
         r#"{"instances":[]}"#,
         r#" { "instances" : [ ] , "rowCount" : 0 } "#,
@@ -77,7 +77,7 @@ fn rows_and_the_rest_are_what_they_are_in_the_whole_body() {
 }
 
 #[test]
-fn what_is_no_json_is_none_whatever_part_of_it_is() {
+fn a_body_with_any_invalid_part_is_rejected() {
     for text in [
         "",
         " ",
@@ -117,7 +117,7 @@ fn what_is_no_json_is_none_whatever_part_of_it_is() {
 }
 
 #[test]
-fn each_bound_holds_to_the_byte() {
+fn each_limit_is_exact_to_the_byte() {
     let bounds = Bounds::of(CloudCall::Instances);
     let list = bounds.list.unwrap();
     let row = |length: usize| format!(r#"{{"a":"{}"}}"#, "x".repeat(length - 8));
@@ -153,7 +153,7 @@ fn each_bound_holds_to_the_byte() {
 }
 
 #[test]
-fn an_instance_with_all_that_the_specification_knows_and_much_besides_is_within_the_bounds() {
+fn a_server_with_all_specified_and_additional_fields_is_within_the_limits() {
     let disk = json!({"dataDiskResourceUUID": "disk-0123456789abcdef", "dataDiskCategory": "LOCAL_SSD",
         "dataDiskSize": 100, "snapshotNum": 3});
     let address = json!({"publicIpResourceUUID": "eip-0123456789abcdef", "publicIpAddress": "203.0.113.255", "bandwidth": 100});
@@ -215,7 +215,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
     #[test]
-    fn it_does_not_matter_where_a_body_is_cut(
+    fn a_body_may_be_split_anywhere(
         body in fields(value()), pretty in any::<bool>(), sizes in proptest::collection::vec(1..40usize, 1..5),
     ) {
         let text = if pretty { serde_json::to_vec_pretty(&body) } else { serde_json::to_vec(&body) }.unwrap();
@@ -224,7 +224,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_taken_as_serde_json_takes_them_or_are_too_much(
+    fn any_bytes_are_decoded_as_by_serde_json_or_exceed_a_limit(
         body in almost_json(), sizes in proptest::collection::vec(1..40usize, 1..5),
     ) {
         let bounds = Bounds { rest: 128, decoded: 8_192, depth: 6, ..Bounds::of(CloudCall::Instances) };

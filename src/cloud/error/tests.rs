@@ -231,7 +231,7 @@ fn every_answer_is_classified_on_both_axes() {
 }
 
 #[test]
-fn a_result_is_one_even_with_a_code_beside_it() {
+fn a_result_with_a_code_counts_as_a_result() {
     for body in [
         r#"{"id":"ecs-1"}"#,
         r#"{"id":"ecs-1","success":true}"#,
@@ -242,7 +242,7 @@ fn a_result_is_one_even_with_a_code_beside_it() {
 }
 
 #[test]
-fn no_such_instance_is_said_only_about_an_instance_and_only_when_authorised() {
+fn only_an_authorized_answer_about_an_instance_means_no_such_instance() {
     let (plain, by_code) = (
         r#"{"code":"X","message":"m"}"#,
         r#"{"code":"instance.notexist","message":"m"}"#,
@@ -358,7 +358,7 @@ fn message(operation: CloudCall, status: u16, body: &str) -> String {
 }
 
 #[test]
-fn what_is_repeated_by_operator_by_itself_says_so() {
+fn an_error_that_the_operator_retries_by_itself_is_marked_so() {
     let busy = r#"{"code":"Busy","message":"wait"}"#;
     assert_eq!(
         message(CloudCall::Create, 429, busy),
@@ -391,7 +391,7 @@ fn what_is_repeated_by_operator_by_itself_says_so() {
 }
 
 #[test]
-fn an_answer_of_a_server_that_does_not_know_the_path_points_to_the_paths() {
+fn an_error_about_an_unknown_path_refers_to_the_setting_of_paths() {
     let refused = r#"{"code":"X","message":"m"}"#;
     for (status, body, is_doubted) in [
         (501, "", true),
@@ -413,7 +413,7 @@ fn an_answer_of_a_server_that_does_not_know_the_path_points_to_the_paths() {
 }
 
 #[test]
-fn a_call_is_named_in_the_words_of_the_reader() {
+fn a_call_is_named_in_plain_words() {
     let token = r#"{"code":"Authenticated.Error","message":"m"}"#;
     assert_eq!(
         message(CloudCall::Keys, 401, token),

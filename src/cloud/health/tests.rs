@@ -44,7 +44,7 @@ fn counting() -> (Health, Arc<AtomicUsize>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_call_that_fails_casts_doubt_and_the_next_that_is_answered_takes_it_away() {
+async fn the_first_failed_call_begins_a_doubt_and_the_next_answer_ends_it() {
     let (health, doubts) = counting();
     let began = Instant::now();
     for _ in 0..3 {
@@ -62,7 +62,7 @@ async fn the_first_call_that_fails_casts_doubt_and_the_next_that_is_answered_tak
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_waits_casts_doubt_long_before_its_deadline() {
+async fn an_unanswered_call_begins_a_doubt_long_before_its_deadline() {
     let (health, doubts) = counting();
     let began = Instant::now();
     let waits = health.watch(tokio::time::sleep(30 * S));
@@ -83,7 +83,7 @@ async fn a_call_that_waits_casts_doubt_long_before_its_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_service_says_no_to_is_no_outage_and_what_it_cannot_say_is() {
+async fn a_readable_refusal_is_no_outage_and_a_missing_answer_is() {
     for (error, outage) in [
         (lost(), true),
         (refused(CloudCall::Task, 503, "Maintenance"), true),
@@ -102,7 +102,7 @@ async fn what_the_service_says_no_to_is_no_outage_and_what_it_cannot_say_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_account_that_may_not_buy_is_so_until_it_buys() {
+async fn an_abnormal_account_stays_abnormal_until_a_create_succeeds() {
     let (health, _) = counting();
     let now = Instant::now();
     let arrears = refused(CloudCall::Create, 403, "AccountStatus.Abnormal");

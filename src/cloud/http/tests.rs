@@ -213,7 +213,7 @@ async fn probe(http: &Http, endpoint: &str) -> Result<(), String> {
 }
 
 #[tokio::test]
-async fn a_bundle_is_trusted_instead_of_the_systems_authorities() {
+async fn a_ca_bundle_replaces_the_authorities_of_the_system() {
     let (own, other) = (Authority::new(), Authority::new());
     let http = open();
     let (address, seen) = service(Some(own.server(None))).await;
@@ -234,7 +234,7 @@ async fn a_bundle_is_trusted_instead_of_the_systems_authorities() {
 }
 
 #[tokio::test]
-async fn a_service_that_knows_us_by_certificate_is_shown_it() {
+async fn a_client_certificate_is_presented_to_the_service() {
     let (own, ours) = (Authority::new(), Authority::new());
     let (address, seen) = service(Some(own.server(Some(&ours)))).await;
     let (http, endpoint) = (open(), format!("https://{address}"));
@@ -248,7 +248,7 @@ async fn a_service_that_knows_us_by_certificate_is_shown_it() {
 }
 
 #[tokio::test]
-async fn through_a_proxy_it_sees_a_tunnel_and_nothing_in_it() {
+async fn a_proxy_sees_a_tunnel_and_none_of_its_content() {
     let own = Authority::new();
     let (address, seen) = service(Some(own.server(None))).await;
     let (proxy, tunnels) = tunnels().await;
@@ -263,7 +263,7 @@ async fn through_a_proxy_it_sees_a_tunnel_and_nothing_in_it() {
 }
 
 #[tokio::test]
-async fn a_proxy_that_is_none_is_refused_without_its_words() {
+async fn an_invalid_proxy_is_refused_and_not_quoted() {
     let endpoint = "https://cloud.example";
     for proxy in [
         "proxy.example:3128",
@@ -358,7 +358,7 @@ async fn nothing_is_sent_to_this_machine_unless_an_allowed_endpoint_names_it() {
 
 /// A name that resolves to another address for the next connection is resolved and checked again.
 #[tokio::test]
-async fn every_connection_is_judged_anew() {
+async fn every_new_connection_is_checked_again() {
     let (address, seen) = service(None).await;
     let asked = Arc::new(AtomicUsize::new(0));
     let count = asked.clone();
@@ -391,7 +391,7 @@ async fn every_connection_is_judged_anew() {
 }
 
 #[tokio::test]
-async fn who_goes_the_same_way_shares_its_connections_and_the_last_one_drops_them() {
+async fn accounts_with_the_same_route_share_connections_and_the_last_one_drops_them() {
     let (http, own) = (open(), Authority::new());
     let pairs = || match &http.way {
         Way::Network(network) => {

@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_brings_the_burst_back_and_no_more() {
+    fn a_pause_restores_at_most_the_burst() {
         let mut bucket = Bucket::new(SECOND, 3);
         let start = bucket.due;
         assert_eq!(pass(&mut bucket, start), 3);
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pace_that_changes_often_lets_no_more_pass() {
+    fn a_rate_that_changes_often_lets_no_more_pass() {
         let mut bucket = Bucket::new(SECOND, 1);
         let start = bucket.due;
         assert_eq!(pass(&mut bucket, start), 1);
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_of_none_is_one_and_the_greatest_is_no_overflow() {
+    fn a_burst_of_zero_counts_as_one_and_the_greatest_does_not_overflow() {
         let mut least = Bucket::new(SECOND * 100, 0);
         let start = least.due;
         assert_eq!(pass(&mut least, start), 1);

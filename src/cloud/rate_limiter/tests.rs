@@ -71,7 +71,7 @@ async fn a_higher_priority_goes_first_and_each_keeps_its_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_asks_whether_the_service_answers_goes_beside_those_that_wait_for_it() {
+async fn a_probe_does_not_wait_for_calls_in_flight() {
     let limiter = RateLimiter::new(limits(1.0, 2, 1));
     let silent = limiter.pass(CallPriority::Urgent).await;
     let waits = tokio::spawn({
@@ -120,7 +120,7 @@ async fn no_more_than_allowed_are_in_flight() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_waiter_that_goes_away_loses_nothing() {
+async fn a_waiter_that_is_aborted_takes_no_permit() {
     let limiter = RateLimiter::new(limits(1000.0, 1000, 1));
     let held = limiter.pass(CallPriority::Urgent).await;
     let waiter = tokio::spawn({
@@ -154,7 +154,7 @@ async fn no_request_passes_during_a_pause_and_an_earlier_end_does_not_shorten_it
 }
 
 #[tokio::test(start_paused = true)]
-async fn refusals_in_a_row_double_the_pause_and_an_answer_ends_that() {
+async fn successive_refusals_double_the_pause_and_an_answer_resets_it() {
     let limiter = RateLimiter::new(limits(1e4, 1000, 100));
     for expected in [1, 2, 4, 8, 16, 32, 60, 60] {
         let start = Instant::now();
@@ -241,7 +241,7 @@ async fn a_limit_per_hour_that_is_not_configured_is_found_and_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_client_of_the_same_token_gets_through() {
+async fn another_client_of_the_same_token_gets_its_share() {
     let limiter = RateLimiter::new(limits(20.0, 20, 8));
     let mut service = Service::new(4.0, 4.0);
     let (mut asked, mut refused) = (0, 0);
@@ -266,7 +266,7 @@ async fn another_client_of_the_same_token_gets_through() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_passing_squeeze_is_forgotten() {
+async fn a_temporary_limit_is_forgotten() {
     let limiter = RateLimiter::new(limits(10.0, 10, 8));
     limiter.refused(None);
     limiter.answered();
@@ -309,7 +309,7 @@ async fn the_full_rate_is_back_20_minutes_after_a_phase_of_mixed_refusals() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn new_limits_hold_at_once_also_for_who_waits() {
+async fn new_limits_hold_at_once_also_for_waiters() {
     let limiter = RateLimiter::new(limits(0.01, 1, 1));
     drop(limiter.pass(CallPriority::Urgent).await);
     let start = Instant::now();
@@ -324,7 +324,7 @@ async fn new_limits_hold_at_once_also_for_who_waits() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn limits_that_make_no_sense_are_brought_into_range() {
+async fn limits_out_of_range_are_clamped() {
     // How much later the third request passes than the first.
     for (per_second, burst, after) in [
         (0.0, 0, Duration::from_secs(20_000)),
@@ -353,7 +353,7 @@ async fn limits_that_make_no_sense_are_brought_into_range() {
 
 /// Each priority has a first request that waits its turn among the more urgent ones.
 #[tokio::test(start_paused = true)]
-async fn changes_without_end_stop_nothing_else_for_ever() {
+async fn endless_changes_do_not_starve_other_priorities() {
     let limiter = RateLimiter::new(limits(1000.0, 1000, 1));
     let held = limiter.pass(CallPriority::Urgent).await;
     let urgent = |limiter: RateLimiter| async move {

@@ -89,7 +89,7 @@ fn the_flaw_of_a_client_certificate_is_reported() {
 }
 
 #[test]
-fn the_same_texts_are_one_and_others_are_another() {
+fn equal_texts_make_equal_settings() {
     let (_, one) = authority(4000);
     let (_, two) = authority(4000);
     let (chain, key) = client((2020, 4000));

@@ -23,7 +23,7 @@ fn create(login: ServerLogin) -> CreateRequest {
 }
 
 #[test]
-fn a_create_says_what_section_4_1_lists() {
+fn a_create_has_the_fields_of_section_4_1() {
     let with_password = create(ServerLogin::Password("Hunter2!".into())).body();
     let expected = json!({"packageConfig": {
         "packageCode": "pkg", "regionCode": "r", "zoneCode": "z", "instanceName": "web-1",
@@ -47,7 +47,7 @@ fn a_create_says_what_section_4_1_lists() {
 }
 
 #[test]
-fn a_reinstall_calls_the_key_otherwise() {
+fn a_reinstall_has_another_field_name_for_the_key() {
     let request = ReinstallRequest {
         server: "ecs-1".into(),
         image: "img-1".into(),
@@ -74,7 +74,7 @@ fn debug_shows_no_password() {
 }
 
 #[test]
-fn a_receipt_is_read_in_both_shapes_and_only_whole() {
+fn a_receipt_is_read_in_both_forms_and_only_if_complete() {
     let expected = Some(CreateAccepted {
         id: "ecs-1".into(),
         task: "t-1".into(),
@@ -113,7 +113,7 @@ fn a_detail_keeps_no_secret() {
 }
 
 #[test]
-fn a_detail_keeps_every_field_and_each_look_at_it_fails_alone() {
+fn a_detail_keeps_every_field_and_a_malformed_one_affects_no_other() {
     let mut body = object(&json!({"instance": {
         "ecsResourceUUID": "ecs-1", "ecsStatus": 7, "ecsPendingStatus": "NONE", "zoneCode": "", "new": {"a": 1},
     }}));
@@ -135,7 +135,7 @@ fn a_detail_keeps_every_field_and_each_look_at_it_fails_alone() {
 }
 
 #[test]
-fn a_task_ends_only_with_a_word_that_ends_it() {
+fn a_task_ends_only_with_a_final_result() {
     let unknown = |word: &str| TaskState::Unknown {
         word: word.to_owned(),
     };

@@ -33,7 +33,7 @@ fn only_the_first_finding_that_a_server_is_gone_resets_the_backoff() {
 }
 
 #[test]
-fn an_instance_at_rest_has_a_memory_of_at_most_768_bytes() {
+fn an_idle_instance_has_a_memory_of_at_most_768_bytes() {
     // Including the lock and the counts of the Arc. The allocator's next size would be 1,024, for each of ten thousand Instances.
     let counts = 2 * size_of::<usize>();
     assert!(counts + size_of::<std::sync::Mutex<Memory>>() <= 768);

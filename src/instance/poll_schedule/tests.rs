@@ -22,7 +22,7 @@ fn asked(schedule: PollSchedule, task: Duration) -> Vec<Duration> {
 
 proptest! {
     #[test]
-    fn an_end_is_noticed_within_a_fifth_of_the_length_whatever_the_last_one_took(
+    fn an_end_is_noticed_within_a_fifth_of_the_duration_regardless_of_the_last_one(
         task in 1_000_u64..600_000, last_took in proptest::option::of(500_u64..600_000),
     ) {
         let task = Duration::from_millis(task);
@@ -35,7 +35,7 @@ proptest! {
     }
 
     #[test]
-    fn under_load_the_time_that_is_known_follows_tasks_of_another_length(
+    fn under_load_the_expected_duration_adapts(
         first in 5_000_u64..600_000, change in 0.75_f64..1.25,
     ) {
         let busy = PollSchedule { spread: 60 * SECOND, ..ALONE };
@@ -53,7 +53,7 @@ proptest! {
 }
 
 #[test]
-fn the_number_of_queries_grows_with_the_logarithm_of_the_length() {
+fn the_number_of_queries_grows_with_the_logarithm_of_the_duration() {
     let queries = |seconds| asked(ALONE, Duration::from_secs(seconds)).len();
     assert_eq!([1, 4, 15, 20, 60, 600].map(queries), [1, 4, 11, 12, 18, 32]);
 }

@@ -36,7 +36,7 @@ fn progress(facts: &Facts, reason: Reason, writes: &mut StatusWrites) -> Option<
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_progress_is_written_once_it_lasts_and_at_once_for_an_edit() {
+async fn progress_is_written_once_it_lasts_and_at_once_after_an_edit() {
     let mut facts = shows(&releasing("ours"));
     let writes = &mut StatusWrites::default();
     let shown = progress(&facts, Reason::Releasing, writes);

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_problem_that_needs_a_human_shows_at_once_and_one_that_may_pass_once_it_lasts() {
+    fn a_permanent_problem_is_shown_at_once_and_a_temporary_one_once_it_lasts() {
         let problem = |account: &AccountFact, is_late| {
             let condition = judge(account, "main", true, is_late)?;
             (!condition.is_true).then_some((condition.reason, condition.message))

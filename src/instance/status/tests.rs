@@ -2,7 +2,7 @@ use super::*;
 use serde_json::json;
 
 #[test]
-fn what_moves_by_itself_is_no_change() {
+fn a_field_that_changes_by_itself_is_no_change_of_status() {
     let with = |moved: f64, cpu: i64| {
         let mut status = InstanceStatus::default();
         status.detail.insert("usedFlow".into(), json!(moved));

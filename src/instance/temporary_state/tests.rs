@@ -24,7 +24,7 @@ fn starts(status: &InstanceStatus, detail: &Map<String, Value>) -> bool {
 }
 
 #[test]
-fn an_unknown_state_and_a_late_address_are_waited_for_and_nothing_else_is() {
+fn only_an_unknown_state_and_a_missing_address_are_awaited() {
     let new = InstanceStatus::default();
     for (shown, is_waited_for) in [
         (detail("STARTED", "203.0.113.7"), false),
@@ -38,7 +38,7 @@ fn an_unknown_state_and_a_late_address_are_waited_for_and_nothing_else_is() {
 }
 
 #[test]
-fn a_new_process_goes_on_waiting_and_does_not_begin_a_wait_that_has_ended() {
+fn a_new_process_continues_a_wait_and_does_not_restart_one_that_has_ended() {
     let ready = Readiness::ready(Reason::Available, "");
     let waits = Readiness::reconciling(Reason::ForeignOperationRunning, "");
     let drifted = Readiness::drifted(Reason::PowerStateDiffers, "");
@@ -55,7 +55,7 @@ fn a_new_process_goes_on_waiting_and_does_not_begin_a_wait_that_has_ended() {
 }
 
 #[test]
-fn an_address_that_never_shows_costs_fourteen_reads() {
+fn an_address_that_never_appears_costs_fourteen_reads() {
     let (new, late) = (InstanceStatus::default(), detail("STARTED", ""));
     let begun = Instant::now();
     let (mut now, mut reads) = (begun, 0);

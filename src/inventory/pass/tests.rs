@@ -209,7 +209,7 @@ fn a_row_without_an_id_spoils_the_pass() {
 }
 
 #[test]
-fn a_listing_without_end_is_given_up() {
+fn an_endless_listing_is_given_up() {
     let mut builder = PassBuilder::new(None);
     let last = (0..).find_map(|id| {
         let page = testing::page(&mut builder, vec![row(id)], None);
@@ -219,7 +219,7 @@ fn a_listing_without_end_is_given_up() {
 }
 
 #[test]
-fn nameless_rows_prove_nothing_about_a_marker() {
+fn rows_without_names_are_no_proof_about_a_marker() {
     let mut page = pages(&[(&[1], None)]).remove(0);
     page.rows[0].remove("instanceName");
     let since = now();
@@ -236,7 +236,7 @@ fn nameless_rows_prove_nothing_about_a_marker() {
 }
 
 #[test]
-fn a_row_that_did_not_change_is_shared_with_the_former_pass() {
+fn an_unchanged_row_is_shared_with_the_former_pass() {
     let pages = pages(&[(&[1, 2], None), (&[], None)]);
     let former = Arc::new(pass(&pages).unwrap());
     let mut builder = PassBuilder::new(Some(former.clone()));
@@ -300,7 +300,7 @@ proptest! {
     /// The promise behind a second create: a server that existed all the time is never proven absent, regardless of purchases and
     /// releases while pages are read and of the meaning of `rowCount`.
     #[test]
-    fn a_server_that_was_there_all_the_time_is_never_proven_absent(
+    fn a_server_that_always_existed_is_never_proven_absent(
         before in 0u32..7,
         after in 0u32..4,
         size in 1usize..4,
@@ -337,7 +337,7 @@ proptest! {
 
     /// If nothing changes, two passes are enough.
     #[test]
-    fn in_a_quiet_listing_two_passes_prove_what_is_absent(
+    fn two_passes_of_an_unchanged_listing_prove_absence(
         number in 0u32..9,
         size in 1usize..5,
         count in prop_oneof![Just(Count::Total), Just(Count::OfPage), Just(Count::Zero), Just(Count::None)],

@@ -120,7 +120,7 @@ const S: Duration = Duration::from_secs(1);
 const PER_SECOND: f64 = 100.0;
 
 #[tokio::test(start_paused = true)]
-async fn without_interests_nothing_is_due() {
+async fn without_subscriptions_no_pass_is_due() {
     let mut bench = Bench::new();
     assert_eq!(bench.due_in(), None);
     bench.state.subscribe(&subject("a"), quiet("a", None));
@@ -145,7 +145,7 @@ async fn the_strongest_attention_sets_the_pace() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_listing_of_many_pages_waits_until_as_many_operations_run() {
+async fn a_listing_of_several_pages_speeds_up_with_as_many_operations() {
     let mut bench = Bench::new();
     let rows = |from: usize| {
         (from..from + 50).map(|n| row(&format!("ecs-{n}"), &format!("o-{n}"), "STARTED"))
@@ -221,7 +221,7 @@ async fn listings_leave_half_of_the_request_limit_to_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_proof_is_two_passes_begun_after_the_instant_one_right_after_the_other() {
+async fn a_proof_is_two_successive_passes_that_began_after_the_instant() {
     let mut bench = Bench::new();
     bench.state.subscribe(&subject("a"), quiet("a", None));
     bench.pass(vec![]);
@@ -250,7 +250,7 @@ async fn a_proof_is_two_passes_begun_after_the_instant_one_right_after_the_other
 }
 
 #[tokio::test(start_paused = true)]
-async fn passes_that_are_no_evidence_are_repeated_ever_more_slowly() {
+async fn passes_without_evidence_are_repeated_with_growing_pauses() {
     let mut bench = Bench::new();
     let wish = Subscription {
         wants: Wants {
@@ -278,7 +278,7 @@ async fn passes_that_are_no_evidence_are_repeated_ever_more_slowly() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failed_pass_wakes_nobody_changes_nothing_and_is_tried_again_with_a_growing_pause() {
+async fn a_failed_pass_wakes_no_subject_changes_nothing_and_is_retried_with_a_growing_pause() {
     let mut bench = Bench::new();
     bench.state.subscribe(
         &subject("a"),
@@ -344,7 +344,7 @@ async fn a_quiet_subject_is_woken_by_a_change_and_only_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_doubtful_pass_makes_nobody_believe_that_a_server_vanished() {
+async fn an_unsteady_pass_wakes_no_subject_whose_server_it_lacks() {
     let mut bench = Bench::new();
     bench
         .state
@@ -369,7 +369,7 @@ async fn in_flight_subjects_are_woken_by_every_pass() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_subject_that_is_calmed_is_woken_by_changes_alone() {
+async fn a_subject_that_expects_no_change_is_woken_by_changes_alone() {
     let mut bench = Bench::new();
     let busy = subscription("a", Some("ecs-a"), Attention::InFlight);
     bench.state.subscribe(&subject("a"), busy);
@@ -384,7 +384,7 @@ async fn a_subject_that_is_calmed_is_woken_by_changes_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_place_freezes_when_many_vanish_and_thaws_when_each_is_accounted_for() {
+async fn the_breaker_of_a_zone_opens_when_many_vanish_and_closes_when_each_is_settled() {
     let mut bench = Bench::new();
     let names: Vec<String> = (0..6).map(|n| n.to_string()).collect();
     let rows = |from: usize| {
@@ -431,7 +431,7 @@ async fn a_place_freezes_when_many_vanish_and_thaws_when_each_is_accounted_for()
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_empty_first_listing_freezes_against_the_record_also_when_it_comes_late() {
+async fn an_empty_first_listing_opens_the_breaker_also_for_later_records() {
     let mut bench = Bench::new();
     bench
         .state
@@ -448,7 +448,7 @@ async fn an_empty_first_listing_freezes_against_the_record_also_when_it_comes_la
 }
 
 #[tokio::test(start_paused = true)]
-async fn servers_just_bought_are_not_missed() {
+async fn newly_bought_servers_do_not_count_as_missing() {
     let mut bench = Bench::new();
     bench.state.subscribe(&subject("0"), quiet("0", None));
     bench.pass(vec![]);
@@ -462,7 +462,7 @@ async fn servers_just_bought_are_not_missed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_late_server_of_a_finalised_instance_is_found() {
+async fn a_late_server_of_a_deleted_instance_is_found() {
     let mut bench = Bench::new();
     bench.state.subscribe(&subject("a"), quiet("a", None));
     bench.begin();
@@ -491,7 +491,7 @@ async fn a_late_server_of_a_finalised_instance_is_found() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_nobody_owns_is_counted() {
+async fn unowned_servers_are_counted() {
     let mut bench = Bench::new();
     bench
         .state
@@ -513,7 +513,7 @@ async fn what_nobody_owns_is_counted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_place_that_is_left_while_its_pass_runs_is_forgotten_after_it() {
+async fn a_zone_without_subscriptions_is_forgotten_after_its_running_pass() {
     let mut bench = Bench::new();
     bench.state.subscribe(&subject("a"), quiet("a", None));
     bench.begin();
@@ -524,7 +524,7 @@ async fn a_place_that_is_left_while_its_pass_runs_is_forgotten_after_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_age_of_the_listings_is_that_of_the_place_that_was_not_listed_for_longest() {
+async fn the_age_of_the_listings_is_that_of_the_oldest() {
     let mut bench = Bench::new();
     let of = |bench: &Bench| {
         let listings = bench.state.listings().into_iter();

@@ -18,7 +18,7 @@ fn view(previous: Option<Arc<Pass>>, newest: Arc<Pass>) -> View {
 }
 
 #[tokio::test(start_paused = true)]
-async fn absence_comes_in_two_strengths() {
+async fn one_pass_shows_absence_and_two_prove_it() {
     let start = Instant::now();
     let at = |seconds| start + Duration::from_secs(seconds);
     let marker = Marker::of_uid("mine");
@@ -73,7 +73,7 @@ async fn absence_comes_in_two_strengths() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_recorded_id_is_looked_for_whatever_its_name() {
+async fn a_recorded_id_is_found_regardless_of_its_name() {
     let now = Instant::now();
     let renamed = pass(
         now,
@@ -100,7 +100,7 @@ async fn a_recorded_id_is_looked_for_whatever_its_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_place_that_the_service_does_not_know_holds_no_server_unless_one_is_on_record_there() {
+async fn an_unknown_zone_proves_absence_unless_a_server_is_recorded_there() {
     let start = Instant::now();
     let at = |seconds| start + Duration::from_secs(seconds);
     let marker = Marker::of_uid("mine");

@@ -44,7 +44,7 @@ fn logged(panics: impl FnOnce() + std::panic::UnwindSafe) -> String {
 
 /// S7: a panic shows no value that the reconcile holds.
 #[test]
-fn a_panic_tells_its_place_and_no_value() {
+fn a_panic_is_logged_with_its_position_and_no_value() {
     let secret = CANARY.to_owned();
     let cases: [(&str, Panics); 5] = [
         ("put together", {
@@ -80,7 +80,7 @@ fn a_panic_tells_its_place_and_no_value() {
 }
 
 #[test]
-fn a_panic_in_words_of_the_source_keeps_them() {
+fn a_panic_with_a_constant_message_keeps_it() {
     let line = logged(|| panic!("the queue has no end"));
     assert!(line.contains("the queue has no end"), "{line}");
     assert!(line.contains("src/operator/log/tests.rs:"), "{line}");

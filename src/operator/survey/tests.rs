@@ -44,7 +44,7 @@ fn assert_counted(
 }
 
 #[test]
-fn instances_are_counted_by_state_and_reason_whatever_stands_in_them() {
+fn instances_are_counted_by_state_and_reason_even_with_unexpected_conditions() {
     let ready = json!({"conditions": [condition("Ready", "True", "Available")]});
     let stalled = json!({"conditions": [
         condition("Ready", "False", "ImageDiffers"), condition("Stalled", "True", "ImageDiffers"),

@@ -166,7 +166,7 @@ async fn hold(mut candidate: Candidate) -> (Term, CancellationToken, tokio::task
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_nobody_made_is_made_as_other_tools_make_it() {
+async fn a_missing_lease_is_created_with_the_usual_fields() {
     let server = Server::default();
     let mut first = standby(&server, "a");
     let won = timeout(SECOND, first.win()).await.unwrap();
@@ -181,7 +181,7 @@ async fn a_lease_that_nobody_made_is_made_as_other_tools_make_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_is_stale_by_our_own_clock_alone() {
+async fn a_lease_expires_by_our_own_clock_alone() {
     for written in ["1999-01-01T00:00:00.000000Z", "2199-01-01T00:00:00.000000Z"] {
         let server = Server::default();
         server.write(|lease| {
@@ -200,7 +200,7 @@ async fn it_is_stale_by_our_own_clock_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_record_that_says_longer_is_believed_and_one_that_says_shorter_is_not() {
+async fn a_longer_duration_in_the_lease_counts_and_a_shorter_one_does_not() {
     for (stated, waited) in [(40, 40), (1, 15)] {
         let server = Server::default();
         server.write(|lease| {
@@ -224,7 +224,7 @@ async fn a_holder_that_renews_is_never_overtaken() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_renewal_the_term_ends_before_anybody_may_take_it() {
+async fn without_a_renewal_the_term_ends_before_another_process_may_take_the_lease() {
     for mood in [
         Mood::Silent,
         Mood::Refuses(429),
@@ -245,7 +245,7 @@ async fn without_a_renewal_the_term_ends_before_anybody_may_take_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_term_counts_from_the_beginning_of_its_renewal_and_not_from_the_answer() {
+async fn a_term_counts_from_the_start_of_its_renewal_and_not_from_the_answer() {
     let server = Server::default();
     let (term, _done, _keeper) = hold(standby(&server, "a")).await;
     server.set(Mood::Slow(4 * SECOND));
@@ -258,7 +258,7 @@ async fn a_term_counts_from_the_beginning_of_its_renewal_and_not_from_the_answer
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_whose_answer_was_lost_is_found_to_be_ours() {
+async fn a_write_whose_answer_was_lost_is_recognized_as_our_own() {
     let server = Server::default();
     server.set(Mood::Mute);
     let first = standby(&server, "a");
@@ -277,7 +277,7 @@ async fn a_write_whose_answer_was_lost_is_found_to_be_ours() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_reads_another_name_in_it_stops_at_once() {
+async fn a_term_ends_at_once_when_another_process_holds_the_lease() {
     let server = Server::default();
     let (term, _done, _keeper) = hold(standby(&server, "a")).await;
     sleep(SECOND).await;
@@ -287,7 +287,7 @@ async fn who_reads_another_name_in_it_stops_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_is_deleted_is_lost_and_not_made_again() {
+async fn a_deleted_lease_ends_the_term_and_is_not_created_again() {
     let server = Server::default();
     let (term, _done, _keeper) = hold(standby(&server, "a")).await;
     server.0.lock().unwrap().leases.clear();
@@ -296,7 +296,7 @@ async fn a_lease_that_is_deleted_is_lost_and_not_made_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_label_that_somebody_adds_costs_nothing() {
+async fn a_label_added_to_the_lease_does_not_end_the_term() {
     let server = Server::default();
     let (term, _done, _keeper) = hold(standby(&server, "a")).await;
     server.write(|lease| lease["metadata"]["labels"] = json!({"a": "b"}));
@@ -306,7 +306,7 @@ async fn a_label_that_somebody_adds_costs_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_released_is_taken_at_the_next_look() {
+async fn a_released_lease_is_taken_at_the_next_attempt() {
     let server = Server::default();
     let (term, done, keeper) = hold(standby(&server, "a")).await;
     let mut other = standby(&server, "b");
@@ -325,7 +325,7 @@ async fn what_is_released_is_taken_at_the_next_look() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_many_that_ask_at_once_one_gets_it() {
+async fn one_of_several_candidates_gets_the_lease() {
     let server = Server::default();
     let mut all = tokio::task::JoinSet::new();
     for name in ["a", "b", "c", "d", "e", "f"] {

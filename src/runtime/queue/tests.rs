@@ -51,7 +51,7 @@ fn queue(names: &[&str], places: usize, heartbeat: Heartbeat) -> (ObjectQueue<Co
 /// A reconcile that panics and one that never ends are defects of the operator. Each costs its own object about one reconcile
 /// per minute and does not affect other objects, although one Account gets two of six places.
 #[tokio::test(start_paused = true)]
-async fn a_turn_that_panics_or_never_ends_stays_the_matter_of_its_object() {
+async fn a_reconcile_that_panics_or_never_ends_delays_only_its_own_object() {
     let reconciles = Arc::new(Mutex::new(BTreeMap::<String, u32>::new()));
     let counted = reconciles.clone();
     let reconcile =
@@ -86,7 +86,7 @@ async fn a_turn_that_panics_or_never_ends_stays_the_matter_of_its_object() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_shows_life_while_it_runs_whatever_its_turns_do_and_not_when_nobody_polls_it() {
+async fn the_queue_beats_while_a_reconcile_hangs_and_not_while_it_is_not_polled() {
     let heartbeats = Heartbeats::default();
     let heartbeat = heartbeats.expect("queue", times::QUEUE_SILENCE_MAX);
     let (queue, _trigger) = queue(&["a"], 1, heartbeat);

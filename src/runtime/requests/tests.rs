@@ -60,7 +60,7 @@ async fn ask(client: &Client, namespace: &str, name: &str) {
 }
 
 #[tokio::test]
-async fn what_we_ask_for_is_sent() {
+async fn requests_with_valid_names_are_sent() {
     let sent = Sent::default();
     let client = sent.client();
     ask(&client, "team-a", "web-1.a").await;
@@ -87,7 +87,7 @@ async fn what_we_ask_for_is_sent() {
 }
 
 #[tokio::test]
-async fn a_name_that_is_a_path_is_not_sent_and_told_as_such() {
+async fn a_name_that_is_a_path_is_not_sent_and_reported_as_malformed() {
     let sent = Sent::default();
     let client = sent.client();
     for name in [
@@ -179,7 +179,7 @@ fn requests_that_the_program_never_makes_are_refused() {
 proptest! {
     /// Regardless of namespace and name, each request that is sent concerns that kind, in that namespace or in none.
     #[test]
-    fn whatever_the_name_no_request_leaves_its_namespace_and_kind(
+    fn no_name_makes_a_request_leave_its_namespace_and_kind(
         namespace in "(team-a|[-a-z/.?#%&=0-9]{0,24}|\\PC{0,8})",
         name in "(web|[-a-z/.?#%&=0-9]{0,24}|\\PC{0,8})",
     ) {

@@ -38,7 +38,7 @@ async fn end(stream: &mut TcpStream) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn five_hundred_idle_connections_keep_no_probe_out_and_most_are_ended_at_once() {
+async fn five_hundred_idle_connections_block_no_probe_and_most_are_closed_at_once() {
     let address = begin().await;
     let mut idle = Vec::new();
     for _ in 0..500 {
@@ -55,7 +55,7 @@ async fn five_hundred_idle_connections_keep_no_probe_out_and_most_are_ended_at_o
 }
 
 #[tokio::test]
-async fn a_head_without_end_costs_no_more_than_its_bound() {
+async fn an_endless_request_head_is_cut_off_at_its_limit() {
     let address = begin().await;
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(b"GET /livez HTTP/1.1\r\n").await.unwrap();
@@ -92,7 +92,7 @@ async fn a_certificate_is_read_for_each_connection() {
 }
 
 #[tokio::test]
-async fn the_unspecified_address_is_that_of_both_families() {
+async fn the_unspecified_address_listens_on_both_families() {
     let listener = bind("[::]:0".parse().unwrap()).await.unwrap();
     let address = listener.local_addr().unwrap();
     for host in ["127.0.0.1", "::1"] {

@@ -39,7 +39,7 @@ fn object(namespace: &str, name: &str, uid: &str) -> Endpoints {
 }
 
 #[test]
-fn it_holds_each_object_as_it_was_put_last() {
+fn the_store_holds_the_last_version_of_each_object() {
     let store = Store::<Endpoints>::default();
     let put = |object: &Endpoints| {
         store.put(

@@ -33,7 +33,7 @@ fn notices_of(known: &mut Known, events: &[Event<ConfigMap>]) -> Vec<(String, St
 }
 
 #[test]
-fn a_listing_is_told_when_it_is_complete_and_tells_what_it_lacks() {
+fn a_listing_is_reported_when_it_is_complete_with_the_objects_that_it_lacks() {
     let mut known = Known::default();
     let first = vec![
         Event::Init,
@@ -62,7 +62,7 @@ fn a_listing_is_told_when_it_is_complete_and_tells_what_it_lacks() {
 }
 
 #[test]
-fn a_namesake_with_another_uid_means_that_the_former_is_gone() {
+fn an_object_with_the_same_name_and_another_uid_means_that_the_former_is_gone() {
     let mut known = Known::default();
     notices_of(&mut known, &[Event::Apply(object("a", "1"))]);
     let notices = notices_of(&mut known, &[Event::Apply(object("a", "2"))]);
@@ -77,7 +77,7 @@ fn a_namesake_with_another_uid_means_that_the_former_is_gone() {
 
 /// A consumer may know an object from a listing that was interrupted.
 #[test]
-fn what_only_an_interrupted_listing_showed_is_gone_when_the_next_lacks_it() {
+fn an_object_of_an_interrupted_listing_is_gone_if_the_next_listing_lacks_it() {
     let mut known = Known::default();
     notices_of(&mut known, &[Event::Apply(object("known", "1"))]);
     let interrupted = ["known", "went", "came"]
@@ -104,7 +104,7 @@ fn what_only_an_interrupted_listing_showed_is_gone_when_the_next_lacks_it() {
 
 /// Consumers identify an object by its name.
 #[test]
-fn what_only_an_interrupted_listing_showed_is_gone_before_its_namesake_is_there() {
+fn an_object_of_an_interrupted_listing_is_gone_before_its_successor_is_listed() {
     let mut known = Known::default();
     notices_of(
         &mut known,
@@ -289,7 +289,7 @@ fn json(value: &serde_json::Value) -> Answer {
 const MINUTE: Duration = Duration::from_secs(60);
 
 #[tokio::test(start_paused = true)]
-async fn it_goes_on_within_ten_seconds_after_an_outage_of_any_length_and_shows_life_all_the_time() {
+async fn a_watch_recovers_within_25_seconds_of_any_outage_and_beats_throughout() {
     let silent = Mood::Silent {
         listings: true,
         watches: true,
@@ -323,7 +323,7 @@ async fn it_goes_on_within_ten_seconds_after_an_outage_of_any_length_and_shows_l
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_idle_watch_begins_again_within_half_a_minute_and_shows_life() {
+async fn an_idle_watch_is_restarted_within_half_a_minute_and_beats() {
     let (server, heartbeats) = (Server::new(Mood::Well), Heartbeats::default());
     let _watch = server.watch(&heartbeats);
     for _ in 0..10 {
@@ -342,7 +342,7 @@ async fn an_idle_watch_begins_again_within_half_a_minute_and_shows_life() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_there_is_is_read_in_pages_where_a_stream_of_it_comes_to_nothing() {
+async fn the_initial_list_is_read_in_pages_if_it_cannot_be_streamed() {
     let refused = [400, 403, 422, 429, 500, 504].map(NoStream::Refused);
     for why in refused
         .into_iter()
@@ -359,7 +359,7 @@ async fn what_there_is_is_read_in_pages_where_a_stream_of_it_comes_to_nothing() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_gets_stuck_at_the_begin_begins_anew() {
+async fn an_initial_list_that_hangs_is_restarted() {
     for mood in [
         Mood::Silent {
             listings: true,
@@ -386,7 +386,7 @@ async fn what_gets_stuck_at_the_begin_begins_anew() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_version_that_is_gone_means_a_new_listing_and_no_storm() {
+async fn an_expired_version_means_new_listings_at_a_bounded_rate() {
     let (server, heartbeats) = (Server::new(Mood::Gone), Heartbeats::default());
     let _watch = server.watch(&heartbeats);
     sleep(10 * MINUTE).await;
@@ -395,7 +395,7 @@ async fn a_version_that_is_gone_means_a_new_listing_and_no_storm() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn waits_after_failures_grow_to_ten_seconds_and_begin_anew_after_a_while() {
+async fn waits_after_failures_grow_to_ten_seconds_and_are_reset_after_a_while() {
     let mut waits = waits();
     let mut wait = async || {
         let wait = waits.next().unwrap();
@@ -412,7 +412,7 @@ async fn waits_after_failures_grow_to_ten_seconds_and_begin_anew_after_a_while()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_that_does_nothing_any_more_shows_no_life() {
+async fn a_watch_whose_task_has_ended_does_not_beat() {
     let (server, heartbeats) = (Server::new(Mood::Well), Heartbeats::default());
     let watch = server.watch(&heartbeats);
     sleep(MINUTE).await;
@@ -423,7 +423,7 @@ async fn a_task_that_does_nothing_any_more_shows_no_life() {
 
 /// Ten thousand keys and UIDs stand in many maps: each is one allocation.
 #[test]
-fn what_is_known_of_an_object_is_not_made_again() {
+fn the_key_and_uid_of_a_known_object_are_not_allocated_again() {
     let mut known = Known::default();
     notices_of(&mut known, &[Event::Apply(object("a", "1"))]);
     let again = known.identify(&Event::InitApply(object("a", "1")));

@@ -68,7 +68,7 @@ fn a_server_that_only_status_names_is_owned_and_a_record_for_another_object_coun
 }
 
 #[test]
-fn of_two_importers_of_one_server_one_has_the_better_right_and_a_buyer_before_both() {
+fn of_two_importers_of_a_server_one_has_the_better_claim_and_the_buyer_precedes_both() {
     let imported = json!({"id": "ecs-1", "imported": "by-hand"});
     let owners = owners(&[("b", imported.clone()), ("c", imported)]);
     let better = |uid: &str| {

@@ -40,7 +40,7 @@ fn admits(quota: &Owners, name: &str, limits: AccountLimits) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_more_are_admitted_than_the_limit_and_one_that_goes_wakes_those_that_wait() {
+async fn the_limit_holds_and_an_instance_that_goes_wakes_the_waiting_ones() {
     let (quota, woken) = quota(&["a", "b", "c"]);
     assert!(admits(&quota, "a", at_most(2)) && admits(&quota, "b", at_most(2)));
     assert!(!admits(&quota, "c", at_most(2)));
@@ -67,7 +67,7 @@ async fn no_more_are_admitted_than_the_limit_and_one_that_goes_wakes_those_that_
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_instance_on_record_keeps_its_place_under_a_lower_limit() {
+async fn an_instance_with_a_record_keeps_its_place_under_a_lower_limit() {
     let (quota, _) = quota(&["c"]);
     shows(&quota, "a", json!({}));
     shows(&quota, "b", json!({"id": "ecs-1"}));
@@ -77,7 +77,7 @@ async fn an_instance_on_record_keeps_its_place_under_a_lower_limit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn creates_are_counted_over_a_minute_and_one_that_bought_nothing_is_not() {
+async fn creates_count_for_a_minute_unless_they_bought_nothing() {
     let (quota, _) = quota(&["a", "b", "c"]);
     let two = AccountLimits {
         instances: None,

@@ -59,7 +59,7 @@ fn a_less_urgent_call_leaves_slots_to_more_urgent_ones() {
 }
 
 #[test]
-fn a_change_of_a_server_does_not_wait_for_those_that_are_yet_to_be_bought() {
+fn a_change_of_a_server_does_not_wait_for_purchases() {
     let (slots, woken) = slots(8);
     let mut bought = fill(&slots, CallPriority::Purchase);
     assert_eq!(bought.len(), 8);
@@ -79,7 +79,7 @@ fn a_change_of_a_server_does_not_wait_for_those_that_are_yet_to_be_bought() {
 }
 
 #[test]
-fn a_free_slot_wakes_the_first_that_waits_and_those_after_it_once_it_leaves() {
+fn a_free_slot_wakes_the_first_waiter_and_the_next_ones_when_that_leaves() {
     let (slots, woken) = slots(1);
     let mut held = fill(&slots, CallPriority::Urgent);
     assert!(slots.ask(&name(1), CallPriority::Operation).is_none());
@@ -116,7 +116,7 @@ fn an_object_that_becomes_more_urgent_moves_up() {
 }
 
 #[test]
-fn more_slots_wake_those_that_wait_as_soon_as_the_limits_allow_them() {
+fn additional_slots_wake_the_waiters_at_once() {
     let (slots, woken) = slots(1);
     let held = fill(&slots, CallPriority::Urgent);
     for number in 0..20 {
@@ -147,7 +147,7 @@ fn acts() -> impl Strategy<Value = Act> {
 
 proptest! {
     #[test]
-    fn slots_are_never_too_many_none_is_lost_and_each_that_waits_gets_one(
+    fn slots_are_bounded_none_is_lost_and_each_waiter_gets_one(
         acts in prop::collection::vec(acts(), 1..300),
     ) {
         let (slots, woken) = slots(1);

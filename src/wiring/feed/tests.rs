@@ -102,7 +102,7 @@ fn shows(feed: &Feed, names: &Names, object: &DeserializeGuard<Instance>) -> Not
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_references_of_a_namesake_stay_when_the_former_object_goes() {
+async fn the_references_of_a_new_object_stay_when_the_former_of_that_name_goes() {
     let (feed, names) = feed();
     let refers = |account: &str| feed.is_referred(&ObjectKey::new("team", account));
     let first = shows(&feed, &names, &instance("1", "first"));
@@ -150,8 +150,7 @@ fn empty() -> Client {
 /// S-3: etcd is restored to before the purchase. This process has read no record of the Instance since, and only the watch shows
 /// that the Instance is gone.
 #[tokio::test(start_paused = true)]
-async fn a_server_is_reported_as_orphaned_without_any_memory_of_it_unless_the_finalizer_was_ours_to_remove()
- {
+async fn a_server_is_reported_as_orphaned_unless_the_operator_removed_the_finalizer() {
     for (record, is_detached, reported) in [
         (json!({"id": "ecs-1"}), false, 1),
         (json!({"id": "ecs-1"}), true, 0),

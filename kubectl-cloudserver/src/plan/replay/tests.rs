@@ -337,7 +337,7 @@ async fn a_server_that_could_not_be_read_counts_as_status_shows_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_is_gone_is_bought_again_only_if_the_spec_says_so() {
+async fn a_server_that_is_gone_is_bought_again_only_if_the_spec_requests_it() {
     let gone = |policy: &str, limit: u32| {
         let spec = json!({"onExternalDeletion": policy, "recreateLimit": limit});
         converged()

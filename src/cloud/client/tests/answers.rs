@@ -4,7 +4,7 @@ use super::*;
 use crate::cloud::TaskState;
 
 #[tokio::test]
-async fn a_detail_of_another_instance_is_no_answer() {
+async fn a_detail_of_another_server_is_no_answer() {
     let server = Scripted::answering("200 OK", r#"{"instance":{"ecsResourceUUID":"ecs-2"}}"#).await;
     let error = client(&server.endpoint)
         .detail(CallPriority::Urgent, &id())
@@ -15,7 +15,7 @@ async fn a_detail_of_another_instance_is_no_answer() {
 }
 
 #[tokio::test]
-async fn the_calls_on_one_instance_take_either_shape_of_answer_and_do_without_a_task() {
+async fn calls_on_a_server_accept_both_forms_of_answer_also_without_a_task() {
     let denied = r#"{"success":false,"code":"Ecs.NotExist","message":"m"}"#;
     for (body, task) in [
         (ACCEPTED, Some("t-1")),
@@ -56,7 +56,7 @@ async fn the_calls_on_one_instance_take_either_shape_of_answer_and_do_without_a_
 }
 
 #[tokio::test]
-async fn a_package_of_another_zone_is_not_on_the_list_of_this_one() {
+async fn a_list_of_packages_has_only_those_of_its_zone() {
     let body = r#"{"packages": [
         {"packageCode": "p-1", "regionCode": "r", "zoneCode": "other"},
         {"packageCode": "p-1", "regionCode": "r", "zoneCode": "z", "cpu": 2},
@@ -75,7 +75,7 @@ async fn a_package_of_another_zone_is_not_on_the_list_of_this_one() {
 }
 
 #[tokio::test]
-async fn a_failed_task_is_a_report_and_a_contradiction_is_none() {
+async fn a_failed_task_is_a_result_and_a_contradictory_answer_is_none() {
     let failed = r#"{"asyncTaskInfo":{"processResult":"FAIL","remark":"sold out"},"httpStatus":500,"success":false}"#;
     let server = Scripted::answering("202 Accepted", failed).await;
     let report = client(&server.endpoint)

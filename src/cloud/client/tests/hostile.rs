@@ -44,7 +44,7 @@ fn expect_error(error: &Error, category: &str, words: &str) {
 }
 
 #[tokio::test]
-async fn a_body_that_never_ends_is_given_up_at_its_bound_which_the_message_names() {
+async fn an_endless_body_is_cut_off_at_its_limit_which_the_message_names() {
     let long = "x".repeat(5_000);
     let row = r#"{"ecsResourceUUID":"ecs-1"},"#;
     // The begin of the body, its repeated part, and the expected error of a page and of a detail.
@@ -103,7 +103,7 @@ async fn a_body_that_never_ends_is_given_up_at_its_bound_which_the_message_names
 }
 
 #[tokio::test]
-async fn a_body_that_says_that_it_is_too_long_is_not_waited_for() {
+async fn a_body_with_a_too_large_content_length_is_refused_at_once() {
     let head = "HTTP/1.1 200 OK\r\ncontent-length: 4194304\r\n\r\n{";
     let server = Scripted::new(Act::Drip(head.to_owned(), b" ".to_vec())).await;
     let error = detail(&client(&server.endpoint)).await;
@@ -111,7 +111,7 @@ async fn a_body_that_says_that_it_is_too_long_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn a_length_that_is_not_true_is_an_answer_that_is_not_whole() {
+async fn a_wrong_content_length_makes_an_incomplete_answer() {
     for (length, category) in [("9", "undecodable"), ("900", "broken")] {
         let body = r#"{"instance":{"ecsResourceUUID":"ecs-1"}}"#;
         let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{body}");
@@ -122,7 +122,7 @@ async fn a_length_that_is_not_true_is_an_answer_that_is_not_whole() {
 }
 
 #[tokio::test]
-async fn a_head_that_never_ends_is_given_up() {
+async fn an_endless_head_is_given_up() {
     let status = "HTTP/1.1 200 OK\r\n";
     let field = format!("x-more: {}\r\n", "x".repeat(1_000));
     for (head, goes_on) in [
@@ -143,7 +143,7 @@ async fn a_head_that_never_ends_is_given_up() {
 }
 
 #[tokio::test]
-async fn what_comes_byte_by_byte_or_is_no_answer_yet_ends_with_the_deadline() {
+async fn an_answer_sent_byte_by_byte_ends_at_the_deadline() {
     let interim = "HTTP/1.1 102 Processing\r\n\r\n";
     for (head, goes_on) in [
         (HEAD, "1\r\n \r\n"),
@@ -167,7 +167,7 @@ async fn what_comes_byte_by_byte_or_is_no_answer_yet_ends_with_the_deadline() {
 }
 
 #[tokio::test]
-async fn answers_that_are_no_answer_at_all_are_ended_by_the_deadline_however_fast_they_come() {
+async fn endless_informational_answers_end_at_the_deadline() {
     let interim = "HTTP/1.1 102 Processing\r\n\r\n";
     let pieces = interim.repeat(500).into_bytes();
     let server = Scripted::new(Act::Pour(String::new(), pieces)).await;
@@ -184,7 +184,7 @@ async fn answers_that_are_no_answer_at_all_are_ended_by_the_deadline_however_fas
 }
 
 #[tokio::test]
-async fn numbers_and_texts_of_any_size_are_no_panic() {
+async fn numbers_and_texts_of_any_size_cause_no_panic() {
     let digits = "9".repeat(10_000);
     for value in [
         digits.as_str(),
@@ -228,7 +228,7 @@ async fn a_compressed_body_is_not_unpacked() {
 }
 
 #[tokio::test]
-async fn a_refusal_that_never_ends_is_one_without_a_reason() {
+async fn an_endless_refusal_is_a_refusal_without_a_reason() {
     let head = HEAD.replace("200 OK", "404 Not Found");
     for goes_on in ["x", "[", " "] {
         let goes_on = chunk(&goes_on.repeat(1_000));
@@ -253,7 +253,7 @@ async fn with_silent_calls(client: &Client, server: &Scripted) -> Vec<JoinHandle
 }
 
 #[tokio::test]
-async fn a_call_that_finds_no_room_for_its_answer_was_not_sent() {
+async fn a_call_without_memory_for_its_answer_is_not_sent() {
     let server = Scripted::new(Act::Stall).await;
     let client = client(&server.endpoint);
     let calls = with_silent_calls(&client, &server).await;
@@ -277,7 +277,7 @@ async fn a_call_that_finds_no_room_for_its_answer_was_not_sent() {
 
 /// Nothing may come between a recorded intent and its call.
 #[tokio::test]
-async fn what_changes_something_waits_for_room_before_it_has_leave() {
+async fn a_mutation_reserves_memory_before_its_permit() {
     let server = Scripted::new(Act::Stall).await;
     let client = client(&server.endpoint);
     let calls = with_silent_calls(&client, &server).await;

@@ -157,7 +157,7 @@ async fn an_authority_with_p521_is_trusted_with_each_hash_function() {
 
 /// The service is openssl's, since rustls does not sign with P-521.
 #[tokio::test]
-async fn a_service_with_a_key_on_p521_ends_its_handshake() {
+async fn a_handshake_with_a_p521_server_key_succeeds() {
     let pki = Pki::new();
     pki.self_signed("service", P521, HERE);
     let mut server = Command::new("openssl")
@@ -185,7 +185,7 @@ async fn a_service_with_a_key_on_p521_ends_its_handshake() {
 }
 
 #[tokio::test]
-async fn a_bundle_that_was_joined_without_a_line_break_loses_no_certificate() {
+async fn a_bundle_joined_without_a_line_break_loses_no_certificate() {
     let pki = Pki::new();
     for name in ["one", "two", "three"] {
         pki.self_signed(name, P256, HERE);

@@ -169,7 +169,7 @@ fn ours(filter: &str) -> impl FnOnce(Page) -> Box<dyn Subscriber + Send + Sync> 
 }
 
 #[tokio::test]
-async fn no_filter_makes_a_library_quote() {
+async fn no_filter_makes_a_library_log_a_value() {
     let everything = everything();
     let levels = ["warn", "info", "debug", "trace"];
     let each = QUOTING
@@ -206,7 +206,7 @@ async fn libraries_do_quote() {
 }
 
 #[tokio::test]
-async fn what_is_not_seen_and_what_steers_a_terminal_stands_in_no_line() {
+async fn invisible_and_control_characters_are_in_no_line() {
     let quoted = "a\u{202e}b\u{1b}[31mc\u{9b}31md\u{200b}\u{7f}\r\ne";
     for is_terminal in [false, true] {
         let page = Page::default();
@@ -223,7 +223,7 @@ async fn what_is_not_seen_and_what_steers_a_terminal_stands_in_no_line() {
 }
 
 #[tokio::test]
-async fn the_kubernetes_client_repeats_no_line_of_ours_unless_asked_to() {
+async fn the_kubernetes_client_logs_no_retries_by_default() {
     for (asked, lines) in [
         ("", 2),
         ("info,cloud_server_operator=debug", 3),

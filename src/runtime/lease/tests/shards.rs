@@ -99,7 +99,7 @@ async fn a_deleted_lease_is_not_free_at_once() {
 
 /// This happens during a rollout with another number of shards.
 #[tokio::test(start_paused = true)]
-async fn another_number_of_shards_waits_until_the_last_process_of_the_former_is_gone() {
+async fn another_number_of_shards_waits_until_the_last_former_process_has_ended() {
     for (before, after) in [(1, 4), (4, 1), (2, 3)] {
         let (server, world) = (Server::default(), World::default());
         let mut old = Process::set(&server, &world, "old", before);
@@ -120,7 +120,7 @@ async fn another_number_of_shards_waits_until_the_last_process_of_the_former_is_
 
 /// Each may take a Lease that the other one has not seen yet. Then at least one of them sees the other before it acts.
 #[tokio::test(start_paused = true)]
-async fn of_two_numbers_of_shards_that_begin_at_once_one_acts() {
+async fn of_two_numbers_of_shards_that_start_at_once_only_one_acts() {
     for delay in 0..20 {
         let (server, world) = (Server::default(), World::default());
         // Answers are delayed, so that both look before either has written.

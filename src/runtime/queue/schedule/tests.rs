@@ -66,7 +66,7 @@ impl Bench {
 }
 
 #[test]
-fn who_came_first_goes_first_and_a_change_goes_before_operations_and_those_before_resync() {
+fn a_higher_priority_goes_first_and_equal_ones_in_order_of_arrival() {
     let mut bench = Bench::new(1, 1);
     let wishes = [
         (1, Priority::Resync),
@@ -109,7 +109,7 @@ fn flows_take_turns_and_many_objects_gain_nothing() {
 }
 
 #[test]
-fn some_places_stay_free_however_many_hold_what_they_have() {
+fn some_slots_stay_free_for_another_namespace() {
     for greedy in [1, 2, 10, 100] {
         let mut bench = Bench::new(256, 1_000);
         for namespace in 0..greedy {
@@ -126,7 +126,7 @@ fn some_places_stay_free_however_many_hold_what_they_have() {
 }
 
 #[test]
-fn what_is_less_urgent_leaves_room_for_a_change() {
+fn a_lower_priority_leaves_slots_for_a_change() {
     let mut bench = Bench::new(256, 8);
     for number in 0..50 {
         bench.wake((0, 0, number), Priority::Resync);
@@ -139,7 +139,7 @@ fn what_is_less_urgent_leaves_room_for_a_change() {
 }
 
 #[test]
-fn a_wish_during_a_reconcile_is_granted_after_it_and_the_earlier_time_wins() {
+fn a_request_during_a_reconcile_is_served_after_it_and_the_earlier_time_counts() {
     let mut bench = Bench::new(4, 4);
     let key = (0, 0, 0);
     bench.wake(key, Priority::Resync);
@@ -162,7 +162,7 @@ fn a_wish_during_a_reconcile_is_granted_after_it_and_the_earlier_time_wins() {
 }
 
 #[test]
-fn nothing_is_kept_of_objects_that_are_gone() {
+fn deleted_objects_leave_nothing_behind() {
     let mut bench = Bench::new(4, 4);
     for account in 0..50 {
         bench.wake((0, account, 0), Priority::Change);
@@ -198,7 +198,7 @@ fn acts() -> impl Strategy<Value = Act> {
 
 proptest! {
     #[test]
-    fn bounds_hold_nobody_new_is_kept_out_and_no_wish_is_lost(
+    fn bounds_hold_each_new_namespace_gets_a_slot_and_no_request_is_lost(
         acts in prop::collection::vec(acts(), 1..200),
         places in 1..12_usize,
         bound in 1..5_usize,
