@@ -53,11 +53,9 @@ fn is_shown((_, field, shown): &Column, rows: &[Value]) -> bool {
 /// # Errors
 /// A row cannot be serialized, which no answer of the service can cause.
 pub(super) fn render(output: Output, columns: &[Column], rows: &[Value]) -> Result<String, String> {
+    let shown = columns.iter().filter(|column| is_shown(column, rows));
     let text = match output {
-        Output::Table => table(
-            &columns.iter().filter(|column| is_shown(column, rows)),
-            rows,
-        ),
+        Output::Table => table(&shown, rows),
         Output::Wide => table(&columns.iter(), rows),
         Output::Json => serde_json::to_string_pretty(rows).map_err(|error| error.to_string())?,
         Output::Yaml => serde_saphyr::to_string(&rows).map_err(|error| error.to_string())?,

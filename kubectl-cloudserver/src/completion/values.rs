@@ -64,23 +64,16 @@ fn listed<K: Resource + Clone + DeserializeOwned + Debug + 'static>(
         let page = ListParams::default().limit(MOST);
         let listed = api(flags.connect().ok()?).list_metadata(&page).await;
         let names = listed.ok()?.items.into_iter();
-        Some(
-            names
-                .map(|row| CompletionCandidate::new(row.name_any()))
-                .collect(),
-        )
+        let candidates = names.map(|row| CompletionCandidate::new(row.name_any()));
+        Some(candidates.collect())
     })
 }
 
 fn of_kubeconfig(names: fn(Kubeconfig) -> Vec<String>) -> ArgValueCandidates {
     from_flags(async move |flags: ConnectionArgs| {
         let (read, _) = flags.read().ok()?;
-        Some(
-            names(read)
-                .into_iter()
-                .map(CompletionCandidate::new)
-                .collect(),
-        )
+        let candidates = names(read).into_iter().map(CompletionCandidate::new);
+        Some(candidates.collect())
     })
 }
 

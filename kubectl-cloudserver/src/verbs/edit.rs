@@ -1,7 +1,7 @@
 //! The edit of the spec that a verb makes, and the condition for its completion. Pure.
 
 use super::goal::Aim;
-use super::managers::{Applier, applier, is_applied_as};
+use super::managers::applier;
 use cloud_server_operator::api::{Instance, ManagementPolicy, Pause, PowerState, ReinstallPolicy};
 use kube::ResourceExt;
 use serde_json::{Value, json};
@@ -120,7 +120,7 @@ pub(super) fn edit(verb: &Verb, live: &Instance, token: &str) -> Result<Edit, St
     if spec[field] == value {
         return Ok(edit);
     }
-    if let Some(applier) = applier(live, field) {
+    if let Some(applier) = applier(live, field, &value) {
         if matches!(verb, Verb::Restart | Verb::Reinstall) {
             // Each change of the token causes one action: if a manifest reverted it, the action would happen twice.
             return Err(format!(
@@ -128,11 +128,9 @@ pub(super) fn edit(verb: &Verb, live: &Instance, token: &str) -> Result<Edit, St
                  token there instead, or remove spec.{field} from it"
             ));
         }
-        if applier != Applier::ClientSide || !is_applied_as(live, field, &value) {
-            edit.notes.push(format!(
-                "{applier} also applies spec.{field} and will revert this change: change it there too"
-            ));
-        }
+        edit.notes.push(format!(
+            "{applier} also applies spec.{field} and will revert this change: change it there too"
+        ));
     }
     if verb.calls_service() && live.spec.pause.is_some() {
         let note = "it is paused, so nothing begins before that ends (`resume` ends it)";
