@@ -161,6 +161,38 @@ pub enum AccountState {
     NotFound,
 }
 
+/// An Account, or one that is gone and whose last account session deletions may still use.
+pub(super) struct KnownAccount {
+    pub state: AccountState,
+    /// The newest account session, whether it can be used or not.
+    pub newest: Option<Arc<AccountSession>>,
+    /// The last usable account session. An Instance that is being deleted uses it if Account or Secret were deleted first.
+    pub last: Option<Arc<AccountSession>>,
+}
+
+impl KnownAccount {
+    pub const fn new(state: AccountState) -> Self {
+        Self {
+            state,
+            newest: None,
+            last: None,
+        }
+    }
+
+    /// Changes the state of an Account that is not gone. Returns whether the state is a new one.
+    pub fn set(&mut self, state: AccountState) -> bool {
+        let is_same = match (&self.state, &state) {
+            (AccountState::Usable(known), AccountState::Usable(new)) => Arc::ptr_eq(known, new),
+            (AccountState::Unusable(known), AccountState::Unusable(new)) => known == new,
+            _ => false,
+        };
+        if !matches!(self.state, AccountState::NotFound) {
+            self.state = state;
+        }
+        !is_same
+    }
+}
+
 /// The time zone of the service from the Account's spec. The schema rejects text that does not parse.
 pub(super) fn utc_offset(spec: &AccountSpec) -> Offset {
     let parsed = jiff::fmt::strtime::parse("%:z", &spec.utc_offset);

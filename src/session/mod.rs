@@ -5,6 +5,7 @@
 
 mod account_session;
 mod admissions;
+mod conflicts;
 mod consent;
 mod copies;
 mod credential;
@@ -25,71 +26,25 @@ use crate::runtime::queue::Priority;
 use crate::runtime::watch::ObjectKey;
 use crate::runtime::{KubeError, Metrics, Shard};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
-use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use account_session::KnownAccount;
 pub use account_session::{
     AccountSession, AccountState, MadeFrom, Problem, ServiceCredentials, Session, limits,
 };
 pub use admissions::Limit;
+pub use conflicts::ConflictingOwner;
 pub use consent::{ConsentRefusal, Destination, Use, UseProblem, read_for, read_token};
 pub use copies::{Copies, TokenCopy};
 pub use credential::FormerKey;
-use owners::OwnershipClaim;
 pub use owners::{Owner, Owners};
 pub use quota::{AccountLimits, QuotaState, Usage};
 pub use reconcile_session::ReconcileSession;
 pub use secrets::{Content, SecretProblem, SecretVersions, read};
 pub use tls::{bundle_version, names_config_map, read_tls, route, tls_secrets, tls_version};
-
-/// By this time after the beginning of its term, this process has reconciled every usable Account and listed its servers.
-const LISTED_ALL_AFTER: Duration = Duration::from_secs(120);
-
-/// Another Instance that has the better right to a server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ConflictingOwner {
-    /// Another Instance may have it. It is not known yet which servers the Instances of every namespace have, or whether a claim
-    /// counts.
-    NotKnownYet,
-    /// No other Instance has it.
-    None,
-    Instance(ObjectKey),
-}
-
-/// An Account, or one that is gone and whose last account session deletions may still use.
-struct KnownAccount {
-    state: AccountState,
-    /// The newest account session, whether it can be used or not.
-    newest: Option<Arc<AccountSession>>,
-    /// The last usable account session. An Instance that is being deleted uses it if Account or Secret were deleted first.
-    last: Option<Arc<AccountSession>>,
-}
-
-impl KnownAccount {
-    const fn new(state: AccountState) -> Self {
-        Self {
-            state,
-            newest: None,
-            last: None,
-        }
-    }
-
-    /// Changes the state of an Account that is not gone. Returns whether the state is a new one.
-    fn set(&mut self, state: AccountState) -> bool {
-        let is_same = match (&self.state, &state) {
-            (AccountState::Usable(known), AccountState::Usable(new)) => Arc::ptr_eq(known, new),
-            (AccountState::Unusable(known), AccountState::Unusable(new)) => known == new,
-            _ => false,
-        };
-        if !matches!(self.state, AccountState::NotFound) {
-            self.state = state;
-        }
-        !is_same
-    }
-}
 
 /// All sessions and account sessions of the process; cheap to clone.
 #[derive(Clone)]
@@ -194,13 +149,6 @@ impl Sessions {
         &self.inner.owners
     }
 
-    /// For a process that only reads: the index of owners holds only Instances of the service in question, and no decision
-    /// changes anything. From here on each record is believed to name a server of that account: a command may not know by
-    /// which identity of the cluster the operator salts credentials.
-    pub fn trust_records(&self) {
-        self.inner.trusts_records.store(true, Ordering::Relaxed);
-    }
-
     /// The term of this process begins, and with it the reconciles of Accounts.
     pub fn begin_term(&self) {
         *self.began() = Instant::now();
@@ -209,89 +157,6 @@ impl Sessions {
     fn began(&self) -> MutexGuard<'_, Instant> {
         let began = self.inner.began.lock();
         began.unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The Instance that has a server which another one, with this UID, would import. `marker` is the marker in the server's name.
-    pub fn owner_before_import(
-        &self,
-        uid: &str,
-        id: &ServerId,
-        marker: Option<&Marker>,
-        ours: &AccountSession,
-    ) -> ConflictingOwner {
-        let owners = &self.inner.owners;
-        if !owners.has_listed_all() {
-            return ConflictingOwner::NotKnownYet;
-        }
-        // A marker is derived from a UID, which users cannot choose, so it needs no verification.
-        if let Some(owner) = marker.and_then(|marker| owners.bearer(marker, uid)) {
-            return ConflictingOwner::Instance(owner);
-        }
-        self.conflicting(owners.claims(id, uid), id, ours, true)
-    }
-
-    /// The Instance with the better right to a server that the Instance with this UID imported. Two owners can come from two
-    /// processes that acted at the same instant, or from edited records.
-    pub fn conflicting_owner(
-        &self,
-        uid: &str,
-        id: &ServerId,
-        ours: &AccountSession,
-    ) -> ConflictingOwner {
-        let mut claims = self.inner.owners.claims(id, uid);
-        claims.retain(|claim| claim.is_better);
-        self.conflicting(claims, id, ours, false)
-    }
-
-    fn conflicting(
-        &self,
-        claims: Vec<OwnershipClaim>,
-        id: &ServerId,
-        ours: &AccountSession,
-        is_import: bool,
-    ) -> ConflictingOwner {
-        let mut found = ConflictingOwner::None;
-        for claim in claims {
-            match self.is_valid(&claim, id, ours, is_import) {
-                Some(true) => return ConflictingOwner::Instance(claim.claimant),
-                Some(false) => {}
-                None => found = ConflictingOwner::NotKnownYet,
-            }
-        }
-        found
-    }
-
-    /// Whether a claim to a server counts against an Instance with this account session, since identifiers have a meaning at one
-    /// service only, and a user can write any identifier into a record. It counts if the server was bought with the same token,
-    /// if the claimant's Account uses that token now, or if that Account's own listing shows the server. None if that is not
-    /// known yet. Only the process of another shard could verify a claim there: it blocks an import, and takes no server away.
-    fn is_valid(
-        &self,
-        claim: &OwnershipClaim,
-        id: &ServerId,
-        ours: &AccountSession,
-        is_import: bool,
-    ) -> Option<bool> {
-        let credential = claim.credential.as_deref();
-        if self.inner.trusts_records.load(Ordering::Relaxed)
-            || credential.is_some_and(|theirs| ours.is_named_by(theirs))
-        {
-            return Some(true);
-        }
-        if !self.inner.shard.owns(&claim.account.namespace) {
-            return Some(is_import);
-        }
-        let theirs = self.last_account_session(&claim.account, false);
-        if let Some(theirs) = theirs {
-            let is_same = theirs.credential == ours.credential;
-            if !is_same && theirs.endpoint() != ours.endpoint() {
-                return Some(false);
-            }
-            if is_same || theirs.shared.inventory.shows(id) {
-                return Some(true);
-            }
-        }
-        (Instant::now() >= *self.began() + LISTED_ALL_AFTER).then_some(false)
     }
 
     /// From here on tokens are copied, so that deletions continue after a restart even if Secret and Account are gone.

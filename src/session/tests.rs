@@ -1,4 +1,6 @@
 use super::account_session::limits;
+use super::conflicts::LISTED_ALL_AFTER;
+use super::owners::OwnershipClaim;
 use super::*;
 use crate::cloud::{AllowedEndpoints, CallPriority};
 use futures::FutureExt;
