@@ -9,15 +9,18 @@ mod secrets;
 use crate::api::conditions::Reason;
 use std::path::PathBuf;
 
-/// Fails when a file differs from what it is generated from; `make generate` writes it anew.
-fn same(path: &str, wanted: &str) {
+/// Fails if a generated file differs from its source; `make generate` updates it.
+fn same(path: &str, expected: &str) {
     let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(path);
     if std::env::var_os("UPDATE_GENERATED").is_some() {
         std::fs::create_dir_all(file.parent().unwrap()).unwrap();
-        std::fs::write(&file, wanted).unwrap();
+        std::fs::write(&file, expected).unwrap();
     }
     let found = std::fs::read_to_string(&file).unwrap_or_default();
-    assert!(found == wanted, "{path} is out of date: run make generate");
+    assert!(
+        found == expected,
+        "{path} is out of date: run make generate"
+    );
 }
 
 #[test]
@@ -143,7 +146,10 @@ fn no_page_describes_a_removed_reason() {
         let known = Reason::ALL
             .iter()
             .any(|reason| name == format!("{}.md", reason.as_str()));
-        assert!(known, "docs/reasons/{name} is of no reason: remove it");
+        assert!(
+            known,
+            "docs/reasons/{name} has no reason in the source: remove it"
+        );
     }
 }
 
@@ -152,7 +158,7 @@ fn every_description_of_the_definitions_is_written() {
     let text = crate::crds_yaml().unwrap();
     assert!(
         !text.contains("Auto-generated"),
-        "a derived description stands for a missing one"
+        "a field has no description of its own"
     );
 }
 
@@ -208,7 +214,7 @@ fn every_field_of_the_record_is_described() {
             page.contains(&format!("`{field}`")) || page.contains(&format!("\"{field}\":"));
         assert!(
             is_described,
-            "docs/architecture.md does not tell of the record's {field}"
+            "docs/architecture.md does not describe the record's {field}"
         );
     }
 }

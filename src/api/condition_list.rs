@@ -107,14 +107,14 @@ mod tests {
         ListedTypes::take(&mut all)
     }
 
-    /// The resulting object if the list in the apiserver is `stands`, the list that was read is `read`, and a status with the
-    /// conditions `own` is written.
+    /// The object after a write of a status with the conditions `own`, if the apiserver has the list `current` and `read` is the list
+    /// that was read.
     fn written(
-        stands: &[(&str, &str)],
+        current: &[(&str, &str)],
         read: &[(&str, &str)],
         own: &[(&str, &str)],
     ) -> Option<Value> {
-        let mut object = status(stands, "before");
+        let mut object = status(current, "before");
         let next = status(own, "after")["status"].take();
         let patch = listed(read).replace_status(next);
         let patch: json_patch::Patch = serde_json::from_value(json!(patch)).unwrap();
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn a_status_is_replaced_and_the_conditions_of_other_controllers_stay() {
-        let stands = [
+        let current = [
             ("Paid", "a"),
             ("Ready", "b"),
             ("Stalled", "c"),
@@ -173,11 +173,11 @@ mod tests {
             ("Backup", "d"),
         ];
         assert_eq!(
-            written(&stands, &stands, &own),
+            written(&current, &current, &own),
             Some(status(&left, "after"))
         );
         let own_conditions: Vec<Condition> = serde_json::from_value(conditions(&own)).unwrap();
-        assert_eq!(listed(&stands).after(&own_conditions), listed(&left));
+        assert_eq!(listed(&current).after(&own_conditions), listed(&left));
         // The list is the operator's own, or empty.
         let first = [("Ready", "a"), ("Stalled", "b")];
         assert_eq!(

@@ -277,11 +277,11 @@ mod tests {
 
     #[test]
     fn a_record_is_plain_ascii_with_any_identifier_of_the_service() {
-        let mut odd = record();
-        odd.id = Some("ecs-a&b<c>d \u{2028} \u{1f600} \"quoted\"".into());
-        let text = odd.to_text();
+        let mut unusual = record();
+        unusual.id = Some("ecs-a&b<c>d \u{2028} \u{1f600} \"quoted\"".into());
+        let text = unusual.to_text();
         assert!(text.is_ascii() && !text.contains(['&', '<', '>']), "{text}");
-        assert_eq!(PurchaseRecord::parse(&text).unwrap(), odd);
+        assert_eq!(PurchaseRecord::parse(&text).unwrap(), unusual);
     }
 
     #[test]

@@ -347,14 +347,14 @@ mod tests {
 
     #[test]
     fn an_image_matches_only_if_every_requested_property_is_known_to_match() {
-        let wanted = ImageRef {
+        let requested = ImageRef {
             name: Some("Ubuntu".into()),
             kind: Some(ImageKind::Own),
             ..ImageRef::default()
         };
-        assert!(wanted.fits(Some("Ubuntu"), None, Some("Self")));
-        assert!(!wanted.fits(Some("ubuntu"), None, Some("Self")));
-        assert!(!wanted.fits(Some("Ubuntu"), None, None));
+        assert!(requested.fits(Some("Ubuntu"), None, Some("Self")));
+        assert!(!requested.fits(Some("ubuntu"), None, Some("Self")));
+        assert!(!requested.fits(Some("Ubuntu"), None, None));
         assert!(
             !ImageRef {
                 id: Some("img-1".into()),

@@ -109,9 +109,9 @@ mod tests {
             }
         }
 
-        async fn look(
+        async fn has_row(
             &self,
-            wanted: u32,
+            id: u32,
             now_listed: Result<Vec<u32>, &str>,
         ) -> Result<bool, String> {
             let read = || async {
@@ -124,10 +124,10 @@ mod tests {
             };
             let found = |listing: &OfferList| {
                 let mut rows = listing.rows.iter();
-                rows.any(|row| row.id == wanted.to_string())
+                rows.any(|row| row.id == id.to_string())
             };
-            let looked = self.lists.get(&List::Keys, found, read).await;
-            looked
+            let listing = self.lists.get(&List::Keys, found, read).await;
+            listing
                 .map(|listing| found(&listing))
                 .map_err(|unread| unread.why)
         }
@@ -140,15 +140,15 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn one_listing_serves_all_lookups_for_its_lifetime() {
         let bench = Bench::new();
-        let looks = (0..20).map(|_| bench.look(1, Ok(vec![1])));
-        for found in futures::future::join_all(looks).await {
+        let lookups = (0..20).map(|_| bench.has_row(1, Ok(vec![1])));
+        for found in futures::future::join_all(lookups).await {
             assert_eq!(found, Ok(true));
         }
-        assert_eq!(bench.reads(), 1, "whoever comes meanwhile waits");
+        assert_eq!(bench.reads(), 1, "lookups during a read wait for it");
         tokio::time::advance(TTL - Duration::from_secs(1)).await;
-        assert_eq!(bench.look(1, Ok(vec![])).await, Ok(true));
+        assert_eq!(bench.has_row(1, Ok(vec![])).await, Ok(true));
         tokio::time::advance(Duration::from_secs(2)).await;
-        assert_eq!(bench.look(1, Ok(vec![])).await, Ok(false));
+        assert_eq!(bench.has_row(1, Ok(vec![])).await, Ok(false));
         assert_eq!(bench.reads(), 2);
     }
 
@@ -156,27 +156,27 @@ mod tests {
     async fn a_missing_row_is_read_again_at_most_twice_a_minute() {
         let bench = Bench::new();
         for _ in 0..60 {
-            assert_eq!(bench.look(2, Ok(vec![1])).await, Ok(false));
+            assert_eq!(bench.has_row(2, Ok(vec![1])).await, Ok(false));
             tokio::time::advance(Duration::from_secs(1)).await;
         }
         assert_eq!(bench.reads(), 2);
         assert_eq!(
-            bench.look(1, Ok(vec![])).await,
+            bench.has_row(1, Ok(vec![])).await,
             Ok(true),
-            "others are served"
+            "other lookups are served"
         );
         tokio::time::advance(2 * REREAD_AFTER_MISS_PER_CALL).await;
-        assert_eq!(bench.look(2, Ok(vec![1, 2])).await, Ok(true));
+        assert_eq!(bench.has_row(2, Ok(vec![1, 2])).await, Ok(true));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_failed_read_is_not_absence_and_is_shared_for_a_moment() {
         let bench = Bench::new();
-        assert_eq!(bench.look(1, Err("down")).await, Err("down".to_owned()));
-        assert_eq!(bench.look(1, Ok(vec![1])).await, Err("down".to_owned()));
+        assert_eq!(bench.has_row(1, Err("down")).await, Err("down".to_owned()));
+        assert_eq!(bench.has_row(1, Ok(vec![1])).await, Err("down".to_owned()));
         tokio::time::advance(REREAD_AFTER_TROUBLE).await;
-        assert_eq!(bench.look(1, Ok(vec![1])).await, Ok(true));
+        assert_eq!(bench.has_row(1, Ok(vec![1])).await, Ok(true));
         tokio::time::advance(2 * REREAD_AFTER_MISS_PER_CALL).await;
-        assert_eq!(bench.look(2, Err("down")).await, Err("down".to_owned()));
+        assert_eq!(bench.has_row(2, Err("down")).await, Err("down".to_owned()));
     }
 }

@@ -176,7 +176,7 @@ mod tests {
         let (list, ended) = listed(&[(&["a", "b"], Some(3)), (&["c"], Some(3)), (&[], Some(3))]);
         assert!(ended && list.steady);
         let (list, ended) = listed(&[(&["a", "b"], None), (&["a", "b"], None)]);
-        assert!(ended && list.steady, "pages are not known to that service");
+        assert!(ended && list.steady, "the service ignores the page number");
         assert_eq!(list.rows.len(), 2);
         let (_, ended) = listed(&[(&[], Some(0))]);
         assert!(ended);

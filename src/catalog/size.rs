@@ -90,19 +90,19 @@ mod tests {
             let unlike = unlike(&large, &detail(&shown)).map(|unlike| unlike.to_string());
             assert_eq!(unlike.as_deref(), difference, "{shown}");
         }
-        let silent = package(&json!({"packageCode": "p"}));
-        assert_eq!(unlike(&silent, &detail(&json!({"cpu": 1}))), None);
+        let without_size = package(&json!({"packageCode": "p"}));
+        assert_eq!(unlike(&without_size, &detail(&json!({"cpu": 1}))), None);
     }
 
     #[test]
     fn a_server_contradicts_a_filter_by_less_and_not_by_more() {
-        let wanted = PackageRef {
+        let filter = PackageRef {
             cpu: Some(2),
             ..PackageRef::default()
         };
         for (cpu, is_less) in [(1, true), (2, false), (4, false)] {
             let shown = detail(&json!({"cpu": cpu, "memory": 1}));
-            assert_eq!(smaller(&wanted, &shown).is_some(), is_less, "{cpu}");
+            assert_eq!(smaller(&filter, &shown).is_some(), is_less, "{cpu}");
         }
     }
 }

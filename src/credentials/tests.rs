@@ -87,7 +87,7 @@ fn a_first_password_is_current_only_if_a_server_is_bought_with_it() {
         keys
     };
     assert_eq!(keys(false), [CURRENT, PASSWORD]);
-    assert_eq!(keys(true), [PENDING], "it has another one");
+    assert_eq!(keys(true), [PENDING], "the server has another password");
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn a_login_is_identified_by_the_version_of_its_secret() {
     };
     let LoginFact::Ready(known) = fact(&json!({"password": "Abcdef1!", "current": "Abcdef1!"}))
     else {
-        panic!("it can be used")
+        panic!("the login is usable")
     };
     assert_eq!(known.secret.as_deref(), Some("web-login/password/u/7"));
     let settled = Generated {
@@ -178,7 +178,7 @@ fn only_a_secret_that_this_instance_controls_for_this_purpose_is_ours() {
     assert_ne!(
         connection.ownership(&content),
         Ownership::Ours,
-        "it holds the login"
+        "the Secret contains the login"
     );
     content.labels.clear();
     assert_eq!(whose(&content, &instance), Ownership::Ours);
@@ -186,7 +186,7 @@ fn only_a_secret_that_this_instance_controls_for_this_purpose_is_ours() {
     assert_eq!(
         whose(&content, &instance),
         Ownership::Foreign,
-        "its owner controls nothing"
+        "the owner is not its controller"
     );
     content.owners.clear();
     assert_eq!(
@@ -197,7 +197,7 @@ fn only_a_secret_that_this_instance_controls_for_this_purpose_is_ours() {
     owned_by(&mut content, "web", FORMER);
     assert_eq!(whose(&content, &instance), Ownership::Former);
     owned_by(&mut content, "db", FORMER);
-    assert_eq!(whose(&content, &instance), Ownership::Foreign, "of db");
+    assert_eq!(whose(&content, &instance), Ownership::Foreign, "db owns it");
 }
 
 #[test]
@@ -276,7 +276,10 @@ fn a_secret_has_the_labels_of_its_template_and_its_own() {
     let managed = instance.login(Some(&template));
     let labels = managed.labels();
     assert_eq!(labels["team"], "a");
-    assert_eq!(labels[MANAGED_BY], MANAGER, "the operator's own wins");
+    assert_eq!(
+        labels[MANAGED_BY], MANAGER,
+        "the label of the operator takes precedence"
+    );
     assert_eq!(labels[SECRET_MARKER], Marker::of_uid(UID).as_str());
     let mut content = content(&json!({}));
     assert!(!managed.is_labelled(&content));
@@ -297,18 +300,18 @@ fn an_error_does_not_repeat_the_values_of_a_write() {
     let encoded = BASE64.encode(b"Abcdef1!");
     let message = format!("a webhook denied Abcdef1! and {encoded}");
     let status = kube::core::Status::failure(&message, "Forbidden").with_code(403);
-    let told = change.without_values(KubeError::Refused {
+    let shown = change.without_values(KubeError::Refused {
         operation: "create a Secret",
         status: Box::new(status),
     });
-    let told = told.to_string();
+    let shown = shown.to_string();
     assert!(
-        !told.contains("Abcdef1!") && !told.contains(&encoded),
-        "{told}"
+        !shown.contains("Abcdef1!") && !shown.contains(&encoded),
+        "{shown}"
     );
     assert!(
-        told.contains("a webhook denied [hidden] and [hidden]"),
-        "{told}"
+        shown.contains("a webhook denied [hidden] and [hidden]"),
+        "{shown}"
     );
     assert!(!format!("{change:?}").contains("Abcdef1!"));
 }

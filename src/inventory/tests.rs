@@ -69,8 +69,8 @@ async fn bench() -> Bench {
     bench_with(|_| ()).await
 }
 
-/// The same, and `heard` is called first for each woken subject.
-async fn bench_with(heard: impl Fn(&InstanceUid) + Send + Sync + 'static) -> Bench {
+/// The same; `on_wake` is called first for each woken subject.
+async fn bench_with(on_wake: impl Fn(&InstanceUid) + Send + Sync + 'static) -> Bench {
     let service = Service::default();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
@@ -100,7 +100,7 @@ async fn bench_with(heard: impl Fn(&InstanceUid) + Send + Sync + 'static) -> Ben
     let (sender, woken) = unbounded_channel();
     let cancel = CancellationToken::new();
     let wake = move |subject| {
-        heard(&subject);
+        on_wake(&subject);
         sender.send(subject).unwrap_or_default();
     };
     let inventory = Inventory::spawn(client.unwrap(), settings, wake, cancel.clone());
@@ -141,7 +141,7 @@ async fn without_a_subscription_nothing_is_called() {
     assert_eq!(bench.service.calls(), 0);
 }
 
-/// A bug of ours panics in the middle of a pass.
+/// A defect of the operator panics during a pass.
 #[tokio::test]
 async fn a_pass_that_panics_is_restarted() {
     let panics = AtomicU32::new(0);
@@ -230,13 +230,13 @@ async fn a_zone_that_fails_or_hangs_does_not_delay_another() {
     let listings = bench.inventory.listings(|_, _| false);
     // `owns` may read listings itself, so it must not be called under their lock.
     let inventory = bench.inventory.clone();
-    let (tell, told) = std::sync::mpsc::channel();
+    let (sender, counted) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let owns = |id: &ServerId, _: Option<&Marker>| inventory.shows(id);
-        let _ = tell.send(inventory.counts(owns).unowned);
+        let _ = sender.send(inventory.counts(owns).unowned);
     });
-    let asked = told.recv_timeout(Duration::from_secs(10));
-    assert_eq!(asked, Ok(0), "none: it waits for a lock that it holds");
+    let unowned = counted.recv_timeout(Duration::from_secs(10));
+    assert_eq!(unowned, Ok(0), "an error means a deadlock");
     let known = |at| {
         let mut known = listings.iter();
         known.find(|listing| listing.place == zone(at)).unwrap()
@@ -282,5 +282,5 @@ async fn an_operation_in_flight_is_woken_until_it_ends() {
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    panic!("it is listed on: {calls:?}");
+    panic!("the listing goes on: {calls:?}");
 }

@@ -171,8 +171,8 @@ mod tests {
         let own_is_nowhere = listing([known, unknown.clone()]);
         assert_eq!(of_own(&own_is_nowhere, 9), (false, false, false, false));
         // One such answer is not enough where two are required.
-        let said_once = listing([unknown, view(Some(empty(16)), Some(empty(20)))]);
-        let since = of_own(&said_once, 15);
+        let answered_once = listing([unknown, view(Some(empty(16)), Some(empty(20)))]);
+        let since = of_own(&answered_once, 15);
         assert_eq!((since.0, since.1, since.3), (false, false, true));
     }
 }

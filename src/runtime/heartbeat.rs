@@ -69,6 +69,6 @@ mod tests {
         tokio::time::advance(Duration::from_secs(11)).await;
         assert_eq!(heartbeats.missing(), ["quick"]);
         quick.beat();
-        assert!(heartbeats.missing().is_empty(), "it lives again");
+        assert!(heartbeats.missing().is_empty(), "it beats again");
     }
 }

@@ -241,7 +241,7 @@ mod tests {
         assert!(term.lasts_until(Instant::now() + Duration::from_secs(10)));
         assert!(write().await.is_ok());
         tokio::time::advance(Duration::from_secs(10)).await;
-        assert!(write().await.is_err(), "its time has run out");
+        assert!(write().await.is_err(), "the term has ended");
         assert_eq!(SENT.load(Ordering::SeqCst), 2, "one read, one write");
     }
 
@@ -273,10 +273,10 @@ mod tests {
                 .unwrap()
                 .to_string()
         };
-        let asked = of(&format!("https://10.0.0.1{secrets}&resourceVersion=0"));
+        let rewritten = of(&format!("https://10.0.0.1{secrets}&resourceVersion=0"));
         let expected = secrets.replace("timeoutSeconds=20&", "");
         assert_eq!(
-            asked,
+            rewritten,
             format!("https://10.0.0.1{expected}&timeoutSeconds=120")
         );
         for other in [

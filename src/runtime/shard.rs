@@ -156,7 +156,7 @@ mod tests {
             }
         }
         assert_eq!(Shard::WHOLE.lease("cso"), "cso");
-        for strange in [
+        for other in [
             "cs",
             "cso-",
             "cso-0-of-1",
@@ -166,7 +166,7 @@ mod tests {
             "cso2",
             "other",
         ] {
-            assert_eq!(Shard::of_lease("cso", strange), None, "{strange}");
+            assert_eq!(Shard::of_lease("cso", other), None, "{other}");
         }
     }
 }

@@ -76,7 +76,10 @@ mod tests {
         drop(many);
         strings.sweep();
         assert_eq!(strings.0.len(), kept.len());
-        assert!(strings.0.capacity() < 1_000, "their places go as well");
+        assert!(
+            strings.0.capacity() < 1_000,
+            "their table entries are freed as well"
+        );
         assert!(Arc::ptr_eq(&share(&mut strings, 7), &kept[7]));
     }
 

@@ -111,7 +111,10 @@ mod tests {
             "a call that could outlive the reconcile"
         );
         term.end("for the test");
-        assert!(!term.allows(reconcile_ends, SECOND), "a term that is over");
+        assert!(
+            !term.allows(reconcile_ends, SECOND),
+            "a term that has ended"
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -126,10 +129,10 @@ mod tests {
             "renewed in time"
         );
         tokio::time::advance(10 * SECOND).await;
-        assert!(!term.holds(), "no task had to run for it to be over");
+        assert!(!term.holds(), "no task had to run to end it");
         assert!(
             !term.lasts_until(Instant::now() + 10 * SECOND),
-            "what is over never begins again"
+            "a term that has ended never begins again"
         );
         assert!(!term.holds());
     }

@@ -262,13 +262,13 @@ mod tests {
 
     const HERE: &str = "https://cloud.example/api";
 
-    fn asked(secret: Value, wanted: Use, endpoint: &str) -> Result<(), ConsentRefusal> {
-        through(secret, wanted, endpoint, None)
+    fn checked(secret: Value, requested: Use, endpoint: &str) -> Result<(), ConsentRefusal> {
+        through(secret, requested, endpoint, None)
     }
 
     fn through(
         secret: Value,
-        wanted: Use,
+        requested: Use,
         endpoint: &str,
         proxy: Option<&str>,
     ) -> Result<(), ConsentRefusal> {
@@ -281,7 +281,7 @@ mod tests {
             &Content::of(&mut secret),
             "team-a",
             "cloud-token",
-            wanted,
+            requested,
             &destination,
         )
     }
@@ -298,7 +298,7 @@ mod tests {
     fn a_secret_consents_by_its_label_or_its_type_to_one_use() {
         let certificate = Use::ClientCertificate;
         let of_type = |kind: &str| json!({"type": kind});
-        for (secret, wanted, consents) in [
+        for (secret, requested, consents) in [
             (labelled("token"), Use::Token, true),
             (of_type("cloudserver.dev/token"), Use::Token, true),
             (labelled("client-certificate"), certificate, true),
@@ -312,33 +312,33 @@ mod tests {
             (labelled(""), Use::Token, false),
             (json!({}), Use::Token, false),
         ] {
-            let asked = asked(secret.clone(), wanted, HERE);
-            assert_eq!(asked.is_ok(), consents, "{secret} as {wanted}");
+            let result = checked(secret.clone(), requested, HERE);
+            assert_eq!(result.is_ok(), consents, "{secret} as {requested}");
         }
     }
 
     #[test]
     fn the_refusal_contains_the_command_that_resolves_it() {
-        let told = |secret| asked(secret, Use::Token, HERE).unwrap_err().to_string();
+        let message_for = |secret| checked(secret, Use::Token, HERE).unwrap_err().to_string();
         let line = "kubectl label secret cloud-token -n team-a cloudserver.dev/use=token";
-        let unlabelled = told(json!({"type": "Opaque"}));
+        let unlabelled = message_for(json!({"type": "Opaque"}));
         assert!(unlabelled.ends_with(line), "{unlabelled}");
         let line =
             "kubectl label secret cloud-token -n team-a --overwrite cloudserver.dev/use=token";
-        let other = told(labelled("client-certificate"));
+        let other = message_for(labelled("client-certificate"));
         assert!(other.ends_with(line), "{other}");
         let line = "kubectl annotate secret cloud-token -n team-a --overwrite \
                     cloudserver.dev/endpoint='https://a.example *.b.example https://cloud.example/api'";
-        let elsewhere = told(bound("https://a.example\n *.b.example"));
+        let elsewhere = message_for(bound("https://a.example\n *.b.example"));
         assert!(elsewhere.ends_with(line), "{elsewhere}");
     }
 
     #[test]
     fn an_endpoint_with_shell_characters_makes_no_command() {
         let endpoint = "https://evil.example/'$(reboot)'";
-        let told = asked(bound(HERE), Use::Token, endpoint).unwrap_err();
-        assert!(!told.to_string().contains("kubectl"), "{told}");
-        assert!(!told.to_string().contains("reboot"), "{told}");
+        let message = checked(bound(HERE), Use::Token, endpoint).unwrap_err();
+        assert!(!message.to_string().contains("kubectl"), "{message}");
+        assert!(!message.to_string().contains("reboot"), "{message}");
     }
 
     #[test]
@@ -366,10 +366,13 @@ mod tests {
             ),
             ("any", false),
         ] {
-            let asked = asked(bound(endpoints), Use::Token, HERE);
-            assert_eq!(asked.is_ok(), goes, "{endpoints:?}");
-            let told = asked.err().map(|refusal| refusal.to_string());
-            assert!(!told.unwrap_or_default().contains("pa55"), "{endpoints:?}");
+            let result = checked(bound(endpoints), Use::Token, HERE);
+            assert_eq!(result.is_ok(), goes, "{endpoints:?}");
+            let message = result.err().map(|refusal| refusal.to_string());
+            assert!(
+                !message.unwrap_or_default().contains("pa55"),
+                "{endpoints:?}"
+            );
         }
     }
 
@@ -379,13 +382,13 @@ mod tests {
         let by = |endpoints: &str, proxy| through(bound(endpoints), Use::Token, HERE, Some(proxy));
         assert!(by(&format!("{HERE} {proxy}"), proxy).is_ok());
         assert!(by("*.example", proxy).is_err(), "a host alone means https");
-        let told = by(HERE, proxy).unwrap_err().to_string();
+        let message = by(HERE, proxy).unwrap_err().to_string();
         assert!(
-            told.contains("and spec.proxy.url is another endpoint"),
-            "{told}"
+            message.contains("and spec.proxy.url is another endpoint"),
+            "{message}"
         );
         let line = format!("cloudserver.dev/endpoint='{HERE} {proxy}/'");
-        assert!(told.ends_with(&line), "{told}");
+        assert!(message.ends_with(&line), "{message}");
         assert!(by(proxy, proxy).is_err(), "and the endpoint counts too");
         let unbound = json!({"type": "cloudserver.dev/token"});
         assert!(through(unbound, Use::Token, HERE, Some(proxy)).is_ok());
@@ -395,7 +398,7 @@ mod tests {
     fn a_binding_alone_is_no_consent() {
         let mut secret = bound(HERE);
         secret["type"] = json!("Opaque");
-        let refused = asked(secret, Use::Token, HERE).unwrap_err();
+        let refused = checked(secret, Use::Token, HERE).unwrap_err();
         assert_eq!(refused.reason(), Reason::SecretUseNotAllowed);
     }
 }

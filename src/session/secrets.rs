@@ -236,19 +236,22 @@ mod tests {
             versions.note(&Notice::of(&meta, Change::Applied));
             versions.is_unmarked(&key)
         };
-        assert!(!shows("1", &["team"]), "it is a user's");
+        assert!(!shows("1", &["team"]), "it belongs to a user");
         assert!(shows("2", &[SECRET_ROLE]));
         assert!(!shows("3", &[SECRET_ROLE, SECRET_MARKER]));
-        assert!(shows("4", &[SECRET_ROLE]), "another writer took it away");
+        assert!(
+            shows("4", &[SECRET_ROLE]),
+            "another writer removed the marker"
+        );
         versions.wrote(key.clone(), "u1", "5");
         assert!(!versions.is_unmarked(&key));
-        assert!(!shows("5", &[SECRET_ROLE]), "a policy took it away");
+        assert!(!shows("5", &[SECRET_ROLE]), "a policy removed the marker");
     }
 
     #[test]
     fn our_own_write_is_known_at_once_and_does_not_replace_a_newer_version() {
         let (versions, key) = (SecretVersions::default(), ObjectKey::new("ns", "login"));
-        let tells = |uid: &str, version: &str, change| {
+        let shows = |uid: &str, version: &str, change| {
             let meta = ObjectMeta {
                 name: Some(key.name.clone()),
                 namespace: Some(key.namespace.clone()),
@@ -261,17 +264,17 @@ mod tests {
         versions.wrote(key.clone(), "u1", "9");
         assert_eq!(versions.of(&key).as_deref(), Some("u1/9"));
         assert!(
-            !tells("u1", "9", Change::Applied),
-            "the watch tells nothing new"
+            !shows("u1", "9", Change::Applied),
+            "the watch shows nothing new"
         );
-        assert!(tells("u1", "11", Change::Applied));
+        assert!(shows("u1", "11", Change::Applied));
         versions.wrote(key.clone(), "u1", "10");
         assert_eq!(versions.of(&key).as_deref(), Some("u1/11"));
         versions.wrote(key.clone(), "u2", "12");
-        assert_eq!(versions.of(&key).as_deref(), Some("u2/12"), "made anew");
+        assert_eq!(versions.of(&key).as_deref(), Some("u2/12"), "created again");
         // Created and deleted while the answer to the write was on its way.
-        tells("u3", "14", Change::Applied);
-        tells("u3", "", Change::Gone);
+        shows("u3", "14", Change::Applied);
+        shows("u3", "", Change::Gone);
         versions.wrote(key.clone(), "u3", "14");
         assert_eq!(versions.of(&key), None);
     }

@@ -41,7 +41,7 @@ fn spec(endpoint: &str, more: Value) -> AccountSpec {
 }
 
 /// An Account that can be used.
-fn seated(
+fn installed(
     sessions: &Sessions,
     namespace: &str,
     spec: &AccountSpec,
@@ -79,15 +79,16 @@ fn a_limit_per_minute_or_hour_holds_with_the_burst() {
 async fn accounts_with_one_token_share_its_limit_even_with_other_error_codes() {
     let sessions = sessions();
     let one_at_a_time = json!({"requests": {"perSecond": 100, "burst": 100, "concurrent": 1}});
-    let mut odd = one_at_a_time.clone();
-    odd["missingCodes"] = json!(["Gone"]);
-    let plain = seated(&sessions, "a", &spec(HERE, one_at_a_time.clone()), "t");
-    let odd = seated(&sessions, "b", &spec(HERE, odd), "t");
-    let other = seated(&sessions, "c", &spec(HERE, one_at_a_time), "u");
-    assert_ne!(plain.shared.number, odd.shared.number);
+    let mut with_codes = one_at_a_time.clone();
+    with_codes["missingCodes"] = json!(["Gone"]);
+    let plain = installed(&sessions, "a", &spec(HERE, one_at_a_time.clone()), "t");
+    let with_codes = installed(&sessions, "b", &spec(HERE, with_codes), "t");
+    let other = installed(&sessions, "c", &spec(HERE, one_at_a_time), "u");
+    assert_ne!(plain.shared.number, with_codes.shared.number);
     let permit = plain.shared.client.permit(CallPriority::Urgent).await;
     assert!(
-        odd.shared
+        with_codes
+            .shared
             .client
             .permit(CallPriority::Urgent)
             .now_or_never()
@@ -95,7 +96,7 @@ async fn accounts_with_one_token_share_its_limit_even_with_other_error_codes() {
     );
     drop(other.shared.client.permit(CallPriority::Urgent).await);
     drop(permit);
-    drop(odd.shared.client.permit(CallPriority::Urgent).await);
+    drop(with_codes.shared.client.permit(CallPriority::Urgent).await);
 }
 
 /// The claim of an Instance in the namespace of this Account.
@@ -115,11 +116,11 @@ async fn a_claim_is_valid_if_the_account_of_the_claimant_has_the_server() {
     sessions.compare_former(former_key.clone());
     let here = spec(HERE, json!({}));
     let former = former_key.credential("cluster", &here, &SecretString::from("t"));
-    let ours = seated(&sessions, "ours", &here, "t");
-    seated(&sessions, "same-token", &here, "t");
-    seated(&sessions, "other-token", &here, "u");
+    let ours = installed(&sessions, "ours", &here, "t");
+    installed(&sessions, "same-token", &here, "t");
+    installed(&sessions, "other-token", &here, "u");
     let elsewhere = spec("https://other.example/api", json!({}));
-    seated(&sessions, "elsewhere", &elsewhere, "t");
+    installed(&sessions, "elsewhere", &elsewhere, "t");
     let counts = |namespace: &str, credential: Option<&str>| {
         let claim = claim(namespace, credential);
         sessions.is_valid(&claim, &ServerId::from("ecs-1"), &ours, false)
@@ -146,7 +147,7 @@ async fn a_claim_of_another_shard_blocks_an_import_and_takes_nothing_away() {
     let mut names = (0..).map(|number| format!("team-{number}"));
     let other = names.find(|name| !shard.owns(name)).unwrap();
     let sessions = sessions_of(shard);
-    let ours = seated(&sessions, "ours", &spec(HERE, json!({})), "t");
+    let ours = installed(&sessions, "ours", &spec(HERE, json!({})), "t");
     let counts = |credential: Option<&str>, is_import: bool| {
         let claim = claim(&other, credential);
         sessions.is_valid(&claim, &ServerId::from("ecs-1"), &ours, is_import)
@@ -161,7 +162,7 @@ async fn a_claim_of_another_shard_blocks_an_import_and_takes_nothing_away() {
 async fn an_import_is_blocked_by_a_valid_claim_or_a_marker_and_only_once_all_instances_are_listed()
 {
     let sessions = sessions();
-    let ours = seated(&sessions, "ns", &spec(HERE, json!({})), "t");
+    let ours = installed(&sessions, "ns", &spec(HERE, json!({})), "t");
     let owners = sessions.owners();
     owners.listed(&owners::tests::instance("a", json!({"id": "ecs-1"})));
     let owner = |id: &str, marker: &str| {
@@ -183,7 +184,7 @@ async fn another_spec_with_the_same_generation_makes_another_account_session() {
         spec(HERE, json!({"maxInstances": 1})),
         spec(HERE, json!({"maxInstances": 2})),
     );
-    let account_session = seated(&sessions, "a", &former, "t");
+    let account_session = installed(&sessions, "a", &former, "t");
     let made_from = |spec| sessions.made_from(&key("a"), spec, &account_session.made_from);
     assert!(made_from(&former).is_some_and(|known| Arc::ptr_eq(&known, &account_session)));
     assert!(made_from(&now).is_none());
@@ -192,7 +193,7 @@ async fn another_spec_with_the_same_generation_makes_another_account_session() {
 #[tokio::test]
 async fn a_deletion_does_not_use_a_refused_token_even_after_an_edit_of_the_account() {
     let sessions = sessions();
-    let first = seated(&sessions, "a", &spec(HERE, json!({})), "t");
+    let first = installed(&sessions, "a", &spec(HERE, json!({})), "t");
     let last = |is_refused| sessions.last_account_session(&key("a"), is_refused);
     assert!(last(false).is_some_and(|account_session| Arc::ptr_eq(&account_session, &first)));
     assert!(last(true).is_none());

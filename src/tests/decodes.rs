@@ -5,7 +5,7 @@ use kube::CustomResourceExt;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-/// The least that an object of this schema may be: what is required, and nothing else.
+/// The smallest object of this schema: only the required fields.
 fn least(schema: &Value) -> Value {
     if let Some(values) = schema["enum"].as_array() {
         return values[0].clone();
@@ -26,7 +26,7 @@ fn least(schema: &Value) -> Value {
         Some("string") if schema["format"] == "date-time" => json!("2026-11-22T10:00:00Z"),
         Some("string") => json!("x"),
         None if schema["x-kubernetes-preserve-unknown-fields"] == true => json!({}),
-        other => panic!("nobody knows what {other:?} is: {schema}"),
+        other => panic!("unknown type {other:?}: {schema}"),
     }
 }
 
@@ -48,8 +48,8 @@ fn integers(schema: &Value) -> Vec<Value> {
     }
 }
 
-/// Every value that is to be tried for a field, beside the others of a least object: the empty object among them, where no
-/// field of it is required, each of its own fields, and null where the definitions of an older version kept it.
+/// The values to test for a field, next to the other fields of a smallest object: also the empty object if no field is
+/// required, each of its own fields, and null if the definitions of an older version allowed it.
 fn tries(schema: &Value) -> Vec<Value> {
     let mut all = vec![least(schema)];
     if schema["nullable"] == true {

@@ -26,7 +26,7 @@ fn quoted(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// The reasons of the Events in one source: the first argument if it is a literal, else the literals that the function chooses from.
-fn told(source: &str) -> BTreeSet<String> {
+fn published(source: &str) -> BTreeSet<String> {
     let code = source.split("#[cfg(test)]").next().unwrap();
     let mut reasons = BTreeSet::new();
     // The table of verbs has the reasons of their successes.
@@ -50,7 +50,7 @@ fn the_table_of_events_in_the_docs_has_exactly_the_events_of_the_source() {
     sources(&root.join("src"), &mut files);
     let emitted: BTreeSet<String> = files
         .iter()
-        .flat_map(|file| told(&fs::read_to_string(file).unwrap()))
+        .flat_map(|file| published(&fs::read_to_string(file).unwrap()))
         .collect();
     assert!(emitted.contains("Imported") && emitted.contains("Reinstalled"));
     let page = fs::read_to_string(root.join("docs/operations.md")).unwrap();

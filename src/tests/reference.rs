@@ -99,34 +99,34 @@ fn type_of(schema: &JSONSchemaProps) -> String {
 
 /// Values, lengths and default, as far as they are bounded.
 fn bounds(schema: &JSONSchemaProps) -> String {
-    let mut said = Vec::new();
+    let mut sentences = Vec::new();
     let values: Vec<String> = schema.enum_.iter().flatten().map(|v| text(&v.0)).collect();
     let values: Vec<String> = values.into_iter().filter(|v| v != "null").collect();
     if !values.is_empty() {
-        said.push(format!("One of {}.", values.join(", ")));
+        sentences.push(format!("One of {}.", values.join(", ")));
     }
     match (schema.minimum, schema.maximum) {
-        (Some(least), Some(most)) => said.push(format!("{least} to {most}.")),
-        (Some(least), None) => said.push(format!("At least {least}.")),
-        (None, Some(most)) => said.push(format!("At most {most}.")),
+        (Some(least), Some(most)) => sentences.push(format!("{least} to {most}.")),
+        (Some(least), None) => sentences.push(format!("At least {least}.")),
+        (None, Some(most)) => sentences.push(format!("At most {most}.")),
         (None, None) => {}
     }
     if let Some(most) = schema.max_length {
-        said.push(format!("At most {most} characters."));
+        sentences.push(format!("At most {most} characters."));
     }
     if let Some(most) = schema.max_items {
-        said.push(format!("At most {most} entries."));
+        sentences.push(format!("At most {most} entries."));
     }
     if let Some(pattern) = &schema.pattern {
-        said.push(format!("Pattern `{}`.", pattern.replace('|', "\\|")));
+        sentences.push(format!("Pattern `{}`.", pattern.replace('|', "\\|")));
     }
     if let Some(default) = &schema.default {
-        said.push(format!("Default {}.", text(&default.0)));
+        sentences.push(format!("Default {}.", text(&default.0)));
     }
-    if said.is_empty() {
+    if sentences.is_empty() {
         return String::new();
     }
-    format!(" {}", said.join(" "))
+    format!(" {}", sentences.join(" "))
 }
 
 fn text(value: &Value) -> String {

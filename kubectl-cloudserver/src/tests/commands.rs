@@ -8,7 +8,7 @@ use cloud_server_operator::operator;
 pub(super) fn page() -> String {
     let mut page = String::from(
         "# Command line\n\n\
-         Which commands are there, and which flags do they take? `--help` has the same words. `kubectl cloudserver` is the\n\
+         All commands and flags; `--help` shows the same text. `kubectl cloudserver` is the\n\
          [plugin](operations/install.md#the-plugin) for people and pipelines: [what its commands are for](features/commands.md). The\n\
          operator itself has `run` and `crds`: [running](operations/running.md). Generated from `kubectl-cloudserver/src/` and\n\
          `src/operator/`.\n",
@@ -21,12 +21,12 @@ pub(super) fn page() -> String {
     below(&mut page, &plugin);
     let status = plugin.find_subcommand("status").unwrap();
     let shared = status.get_arguments().filter(|one| is_shared(one));
-    page.push_str("\n## Connection to the cluster\n\nThe flags of kubectl, for every command that asks a cluster.\n");
+    page.push_str("\n## Connection to the cluster\n\nThe flags of kubectl, for every command that connects to a cluster.\n");
     table(&mut page, shared);
     page
 }
 
-/// Whether a flag is one of those by which a cluster is reached: the page lists them once.
+/// Whether a flag belongs to the connection to the cluster; the page lists these flags once.
 fn is_shared(argument: &Arg) -> bool {
     argument.get_help_heading() == Some(HEADING)
 }
@@ -62,7 +62,7 @@ fn section(page: &mut String, command: &Command) {
         line(&about.map(ToString::to_string).unwrap_or_default())
     ));
     let arguments = command.get_arguments();
-    let arguments: Vec<&Arg> = arguments.filter(|one| is_told(one)).collect();
+    let arguments: Vec<&Arg> = arguments.filter(|one| is_listed(one)).collect();
     let (shared, own): (Vec<&Arg>, Vec<&Arg>) =
         arguments.into_iter().partition(|one| is_shared(one));
     if !own.is_empty() {
@@ -79,7 +79,7 @@ fn section(page: &mut String, command: &Command) {
 }
 
 /// Flags that every command has are not listed.
-fn is_told(argument: &Arg) -> bool {
+fn is_listed(argument: &Arg) -> bool {
     let is_of_all = matches!(
         argument.get_action(),
         ArgAction::Help | ArgAction::HelpShort | ArgAction::HelpLong | ArgAction::Version

@@ -35,7 +35,7 @@ fn plain() -> Instance {
     instance(|_| {})
 }
 
-/// The patch, or why there is none.
+/// The patch, or the reason why there is none.
 fn operations(verb: &Verb, live: &Instance) -> Result<Value, String> {
     let edit = edit(verb, live, TOKEN)?;
     edit.patch.ok_or_else(|| edit.message.to_owned())
@@ -47,7 +47,7 @@ fn each_verb_is_one_edit_of_the_very_object() {
     let add = |field: &str, value: Value| json!({"op": "add", "path": format!("/spec/{field}"), "value": value});
     let token = json!({"token": TOKEN});
     let until = "2026-12-24T18:00:00Z".to_owned();
-    for (verb, wanted) in [
+    for (verb, operation) in [
         (Verb::Stop, add("powerState", json!("Stopped"))),
         (Verb::Restart, add("restart", token.clone())),
         (Verb::Reconcile, add("reconcile", token)),
@@ -58,7 +58,7 @@ fn each_verb_is_one_edit_of_the_very_object() {
         ),
     ] {
         let sent = operations(&verb, &plain());
-        assert_eq!(sent, Ok(json!([same, wanted])), "{verb:?}");
+        assert_eq!(sent, Ok(json!([same, operation])), "{verb:?}");
     }
     let stopped = instance(|one| one["spec"]["powerState"] = json!("Stopped"));
     let sent = operations(&Verb::Start, &stopped);

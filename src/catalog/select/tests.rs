@@ -177,7 +177,7 @@ fn an_image_that_the_server_already_has_is_chosen_among_several() {
             image(&rows, &named("Debian 12"), &["img-1".to_owned()]),
             Choice::Many(_)
         ),
-        "but not where it is something else"
+        "but not if it has another image"
     );
 }
 
@@ -214,7 +214,7 @@ fn a_mistyped_code_gets_the_codes_with_a_similar_spelling_as_hints() {
     let all = || all.map(|code| (code.to_owned(), None)).to_vec();
     assert_eq!(exact(all(), "zz"), Choice::One("zz".to_owned()));
     let Choice::None(near) = exact(all(), "p-c8m1b-s40") else {
-        panic!("it is none of them");
+        panic!("it is no listed code");
     };
     assert!(
         near.to_string().starts_with("p-c8m16-s40, p-c1m2-s40"),

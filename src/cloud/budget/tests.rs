@@ -11,7 +11,7 @@ fn has_room(share: &Share, bytes: usize) -> Option<Reservation> {
     share.room(bytes).now_or_never()
 }
 
-/// Takes as many reservations as there is room for, one after another.
+/// Takes reservations one after another until the budget is used up.
 fn all_of(share: &Share, bytes: usize) -> Vec<Reservation> {
     std::iter::from_fn(|| has_room(share, bytes)).collect()
 }
@@ -25,21 +25,21 @@ async fn a_single_client_leaves_memory_for_first_calls_of_others_and_for_other_n
     assert_eq!(rooms.len(), 20, "what it has, thrice, and the three sixths");
     let others: Vec<Share> = (0..100).map(|_| budget.share("a")).collect();
     let mut theirs: Vec<Reservation> = others.iter().flat_map(|one| all_of(one, 10)).collect();
-    assert_eq!(theirs.len(), 20, "a first call each, of those who come now");
+    assert_eq!(theirs.len(), 20, "a first call for each client");
     let known = budget.share("a");
     known.ended(true);
     theirs.extend(has_room(&known, 10));
     assert_eq!(
         theirs.len(),
         21,
-        "who answered before finds room beside them"
+        "a client with an answer finds memory next to them"
     );
     let elsewhere = budget.share("b");
     assert!(has_room(&elsewhere, 700).is_some());
     rooms.truncate(1);
     theirs.clear();
     let next = has_room(&greedy, 10);
-    assert!(next.is_some(), "what is given back is free at once");
+    assert!(next.is_some(), "returned memory is free at once");
 }
 
 /// The memory limit of the process is determined at run time and may change.
@@ -56,12 +56,21 @@ async fn the_remaining_memory_limits_calls_and_rows_and_one_call_is_always_possi
     let room = has_room(&share, 2 * MEBIBYTE).unwrap();
     budget.fit(0);
     assert_eq!(budget.room(), STORE_MIN);
-    assert!(share.charge(MEBIBYTE).is_err(), "a third of what is left");
+    assert!(
+        share.charge(MEBIBYTE).is_err(),
+        "at most a third of the rest"
+    );
     assert!(budget.share("b").charge(MEBIBYTE).is_ok());
     let mut next = Box::pin(share.room(30 * MEBIBYTE));
-    assert!(next.as_mut().now_or_never().is_none(), "one is under way");
+    assert!(
+        next.as_mut().now_or_never().is_none(),
+        "another call is in flight"
+    );
     drop(room);
-    assert!(next.now_or_never().is_some(), "whatever it may take");
+    assert!(
+        next.now_or_never().is_some(),
+        "a single call may take any amount"
+    );
     budget.fit(usize::MAX);
     assert_eq!(budget.room(), CALLS_MAX);
     drop((charge, kept));
@@ -98,17 +107,16 @@ async fn calls_in_flight_and_rows_never_exceed_the_remaining_memory() {
     );
 }
 
-/// The other namespaces have any number of services that answer often enough to count as answering, and are silent from then
-/// on.
+/// The other namespaces have many services that answered once, so that they count as answering, and are silent afterwards.
 #[tokio::test]
 async fn a_new_namespace_can_always_make_one_call_next_to_ten_others() {
     let budget = Budget::default();
     let mut held = Vec::new();
     for number in 0..10 {
         for _ in 0..20 {
-            let lure = budget.share(&format!("lure-{number}"));
-            lure.ended(true);
-            held.extend(all_of(&lure, Bounds::of_receipt().memory()));
+            let client = budget.share(&format!("other-{number}"));
+            client.ended(true);
+            held.extend(all_of(&client, Bounds::of_receipt().memory()));
         }
     }
     let whole_list = Bounds::of(CloudCall::Packages).memory();
@@ -170,13 +178,13 @@ fn fifty_namespaces_at_their_limit_leave_a_share_for_the_next() {
         shares[0].kept()
     );
     // Another client of a namespace that has taken its share gets half of that.
-    let mut beside = 0;
+    let mut second = 0;
     let share = budget.share("7");
     while let Ok(charge) = share.charge(400) {
         charges.push(charge);
-        beside += 400;
+        second += 400;
     }
-    assert!(beside < each, "{beside} of {each}");
+    assert!(second < each, "{second} of {each}");
     let mut mine = 0;
     while let Ok(charge) = shares[50].charge(400) {
         charges.push(charge);

@@ -376,7 +376,7 @@ fn an_error_that_the_operator_retries_by_itself_is_marked_so() {
     let words = not_sent.to_string();
     assert!(words.ends_with("; it is tried again by itself"), "{words}");
     // The operator does not repeat these: a command may have made a read, a refusal is final, and before a call with an unknown
-    // outcome is repeated, the operator looks for its effect.
+    // outcome is repeated, the operator checks for its effect.
     let account = r#"{"code":"Account.Overdue","message":"m"}"#;
     for (operation, status, body) in [
         (CloudCall::Keys, 429, busy),

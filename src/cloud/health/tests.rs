@@ -78,7 +78,7 @@ async fn an_unanswered_call_begins_a_doubt_long_before_its_deadline() {
         );
     };
     tokio::join!(waits, watched);
-    assert_eq!(began.elapsed(), 30 * S, "it is waited for all the same");
+    assert_eq!(began.elapsed(), 30 * S, "the call continues");
     assert_eq!(doubts.load(Ordering::SeqCst), 1);
 }
 
@@ -110,7 +110,7 @@ async fn an_abnormal_account_stays_abnormal_until_a_create_succeeds() {
     health.ended(CloudCall::Release, now, None);
     health.ended(CloudCall::Keys, now, None);
     let AccountHealth::Abnormal(abnormal) = health.account() else {
-        panic!("it was refused");
+        panic!("the account is abnormal");
     };
     assert_eq!(abnormal.operation, CloudCall::Create);
     assert!(abnormal.message.contains("AccountStatus.Abnormal"));

@@ -219,8 +219,8 @@ async fn a_ca_bundle_replaces_the_authorities_of_the_system() {
     let (address, seen) = service(Some(own.server(None))).await;
     let endpoint = format!("https://{address}");
     assert_eq!(probe(&by(&http, own.tls(), None), &endpoint).await, Ok(()));
-    for stranger in [Tls::default(), other.tls()] {
-        let message = probe(&by(&http, stranger, None), &endpoint).await;
+    for untrusting in [Tls::default(), other.tls()] {
+        let message = probe(&by(&http, untrusting, None), &endpoint).await;
         let message = message.unwrap_err();
         assert!(
             message.contains("authority that the operator does not trust"),
@@ -230,7 +230,11 @@ async fn a_ca_bundle_replaces_the_authorities_of_the_system() {
     let both = tls(Some(&format!("{}{}", other.pem, own.pem)), None);
     assert_eq!(probe(&by(&http, both, None), &endpoint).await, Ok(()));
     let requests = seen.requests();
-    assert_eq!(requests.len(), 2, "a stranger sent something: {requests:?}");
+    assert_eq!(
+        requests.len(),
+        2,
+        "a client without the authority sent something: {requests:?}"
+    );
 }
 
 #[tokio::test]
@@ -240,8 +244,8 @@ async fn a_client_certificate_is_presented_to_the_service() {
     let (http, endpoint) = (open(), format!("https://{address}"));
     let with = |client| by(&http, tls(Some(&own.pem), client), None);
     assert!(probe(&with(None), &endpoint).await.is_err());
-    let strange = Authority::new().issue("client");
-    assert!(probe(&with(Some(strange)), &endpoint).await.is_err());
+    let foreign = Authority::new().issue("client");
+    assert!(probe(&with(Some(foreign)), &endpoint).await.is_err());
     assert!(seen.requests().is_empty());
     let known = ours.issue("client");
     assert_eq!(probe(&with(Some(known)), &endpoint).await, Ok(()));
@@ -285,7 +289,7 @@ async fn an_invalid_proxy_is_refused_and_not_quoted() {
 #[tokio::test]
 async fn a_proxy_is_used_only_if_the_allowed_endpoints_name_it_too() {
     let (own, (address, seen)) = (Authority::new(), tunnels().await);
-    let (service, asked) = service(Some(own.server(None))).await;
+    let (service, reached) = service(Some(own.server(None))).await;
     let (endpoint, proxy) = (format!("https://{service}"), format!("http://{address}"));
     let through = |patterns: &[&str]| {
         let patterns: Vec<_> = patterns.iter().map(|text| text.parse().unwrap()).collect();
@@ -302,9 +306,9 @@ async fn a_proxy_is_used_only_if_the_allowed_endpoints_name_it_too() {
         let error = client(&through(patterns), &endpoint).unwrap_err();
         assert!(matches!(error, BuildError::ProxyNotAllowed), "{error}");
     }
-    assert_eq!((seen.connections(), asked.connections()), (0, 0));
+    assert_eq!((seen.connections(), reached.connections()), (0, 0));
     // A name is not even resolved.
-    let lookup: Lookup = Arc::new(|name| panic!("{name} is looked up"));
+    let lookup: Lookup = Arc::new(|name| panic!("{name} is resolved"));
     let named = guarded(&[&endpoint]).resolving(lookup);
     let named = by(
         &named,
@@ -318,7 +322,7 @@ async fn a_proxy_is_used_only_if_the_allowed_endpoints_name_it_too() {
         probe(&through(&[&endpoint, &proxy]), &endpoint).await,
         Ok(())
     );
-    assert_eq!((seen.connections(), asked.connections()), (1, 1));
+    assert_eq!((seen.connections(), reached.connections()), (1, 1));
 }
 
 /// A name, an address and a proxy that all lead to this machine, and a listener that no request reaches.
@@ -360,8 +364,8 @@ async fn nothing_is_sent_to_this_machine_unless_an_allowed_endpoint_names_it() {
 #[tokio::test]
 async fn every_new_connection_is_checked_again() {
     let (address, seen) = service(None).await;
-    let asked = Arc::new(AtomicUsize::new(0));
-    let count = asked.clone();
+    let lookups = Arc::new(AtomicUsize::new(0));
+    let count = lookups.clone();
     let lookup: Lookup = Arc::new(move |_| {
         count.fetch_add(1, Ordering::SeqCst);
         Box::pin(async move { Ok(vec![address]) })
@@ -373,12 +377,12 @@ async fn every_new_connection_is_checked_again() {
     for _ in 0..3 {
         exempt.probe(CallPriority::Urgent).await.unwrap();
     }
-    assert_eq!((asked.load(Ordering::SeqCst), seen.connections()), (1, 1));
+    assert_eq!((lookups.load(Ordering::SeqCst), seen.connections()), (1, 1));
     for _ in 0..2 {
         let permit = exempt.permit(CallPriority::Urgent).await;
         let _ = exempt.start(permit, &id).await;
     }
-    assert_eq!((asked.load(Ordering::SeqCst), seen.connections()), (3, 3));
+    assert_eq!((lookups.load(Ordering::SeqCst), seen.connections()), (3, 3));
 
     let judged = guarded(&[]).resolving(lookup);
     let judged = client(&judged, &endpoint).unwrap();
@@ -387,7 +391,7 @@ async fn every_new_connection_is_checked_again() {
         let address = refused.refused_address().unwrap().address;
         assert!(address.is_loopback() && !refused.may_have_happened());
     }
-    assert_eq!((asked.load(Ordering::SeqCst), seen.connections()), (5, 3));
+    assert_eq!((lookups.load(Ordering::SeqCst), seen.connections()), (5, 3));
 }
 
 #[tokio::test]

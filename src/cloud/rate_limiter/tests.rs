@@ -244,10 +244,10 @@ async fn a_limit_per_hour_that_is_not_configured_is_found_and_kept() {
 async fn another_client_of_the_same_token_gets_its_share() {
     let limiter = RateLimiter::new(limits(20.0, 20, 8));
     let mut service = Service::new(4.0, 4.0);
-    let (mut asked, mut refused) = (0, 0);
+    let (mut sent, mut refused) = (0, 0);
     let mut other = |service: &mut Service, is_its_turn: bool| {
         if is_its_turn {
-            asked += 1;
+            sent += 1;
             refused += usize::from(!service.takes_one());
         }
     };
@@ -262,7 +262,7 @@ async fn another_client_of_the_same_token_gets_its_share() {
         other(&mut service, number % 32 == 16);
         drop(permit);
     }
-    assert!(refused * 20 <= asked, "{refused} of {asked} refused");
+    assert!(refused * 20 <= sent, "{refused} of {sent} refused");
 }
 
 #[tokio::test(start_paused = true)]

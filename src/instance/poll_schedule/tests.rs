@@ -12,7 +12,7 @@ const ALONE: PollSchedule = PollSchedule {
 };
 
 /// Asks for a task until it is done: the instants of the queries.
-fn asked(schedule: PollSchedule, task: Duration) -> Vec<Duration> {
+fn query_times(schedule: PollSchedule, task: Duration) -> Vec<Duration> {
     let mut at = vec![schedule.next(None)];
     while at.last().is_some_and(|last| *last < task) {
         at.push(schedule.next(at.last().copied()));
@@ -27,11 +27,11 @@ proptest! {
     ) {
         let task = Duration::from_millis(task);
         let last_took = last_took.map(Duration::from_millis);
-        let at = asked(PollSchedule { last_took, ..ALONE }, task);
+        let at = query_times(PollSchedule { last_took, ..ALONE }, task);
         let late = *at.last().unwrap() - task;
         // The query itself and the read of the detail take the rest of max(1.5 s, a quarter).
         prop_assert!(late <= times::TASK_QUERY_MIN.max(task / AGE_DIVISOR), "{late:?} late of {task:?}");
-        prop_assert_eq!(at, asked(ALONE, task));
+        prop_assert_eq!(at, query_times(ALONE, task));
     }
 
     #[test]
@@ -42,9 +42,9 @@ proptest! {
         let task = Duration::from_millis(first).mul_f64(change);
         let mut took = Duration::from_millis(first);
         for _ in 0..10 {
-            took = *asked(PollSchedule { last_took: Some(took), ..busy }, task).last().unwrap();
+            took = *query_times(PollSchedule { last_took: Some(took), ..busy }, task).last().unwrap();
         }
-        let at = asked(PollSchedule { last_took: Some(took), ..busy }, task);
+        let at = query_times(PollSchedule { last_took: Some(took), ..busy }, task);
         let late = *at.last().unwrap() - task;
         let minutes = usize::try_from(took.as_secs() / 60).unwrap();
         prop_assert!(at.len() <= 2 + minutes, "{at:?}");
@@ -54,7 +54,7 @@ proptest! {
 
 #[test]
 fn the_number_of_queries_grows_with_the_logarithm_of_the_duration() {
-    let queries = |seconds| asked(ALONE, Duration::from_secs(seconds)).len();
+    let queries = |seconds| query_times(ALONE, Duration::from_secs(seconds)).len();
     assert_eq!([1, 4, 15, 20, 60, 600].map(queries), [1, 4, 11, 12, 18, 32]);
 }
 
@@ -67,7 +67,7 @@ fn many_operations_share_the_request_limit() {
         ..ALONE
     };
     assert_eq!(
-        asked(busy, 30 * SECOND),
+        query_times(busy, 30 * SECOND),
         at(&[20.0, 40.0]),
         "nothing is known"
     );
@@ -76,15 +76,18 @@ fn many_operations_share_the_request_limit() {
         ..busy
     };
     // As quick as the last one, or as slow.
-    assert_eq!(asked(after(40), 37 * SECOND), at(&[38.0]));
-    assert_eq!(asked(after(40), 41 * SECOND), at(&[38.0, 42.0]));
+    assert_eq!(query_times(after(40), 37 * SECOND), at(&[38.0]));
+    assert_eq!(query_times(after(40), 41 * SECOND), at(&[38.0, 42.0]));
     // Much slower: the regular pauses go on.
-    assert_eq!(asked(after(40), 60 * SECOND), at(&[38.0, 42.0, 62.0]));
+    assert_eq!(query_times(after(40), 60 * SECOND), at(&[38.0, 42.0, 62.0]));
     // The last one took long: a task that may be much quicker waits for two shares at most.
-    assert_eq!(asked(after(80), 10 * SECOND), at(&[20.0]));
-    assert_eq!(asked(after(80), 78 * SECOND), at(&[20.0, 40.0, 76.0, 84.0]));
-    // A quick task is asked for once.
-    assert_eq!(asked(after(1), SECOND), at(&[1.2]));
+    assert_eq!(query_times(after(80), 10 * SECOND), at(&[20.0]));
+    assert_eq!(
+        query_times(after(80), 78 * SECOND),
+        at(&[20.0, 40.0, 76.0, 84.0])
+    );
+    // A quick task is queried once.
+    assert_eq!(query_times(after(1), SECOND), at(&[1.2]));
 }
 
 #[test]
@@ -111,6 +114,6 @@ fn a_query_is_due_by_time() {
     assert!(!is_due(Some(3), 5) && is_due(Some(3), 6));
     assert!(
         !is_due(Some(1200), 1255),
-        "an old one is asked for less often"
+        "an old task is queried less often"
     );
 }

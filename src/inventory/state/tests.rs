@@ -189,7 +189,10 @@ async fn a_listing_of_several_pages_speeds_up_with_as_many_operations() {
         at_its_own_pace
     );
     let waits = subscribed(&mut bench, "d", Attention::InFlight, None);
-    assert_eq!(waits, at_the_pace_of_operations, "only a listing tells");
+    assert_eq!(
+        waits, at_the_pace_of_operations,
+        "only a listing shows the end"
+    );
     assert_eq!(
         subscribed(&mut bench, "d", Attention::Quiet, None),
         at_its_own_pace
@@ -217,7 +220,7 @@ async fn listings_leave_half_of_the_request_limit_to_others() {
     };
     assert_eq!(due(&bench, 5.0), 60 * S);
     assert_eq!(due(&bench, 0.02), 200 * S, "two calls, half of the limit");
-    assert_eq!(due(&bench, 0.000_1), 240 * S, "found at last");
+    assert_eq!(due(&bench, 0.000_1), 240 * S, "the slowest pace");
 }
 
 #[tokio::test(start_paused = true)]
@@ -226,7 +229,7 @@ async fn a_proof_is_two_successive_passes_that_began_after_the_instant() {
     bench.state.subscribe(&subject("a"), quiet("a", None));
     bench.pass(vec![]);
     let after = bench.now + 10 * S;
-    let wish = Subscription {
+    let proof = Subscription {
         wants: Wants {
             pass_after: Some(after),
             passes: 2,
@@ -234,14 +237,14 @@ async fn a_proof_is_two_successive_passes_that_began_after_the_instant() {
         },
         ..quiet("a", None)
     };
-    bench.state.subscribe(&subject("a"), wish);
+    bench.state.subscribe(&subject("a"), proof);
     assert_eq!(bench.state.priority(&place()), CallPriority::Operation);
     assert_eq!(bench.due_in(), Some(10 * S + Duration::from_millis(1)));
     bench.wait(10 * S + Duration::from_millis(1));
     assert_eq!(
         bench.pass(vec![]),
         Vec::<String>::new(),
-        "half a proof wakes nobody"
+        "half a proof wakes no subject"
     );
     assert_eq!(bench.due_in(), Some(Duration::from_millis(250)));
     bench.wait(Duration::from_millis(250));
@@ -252,14 +255,14 @@ async fn a_proof_is_two_successive_passes_that_began_after_the_instant() {
 #[tokio::test(start_paused = true)]
 async fn passes_without_evidence_are_repeated_with_growing_pauses() {
     let mut bench = Bench::new();
-    let wish = Subscription {
+    let proof = Subscription {
         wants: Wants {
             pass_after: Some(bench.now - S),
             ..Wants::default()
         },
         ..quiet("a", None)
     };
-    bench.state.subscribe(&subject("a"), wish);
+    bench.state.subscribe(&subject("a"), proof);
     let mut gaps = Vec::new();
     for _ in 0..6 {
         bench.begin();
@@ -297,7 +300,10 @@ async fn a_failed_pass_wakes_no_subject_changes_nothing_and_is_retried_with_a_gr
     assert_eq!(pauses, [5, 5, 5, 8, 16, 20, 20]);
     let known = |bench: &Bench| bench.state.listings().remove(0);
     let failing = known(&bench).failing.unwrap();
-    assert!(bench.now > failing.since + 60 * S, "it does not move");
+    assert!(
+        bench.now > failing.since + 60 * S,
+        "the beginning of the failure does not move"
+    );
     let view = bench.state.view(&place());
     assert!(view.failing.is_some());
     assert!(matches!(
@@ -376,7 +382,7 @@ async fn a_subject_that_expects_no_change_is_woken_by_changes_alone() {
     let rows = || vec![row("ecs-a", "a", "STARTED")];
     assert_eq!(bench.pass(rows()), ["a"]);
     bench.state.expect_no_change(&subject("a"));
-    bench.state.expect_no_change(&subject("stranger"));
+    bench.state.expect_no_change(&subject("unknown"));
     bench.wait(59 * S);
     assert_eq!(bench.pass(rows()), [""; 0]);
     bench.wait(59 * S);
@@ -405,7 +411,7 @@ async fn the_breaker_of_a_zone_opens_when_many_vanish_and_closes_when_each_is_se
     let missing: Vec<String> = (0..4).map(|n: u8| n.to_string()).collect();
     assert_eq!(
         woken, missing,
-        "breaker open: only the missing, to be asked for one by one"
+        "only the missing, which are then read one by one"
     );
     let view = bench.state.view(&place());
     assert!(view.breaker_open);
@@ -426,7 +432,7 @@ async fn the_breaker_of_a_zone_opens_when_many_vanish_and_closes_when_each_is_se
     bench.pass(rows(3));
     assert!(
         !bench.state.view(&place()).breaker_open,
-        "the last one was shown again"
+        "the last missing server is listed again"
     );
 }
 
@@ -482,7 +488,7 @@ async fn a_late_server_of_a_deleted_instance_is_found() {
     bench.state.leave(&subject("a"));
     assert!(
         bench.due_in() > Some(200 * S),
-        "the tomb alone is watched over, slowly"
+        "the tombstone alone is watched slowly"
     );
     bench.wait(6 * 3600 * S);
     assert!(bench.state.late_servers(bench.now).is_empty());
@@ -556,6 +562,6 @@ async fn the_age_of_the_listings_is_that_of_the_oldest() {
         .state
         .add_tombstone(Marker::of_uid("a"), vec![place()], bench.now);
     bench.state.leave(&subject("a"));
-    let nobodys = of(&bench);
-    assert_eq!(nobodys.oldest, Duration::ZERO);
+    let unwatched = of(&bench);
+    assert_eq!(unwatched.oldest, Duration::ZERO);
 }

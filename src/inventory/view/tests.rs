@@ -113,7 +113,7 @@ async fn an_unknown_zone_proves_absence_unless_a_server_is_recorded_there() {
     assert_eq!(
         proof(&nowhere, 10),
         Err(NoEvidence::NoPass),
-        "said once since then"
+        "only one answer since then"
     );
     let recorded = nowhere.proven_absent(&marker, Some(&"ecs-1".into()), at(9));
     assert_eq!(recorded, Err(NoEvidence::NoPass));

@@ -218,7 +218,7 @@ async fn a_holder_that_renews_is_never_overtaken() {
     let (term, _done, _keeper) = hold(standby(&server, "a")).await;
     let mut other = standby(&server, "b");
     let waited = timeout(300 * SECOND, other.win()).await;
-    assert!(waited.is_err(), "it was taken");
+    assert!(waited.is_err(), "the Lease was taken from its holder");
     assert!(term.holds());
     assert_eq!(server.spec()["leaseTransitions"], 0);
 }
@@ -262,10 +262,10 @@ async fn a_write_whose_answer_was_lost_is_recognized_as_our_own() {
     let server = Server::default();
     server.set(Mood::Mute);
     let first = standby(&server, "a");
-    let heals = server.clone();
+    let recovering = server.clone();
     tokio::spawn(async move {
         sleep(6 * SECOND).await;
-        heals.set(Mood::Well);
+        recovering.set(Mood::Well);
     });
     let (term, _done, _keeper) = hold(first).await;
     assert_eq!(server.spec()["leaseTransitions"], 0, "still the first term");

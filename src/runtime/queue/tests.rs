@@ -49,7 +49,7 @@ fn queue(names: &[&str], places: usize, heartbeat: Heartbeat) -> (ObjectQueue<Co
 }
 
 /// A reconcile that panics and one that never ends are defects of the operator. Each costs its own object about one reconcile
-/// per minute and does not affect other objects, although one Account gets two of six places.
+/// per minute and does not affect other objects, although one Account gets two of six slots.
 #[tokio::test(start_paused = true)]
 async fn a_reconcile_that_panics_or_never_ends_delays_only_its_own_object() {
     let reconciles = Arc::new(Mutex::new(BTreeMap::<String, u32>::new()));
@@ -90,7 +90,7 @@ async fn the_queue_beats_while_a_reconcile_hangs_and_not_while_it_is_not_polled(
     let heartbeats = Heartbeats::default();
     let heartbeat = heartbeats.expect("queue", times::QUEUE_SILENCE_MAX);
     let (queue, _trigger) = queue(&["a"], 1, heartbeat);
-    // The only place stays taken by a reconcile that never ends.
+    // A reconcile that never ends occupies the only slot.
     let endless = |_| -> BoxFuture<'static, Duration> { Box::pin(std::future::pending()) };
     let mut queue = Box::pin(queue.run(CancellationToken::new(), endless));
     for _ in 0..30 {

@@ -33,7 +33,7 @@ impl Sent {
 }
 
 /// Makes every kind of request that concerns a kind of objects, with this namespace and name.
-async fn ask(client: &Client, namespace: &str, name: &str) {
+async fn request_all(client: &Client, namespace: &str, name: &str) {
     let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
     let instances: Api<Instance> = Api::namespaced(client.clone(), namespace);
     let accounts: Api<Account> = Api::namespaced(client.clone(), namespace);
@@ -63,7 +63,7 @@ async fn ask(client: &Client, namespace: &str, name: &str) {
 async fn requests_with_valid_names_are_sent() {
     let sent = Sent::default();
     let client = sent.client();
-    ask(&client, "team-a", "web-1.a").await;
+    request_all(&client, "team-a", "web-1.a").await;
     assert_eq!(sent.take().len(), 10);
     let namespaces: Api<Namespace> = Api::all(client.clone());
     let _ = namespaces.get_metadata("kube-system").await;
@@ -127,10 +127,10 @@ async fn a_name_that_is_a_path_is_not_sent_and_reported_as_malformed() {
                 "{error}"
             );
         }
-        ask(&client, "team-a", name).await;
+        request_all(&client, "team-a", name).await;
         // Requests that name no object are not affected.
         assert_eq!(sent.take().len(), 3, "{name}");
-        ask(&client, name, "x").await;
+        request_all(&client, name, "x").await;
         assert_eq!(sent.take(), Vec::<String>::new(), "{name}");
     }
 }
@@ -185,7 +185,7 @@ proptest! {
     ) {
         let sent = Sent::default();
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        runtime.block_on(async { ask(&sent.client(), &namespace, &name).await });
+        runtime.block_on(async { request_all(&sent.client(), &namespace, &name).await });
         for line in sent.take() {
             let path = line.split([' ', '?']).nth(1).unwrap();
             let parts: Vec<&str> = path.split('/').collect();
@@ -208,8 +208,8 @@ proptest! {
             if valid::namespace(&namespace).is_ok() {
                 prop_assert_eq!(parts[at + 1], &namespace, "{}", &line);
                 prop_assert!(["secrets", "instances", "accounts"].contains(&parts[at + 2]), "{line}");
-                if let Some(asked) = parts.get(at + 3) {
-                    prop_assert_eq!(*asked, before(&name), "{}", &line);
+                if let Some(sent) = parts.get(at + 3) {
+                    prop_assert_eq!(*sent, before(&name), "{}", &line);
                 }
             }
         }

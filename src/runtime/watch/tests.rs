@@ -120,23 +120,23 @@ fn an_object_of_an_interrupted_listing_is_gone_before_its_successor_is_listed() 
     assert_eq!(notices_of(&mut known, &whole), [former, now]);
 }
 
-/// An apiserver of one ConfigMap, which can be ill.
+/// An apiserver without objects that can fail in several ways.
 #[derive(Clone)]
 struct Server {
     mood: Arc<Mutex<Mood>>,
-    requests: Arc<Mutex<Vec<(Instant, Asked)>>>,
+    requests: Arc<Mutex<Vec<(Instant, RequestKind)>>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Asked {
-    /// For what there is, and what becomes of it.
+enum RequestKind {
+    /// A watch that streams the initial list first.
     Stream,
     Page,
     /// A watch for the changes since then.
     Watch,
 }
 
-impl Asked {
+impl RequestKind {
     fn of(uri: &str) -> Self {
         assert!(!uri.contains("resourceVersion=0"), "it may be old: {uri}");
         match (
@@ -144,7 +144,7 @@ impl Asked {
             uri.contains("watch=true"),
         ) {
             (true, _) => {
-                // Else a large fleet would be begun with again and again.
+                // A shorter timeout would restart the initial list of a large fleet again and again.
                 let seconds = uri.split("timeoutSeconds=").nth(1).unwrap();
                 let seconds = seconds.split('&').next().unwrap();
                 assert!(seconds.parse::<u32>().unwrap() >= 120, "{uri}");
@@ -168,7 +168,7 @@ enum Mood {
     Down,
     /// A listing's answer begins and does not end.
     Endless,
-    /// A watch is refused, as by a proxy that answers for the server.
+    /// A watch is refused with 410.
     Gone,
     /// The apiserver refuses a stream of the existing objects, so they are read in pages.
     Paged(NoStream),
@@ -198,9 +198,9 @@ impl Server {
         *self.mood.lock().unwrap() = mood;
     }
 
-    fn times(&self, of: Asked) -> Vec<Instant> {
+    fn times(&self, of: RequestKind) -> Vec<Instant> {
         let requests = self.requests.lock().unwrap();
-        let of_kind = requests.iter().filter(|(_, asked)| *asked == of);
+        let of_kind = requests.iter().filter(|(_, kind)| *kind == of);
         of_kind.map(|(at, _)| *at).collect()
     }
 
@@ -231,10 +231,10 @@ impl Server {
     }
 
     async fn answer(&self, uri: &str) -> kube::Result<http::Response<Answer>> {
-        let asked = Asked::of(uri);
-        let request = (Instant::now(), asked);
+        let kind = RequestKind::of(uri);
+        let request = (Instant::now(), kind);
         self.requests.lock().unwrap().push(request);
-        let is_watch = asked == Asked::Watch;
+        let is_watch = kind == RequestKind::Watch;
         let mood = *self.mood.lock().unwrap();
         let silent = match mood {
             Mood::Silent { listings, watches } => [listings, watches][usize::from(is_watch)],
@@ -252,25 +252,27 @@ impl Server {
             serde_json::json!({"kind": "Status", "apiVersion": "v1",
                 "metadata": {}, "status": "Failure", "code": code, "reason": "", "message": "no"})
         };
-        let (code, body) = match (mood, asked) {
-            (Mood::Gone, Asked::Watch) => (410, json(&status(410))),
-            (Mood::Paged(NoStream::Refused(code)), Asked::Stream) => (code, json(&status(code))),
-            (Mood::Paged(NoStream::ErrorEvent), Asked::Stream) => {
+        let (code, body) = match (mood, kind) {
+            (Mood::Gone, RequestKind::Watch) => (410, json(&status(410))),
+            (Mood::Paged(NoStream::Refused(code)), RequestKind::Stream) => {
+                (code, json(&status(code)))
+            }
+            (Mood::Paged(NoStream::ErrorEvent), RequestKind::Stream) => {
                 let event = serde_json::json!({"type": "ERROR", "object": status(500)});
                 (200, json(&event))
             }
-            (Mood::Paged(NoStream::Cut), Asked::Stream) => (200, Answer::empty()),
-            (Mood::EndlessPages, Asked::Stream) => (422, json(&status(422))),
-            (Mood::EndlessPages, Asked::Page) => (200, endless),
-            (Mood::Endless, _) | (_, Asked::Watch) => (200, endless),
-            (_, Asked::Stream) => (
+            (Mood::Paged(NoStream::Cut), RequestKind::Stream) => (200, Answer::empty()),
+            (Mood::EndlessPages, RequestKind::Stream) => (422, json(&status(422))),
+            (Mood::EndlessPages, RequestKind::Page) => (200, endless),
+            (Mood::Endless, _) | (_, RequestKind::Watch) => (200, endless),
+            (_, RequestKind::Stream) => (
                 200,
                 json(&serde_json::json!({"type": "BOOKMARK", "object": {
                     "kind": "ConfigMap", "apiVersion": "v1", "metadata": {
                         "resourceVersion": "7", "annotations": {"k8s.io/initial-events-end": "true"},
                 }}})),
             ),
-            (_, Asked::Page) => (
+            (_, RequestKind::Page) => (
                 200,
                 json(
                     &serde_json::json!({"kind": "ConfigMapList", "apiVersion": "v1",
@@ -308,7 +310,7 @@ async fn a_watch_recovers_within_25_seconds_of_any_outage_and_beats_throughout()
             assert_eq!(
                 heartbeats.missing(),
                 Vec::<String>::new(),
-                "what others do to it is no reason"
+                "an outage of the apiserver does not stop the heartbeat"
             );
         }
         server.set(after);
@@ -330,14 +332,15 @@ async fn an_idle_watch_is_restarted_within_half_a_minute_and_beats() {
         sleep(MINUTE).await;
         assert!(heartbeats.missing().is_empty());
     }
-    let times = server.times(Asked::Watch);
+    let times = server.times(RequestKind::Watch);
     let longest = times
         .windows(2)
         .map(|pair| pair[1] - pair[0])
         .max()
         .unwrap();
     assert!(longest <= Duration::from_secs(30), "{longest:?}");
-    let [streams, pages] = [Asked::Stream, Asked::Page].map(|asked| server.times(asked).len());
+    let [streams, pages] =
+        [RequestKind::Stream, RequestKind::Page].map(|kind| server.times(kind).len());
     assert_eq!((streams, pages), (1, 0), "no further listing was needed");
 }
 
@@ -352,9 +355,10 @@ async fn the_initial_list_is_read_in_pages_if_it_cannot_be_streamed() {
         let mut watch = server.watch(&heartbeats);
         let soon = timeout(Duration::from_secs(5), watch.synced.wait_for(|done| *done));
         soon.await.unwrap().unwrap();
-        let asked = [Asked::Stream, Asked::Page].map(|asked| server.times(asked).len());
-        // The library has asked again where one has ended.
-        assert!(asked[0] <= 2 && asked[1] == 1, "{why:?}: {asked:?}");
+        let [streams, pages] =
+            [RequestKind::Stream, RequestKind::Page].map(|kind| server.times(kind).len());
+        // The library has requested a second stream if the first one was cut.
+        assert!(streams <= 2 && pages == 1, "{why:?}: {streams} {pages}");
     }
 }
 
@@ -372,7 +376,8 @@ async fn an_initial_list_that_hangs_is_restarted() {
         let mut watch = server.watch(&heartbeats);
         sleep(10 * MINUTE).await;
         assert!(heartbeats.missing().is_empty());
-        let [streams, pages] = [Asked::Stream, Asked::Page].map(|asked| server.times(asked).len());
+        let [streams, pages] =
+            [RequestKind::Stream, RequestKind::Page].map(|kind| server.times(kind).len());
         assert!((10..60).contains(&(streams + pages)), "{streams} {pages}");
         // An apiserver that does not answer is no reason to fall back to pages.
         let is_silent = matches!(mood, Mood::Silent { .. });
@@ -390,7 +395,7 @@ async fn an_expired_version_means_new_listings_at_a_bounded_rate() {
     let (server, heartbeats) = (Server::new(Mood::Gone), Heartbeats::default());
     let _watch = server.watch(&heartbeats);
     sleep(10 * MINUTE).await;
-    let listings = server.times(Asked::Stream).len();
+    let listings = server.times(RequestKind::Stream).len();
     assert!((60..200).contains(&listings), "{listings} in ten minutes");
 }
 
@@ -421,7 +426,7 @@ async fn a_watch_whose_task_has_ended_does_not_beat() {
     assert_eq!(heartbeats.missing(), ["watch"]);
 }
 
-/// Ten thousand keys and UIDs stand in many maps: each is one allocation.
+/// Many maps contain the keys and UIDs of ten thousand objects: each key and each UID is one allocation.
 #[test]
 fn the_key_and_uid_of_a_known_object_are_not_allocated_again() {
     let mut known = Known::default();

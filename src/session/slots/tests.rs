@@ -178,11 +178,11 @@ proptest! {
         let mut rounds = 0;
         while !slots.lock().waiting.is_empty() {
             for subject in woken.try_iter().collect::<Vec<_>>() {
-                // The subject takes its slot, calls, and drops it; or it waits no more.
+                // The subject takes its slot, calls and drops it, or it no longer waits.
                 drop(slots.ask(&subject, CallPriority::Resync));
             }
             rounds += 1;
-            prop_assert!(rounds < 100, "one of them waits for ever");
+            prop_assert!(rounds < 100, "a subject never gets a slot");
         }
         prop_assert_eq!(slots.lock().held, [0; PRIORITIES]);
     }

@@ -174,13 +174,13 @@ impl Case {
     }
 
     /// Asserts the effects, each by verdict and a part of its line. Returns all lines.
-    async fn has(self, wanted: &[(Effect, &str)]) -> String {
+    async fn has(self, lines: &[(Effect, &str)]) -> String {
         let (effects, notes) = self.replay().await;
         let all = format!("{effects:#?} {notes:#?}");
         let verdicts: Vec<Effect> = effects.iter().map(|(effect, _)| *effect).collect();
-        let expected: Vec<Effect> = wanted.iter().map(|(effect, _)| *effect).collect();
+        let expected: Vec<Effect> = lines.iter().map(|(effect, _)| *effect).collect();
         assert_eq!(verdicts, expected, "{all}");
-        for ((_, line), (_, part)) in effects.iter().zip(wanted) {
+        for ((_, line), (_, part)) in effects.iter().zip(lines) {
             assert!(line.contains(part), "{part}: {all}");
         }
         all
@@ -280,7 +280,7 @@ async fn an_operation_in_progress_counts_as_done() {
 async fn a_step_that_waits_after_a_failure_is_shown() {
     let target = json!({"image": "img-2", "passwordSecret": "login/1"});
     let now = jiff::Timestamp::now().to_string();
-    for (reason, wanted) in [
+    for (reason, expected) in [
         ("Failed", &[(ErasesDisk, "img-1 → img-2")][..]),
         (
             "Refused",
@@ -291,7 +291,7 @@ async fn a_step_that_waits_after_a_failure_is_shown() {
         let case = converged().spec(&json!({"image": {"id": "img-2"}}));
         let case = case.with(|case| case.instance.metadata.generation = Some(1));
         case.operation(Verb::Reinstall, &target, &end)
-            .has(wanted)
+            .has(expected)
             .await;
     }
 }

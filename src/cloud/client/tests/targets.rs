@@ -64,18 +64,18 @@ proptest! {
             prop_assert_eq!(url.origin(), plain.origin());
             prop_assert_eq!(url.path(), plain.path());
             prop_assert_eq!(url.fragment(), None);
-            let wanted: Vec<(String, String)> = plain
+            let expected: Vec<(String, String)> = plain
                 .query_pairs()
                 .map(|(key, value)| (key.into_owned(), value.replace("plain", &text)))
                 .collect();
             let pairs: Vec<(String, String)> = url.query_pairs().into_owned().collect();
-            prop_assert_eq!(pairs, wanted);
+            prop_assert_eq!(pairs, expected);
             if !plain_body.is_empty() {
-                let wanted: Value = serde_json::from_str(plain_body).unwrap();
+                let expected: Value = serde_json::from_str(plain_body).unwrap();
                 let sent: Value = serde_json::from_str(body).unwrap();
                 prop_assert_eq!(&sent["ecsResourceUUID"], &json!(text));
                 let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
-                prop_assert_eq!(keys(&sent), keys(&wanted));
+                prop_assert_eq!(keys(&sent), keys(&expected));
             }
         }
     }

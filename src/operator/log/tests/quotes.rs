@@ -39,7 +39,7 @@ impl Write for Page {
     }
 }
 
-/// The targets of every library that the program may be built from, each as loud as it gets, and what spans can be asked for.
+/// A filter with the targets of every library of the program at their highest level, and with all spans.
 fn everything() -> String {
     let lock = include_str!("../../../../Cargo.lock").lines();
     let names = lock.filter_map(|line| line.strip_prefix("name = \"")?.strip_suffix('"'));
@@ -71,7 +71,7 @@ const SPANS: [&str; 5] = [
     "[]=trace",
 ];
 
-/// An apiserver whose every answer holds the canary and is not what was asked for.
+/// An apiserver whose every answer contains the canary and not the requested object.
 fn apiserver() -> kube::Client {
     let service = tower::service_fn(|request: http::Request<Body>| async move {
         let watches = request.uri().query().unwrap_or_default().contains("watch");
@@ -140,8 +140,8 @@ async fn ask_the_service() {
     drop(client);
     let answered = format!("HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{CANARY}");
     let client = asking().connection_verbose(true).build().unwrap();
-    let asked = async { client.get(&url).send().await.unwrap().text().await.unwrap() };
-    let (text, ()) = tokio::join!(asked, send(answered.as_bytes()));
+    let request = async { client.get(&url).send().await.unwrap().text().await.unwrap() };
+    let (text, ()) = tokio::join!(request, send(answered.as_bytes()));
     assert_eq!(text, CANARY);
 }
 
@@ -224,7 +224,7 @@ async fn invisible_and_control_characters_are_in_no_line() {
 
 #[tokio::test]
 async fn the_kubernetes_client_logs_no_retries_by_default() {
-    for (asked, lines) in [
+    for (directives, lines) in [
         ("", 2),
         ("info,cloud_server_operator=debug", 3),
         ("info,kube_client=error", 3),
@@ -232,7 +232,7 @@ async fn the_kubernetes_client_logs_no_retries_by_default() {
     ] {
         let page = Page::default();
         let written = page.clone();
-        let (filter, _) = super::super::filter::parsed(asked);
+        let (filter, _) = super::super::filter::parsed(directives);
         let _guard = logs(filter, move || written.clone(), false).set_default();
         tracing::error!(target: "kube_client::client::builder", "failed with status 503");
         tracing::warn!(target: "cloud_server_operator::runtime::watch", "watch failed, starting a new one");
@@ -241,7 +241,7 @@ async fn the_kubernetes_client_logs_no_retries_by_default() {
         assert_eq!(
             page.text().lines().count(),
             lines,
-            "{asked}: {}",
+            "{directives}: {}",
             page.text()
         );
     }

@@ -123,7 +123,7 @@ async fn another_number_of_shards_waits_until_the_last_former_process_has_ended(
 async fn of_two_numbers_of_shards_that_start_at_once_only_one_acts() {
     for delay in 0..20 {
         let (server, world) = (Server::default(), World::default());
-        // Answers are delayed, so that both look before either has written.
+        // Answers are delayed, so that both processes read before either has written.
         server.set(Mood::Slow(Duration::from_millis(100)));
         let one = Process::set(&server, &world, "one", 1);
         sleep(Duration::from_millis(20 * delay)).await;

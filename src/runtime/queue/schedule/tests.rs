@@ -68,7 +68,7 @@ impl Bench {
 #[test]
 fn a_higher_priority_goes_first_and_equal_ones_in_order_of_arrival() {
     let mut bench = Bench::new(1, 1);
-    let wishes = [
+    let requests = [
         (1, Priority::Resync),
         (2, Priority::Operation),
         (3, Priority::Change),
@@ -76,7 +76,7 @@ fn a_higher_priority_goes_first_and_equal_ones_in_order_of_arrival() {
         (5, Priority::Operation),
         (6, Priority::Admitted),
     ];
-    for (number, priority) in wishes {
+    for (number, priority) in requests {
         bench.wake((0, 0, number), priority);
     }
     let mut order = Vec::new();
@@ -205,20 +205,20 @@ proptest! {
     ) {
         let mut bench = Bench::new(places, bound);
         // Objects whose requested reconcile has not begun yet.
-        let mut owed = BTreeSet::new();
+        let mut pending = BTreeSet::new();
         for act in acts {
             match act {
                 Act::Wake(key, priority) => {
                     bench.wake(key, priority);
-                    owed.insert(key);
+                    pending.insert(key);
                 }
                 Act::Begin => {
                     if let Some(key) = bench.begin() {
-                        owed.remove(&key);
+                        pending.remove(&key);
                     } else if bench.runs.len() < places {
                         let holders: BTreeSet<u8> = bench.runs.keys().map(|key| key.0).collect();
-                        let new = owed.iter().find(|key| !holders.contains(&key.0));
-                        prop_assert_eq!(new, None, "a place is free, and its namespace holds none");
+                        let new = pending.iter().find(|key| !holders.contains(&key.0));
+                        prop_assert_eq!(new, None, "a slot is free, and its namespace holds none");
                     }
                 }
                 Act::End { nth, after } => {
@@ -241,12 +241,12 @@ proptest! {
         // All reconciles end, and each request is served.
         for _ in 0..1_000 {
             while let Some(key) = bench.begin() {
-                owed.remove(&key);
+                pending.remove(&key);
             }
             let Some(key) = bench.runs.keys().next().copied() else { break };
             bench.end(key, FOR_LONG * 1_000);
         }
-        prop_assert!(owed.is_empty(), "never begun: {:?}", owed);
+        prop_assert!(pending.is_empty(), "never begun: {:?}", pending);
         let waiting: usize = Priority::ALL.iter().map(|p| bench.schedule.waiting(*p)).sum();
         prop_assert_eq!(waiting, 0);
     }
