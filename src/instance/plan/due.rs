@@ -7,7 +7,7 @@ use crate::cloud::ServerPower;
 use crate::credentials::LoginFact;
 use crate::instance::observation::{self, Observation, is_idle};
 use crate::instance::plan::diff::{as_read, as_specified, target};
-use crate::instance::plan::{diff, ended, policy, words};
+use crate::instance::plan::{diff, ended, policy};
 use serde_json::{Map, Value};
 
 /// A server, compared with the spec.
@@ -168,7 +168,7 @@ impl<'a> Comparison<'a> {
             (policy, None) => policy == ReinstallPolicy::Automatic,
         };
         let held = match undecided {
-            Some(retry) => words::undecided(retry.message.as_deref().unwrap_or_default()),
+            Some(retry) => ended::why(retry),
             None if is_approved => return ReinstallDecision::Due,
             None => {
                 let (reason, remedy) = match policy {

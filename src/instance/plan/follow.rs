@@ -11,7 +11,7 @@ mod call;
 mod end;
 
 use crate::api::conditions::Readiness;
-use crate::api::{EndReason, Operation, PowerState, Stage, Verb};
+use crate::api::{EndReason, Operation, PowerState, Stage};
 use crate::cloud::{Detail, TaskState};
 use crate::instance::fact::Fact;
 use crate::instance::memory::call::{CallState, NewestCall};
@@ -152,8 +152,9 @@ impl OpenOperation<'_> {
     /// Whether the call was to change the power state, and the idle server has the new one.
     fn shows_power_state(&self) -> bool {
         let is_power = matches!(self.row().evidence, Evidence::PowerState(_));
-        let mut detail = self.observed.detail.known().into_iter();
-        is_power && self.effect() == Some(true) && detail.any(|detail| is_idle(detail.pending()))
+        let detail = self.observed.detail.known();
+        let is_idle = detail.is_some_and(|detail| is_idle(detail.pending()));
+        is_power && self.effect() == Some(true) && is_idle
     }
 
     /// Whether the service was busy with the server after the current call.
@@ -224,9 +225,5 @@ impl OpenOperation<'_> {
 
     fn newest_call(&self) -> Option<&NewestCall> {
         self.observed.memory.call_of(self.operation)
-    }
-
-    fn is_reinstall(&self) -> bool {
-        self.operation.verb == Verb::Reinstall
     }
 }

@@ -119,8 +119,8 @@ fn without_account(observed: &Observation) -> Plan {
     };
     let facts = &observed.facts;
     let was_seen = !facts.deleting && !observed.is_open() && !facts.status.detail.is_empty();
-    let mut record = facts.purchase().into_iter();
-    let is_due = record.any(|record| steady::is_awaited(observed, record));
+    let is_awaited = |record| steady::is_awaited(observed, record);
+    let is_due = facts.purchase().is_some_and(is_awaited);
     if was_seen && is_current(observed) && !is_due {
         return Plan::wait(times::IDLE_REQUEUE);
     }

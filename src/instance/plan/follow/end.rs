@@ -1,7 +1,7 @@
 //! A call has ended, or its outcome is unknown and the server's state decides: the next call of the operation, or its end in status.
 
 use super::OpenOperation;
-use crate::api::{Applied, EndReason, OperationEnd, Stage};
+use crate::api::{Applied, EndReason, OperationEnd, Stage, Verb};
 use crate::instance::fact::Fact;
 use crate::instance::observation::{is_idle, is_off};
 use crate::instance::plan::due::Comparison;
@@ -106,7 +106,7 @@ impl OpenOperation<'_> {
         let observed = self.observed;
         let was_stopped = self.operation.stage.is_some();
         match &observed.detail {
-            _ if !self.is_reinstall() => self.close(failure),
+            _ if self.operation.verb != Verb::Reinstall => self.close(failure),
             Fact::Known(detail)
                 if self.should_run()
                     && is_off(detail)
