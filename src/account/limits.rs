@@ -48,6 +48,7 @@ fn waiting((name, limit): &(String, Limit)) -> WaitingInstance {
         reason: reason.as_str().to_owned(),
     }
 }
+
 #[cfg(test)]
 mod tests {
     use super::*;

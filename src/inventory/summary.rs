@@ -72,14 +72,8 @@ impl State {
         }
         self.expired = Some(now);
         self.tombstones.expire(self.settings.tombstone, now);
-        let Self {
-            tombstones, places, ..
-        } = self;
-        for (place, watched) in places
-            .iter_mut()
-            .filter(|(_, watched)| watched.has_tombstone)
-        {
-            watched.has_tombstone = tombstones.watch(place);
+        for (place, watched) in &mut self.places {
+            watched.has_tombstone = watched.has_tombstone && self.tombstones.watch(place);
         }
     }
 
@@ -96,7 +90,7 @@ impl State {
             .collect()
     }
 
-    pub(super) fn listed_within(&self, time: std::time::Duration, now: Instant) -> bool {
+    pub(super) fn listed_within(&self, time: Duration, now: Instant) -> bool {
         self.places
             .values()
             .filter_map(|place| place.view.newest.as_ref())

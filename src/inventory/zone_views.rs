@@ -10,17 +10,16 @@ use tokio::time::Instant;
 /// A snapshot of every zone of one Instance.
 #[derive(Clone, Debug)]
 pub struct ZoneViews {
-    places: Vec<Place>,
-    /// One for each place, in the same order.
-    views: Vec<View>,
+    /// The last place is that of the recorded server.
+    zones: Vec<(Place, View)>,
 }
 
 impl ZoneViews {
     /// Takes a snapshot of every place, without I/O.
     pub fn of_places(inventory: &Inventory, places: &[Place]) -> Self {
+        let zone = |place: &Place| (place.clone(), inventory.view(place));
         Self {
-            places: places.to_vec(),
-            views: places.iter().map(|place| inventory.view(place)).collect(),
+            zones: places.iter().map(zone).collect(),
         }
     }
 
@@ -28,15 +27,14 @@ impl ZoneViews {
     #[cfg(test)]
     pub(crate) fn of(place: Place, view: View) -> Self {
         Self {
-            places: vec![place],
-            views: vec![view],
+            zones: vec![(place, view)],
         }
     }
 
     /// The zone that lists a server.
     pub fn place_of(&self, id: &ServerId) -> Option<&Place> {
-        let mut both = self.places.iter().zip(&self.views);
-        let shown = both.find(|(_, view)| matches!(view.sighting(id), Sighting::Present(..)));
+        let mut zones = self.zones.iter();
+        let shown = zones.find(|(_, view)| matches!(view.sighting(id), Sighting::Present(..)));
         shown.map(|(place, _)| place)
     }
 
@@ -44,7 +42,7 @@ impl ZoneViews {
     pub fn sighting(&self, id: &ServerId) -> Sighting {
         let mut absent: Option<Instant> = None;
         let mut unknown = None;
-        for view in self.known(None, 2) {
+        for (_, view) in self.known(None, 2) {
             match view.sighting(id) {
                 Sighting::Present(row, at) => return Sighting::Present(row, at),
                 Sighting::Absent { began } => {
@@ -70,16 +68,13 @@ impl ZoneViews {
 
     /// Servers with this marker in the newest passes.
     pub fn bearing(&self, marker: &Marker) -> BTreeSet<ServerId> {
-        self.views
-            .iter()
-            .flat_map(|view| view.bearing(marker))
-            .cloned()
-            .collect()
+        let bearing = self.views().flat_map(|view| view.bearing(marker));
+        bearing.cloned().collect()
     }
 
     /// The servers of the newest passes, each once, by identifier.
     pub fn rows(&self) -> BTreeMap<&ServerId, &Row> {
-        let passes = self.views.iter().filter_map(|view| view.newest.as_ref());
+        let passes = self.views().filter_map(|view| view.newest.as_ref());
         let rows = passes.flat_map(|pass| &pass.rows);
         rows.map(|(id, row)| (id, &**row)).collect()
     }
@@ -87,55 +82,56 @@ impl ZoneViews {
     /// Whether the newest pass of every place began after this instant and is evidence of absence.
     pub fn is_whole(&self, since: Instant) -> bool {
         self.known(Some(since), 1)
-            .all(|view| view.evidence(since, 1).is_ok())
+            .all(|(_, view)| view.evidence(since, 1).is_ok())
     }
 
     /// Whether a server shows in the two newest passes.
     pub fn shows_in_both(&self, id: &ServerId) -> bool {
-        self.views.iter().any(|view| view.shows_in_both(id))
+        self.views().any(|view| view.shows_in_both(id))
     }
 
     /// Proof of absence: in every place, two passes in a row that began after `since` agree and show no such server.
     pub fn proven_absent(&self, marker: &Marker, id: Option<&ServerId>, since: Instant) -> bool {
         self.known(Some(since), 2)
-            .all(|view| view.proven_absent(marker, id, since).is_ok())
+            .all(|(_, view)| view.proven_absent(marker, id, since).is_ok())
     }
 
     /// Proof that this server is gone, regardless of others with the marker: two such passes in every place.
     pub fn proven_gone(&self, id: &ServerId, since: Instant) -> bool {
         self.known(Some(since), 2)
-            .all(|view| view.proven_gone(id, since).is_ok())
+            .all(|(_, view)| view.proven_gone(id, since).is_ok())
     }
 
     /// Whether the newest pass of every place began after this instant.
     pub fn began_after(&self, instant: Instant) -> bool {
         self.known(Some(instant), 1)
-            .all(|view| view.began_after(instant))
+            .all(|(_, view)| view.began_after(instant))
     }
 
     /// Whether many known servers vanished at once. Then absence proves nothing, and nothing may be bought or released.
     pub fn breaker_open(&self) -> bool {
-        self.views.iter().any(|view| view.breaker_open)
+        self.views().any(|view| view.breaker_open)
     }
 
     /// The first place whose listing cannot be read.
     pub fn unread(&self) -> Option<&Place> {
-        let last = self.views.len().saturating_sub(1);
-        let mut both = self.places.iter().zip(&self.views).enumerate();
-        let unread = both.find(|(at, (_, view))| {
-            let counts = *at == last || !view.is_nowhere(None, 2);
-            counts && view.failing.is_some()
-        });
-        unread.map(|(_, (place, _))| place)
+        let mut known = self.known(None, 2);
+        let unread = known.find(|(_, view)| view.failing.is_some());
+        unread.map(|(place, _)| place)
     }
 
-    /// All views except those of former places for which the service answered "no such place" in at least `tries` passes. The
-    /// last place is that of the recorded server and always counts.
-    fn known(&self, since: Option<Instant>, tries: u8) -> impl Iterator<Item = &View> {
-        let last = self.views.len().saturating_sub(1);
-        let views = self.views.iter().enumerate();
-        let known = views.filter(move |(at, view)| *at == last || !view.is_nowhere(since, tries));
-        known.map(|(_, view)| view)
+    fn views(&self) -> impl Iterator<Item = &View> {
+        self.zones.iter().map(|(_, view)| view)
+    }
+
+    /// All zones except former places for which the service answered "no such place" in at least `tries` passes. The place of the
+    /// recorded server always counts.
+    fn known(&self, since: Option<Instant>, tries: u8) -> impl Iterator<Item = &(Place, View)> {
+        let last = self.zones.len().saturating_sub(1);
+        let zones = self.zones.iter().enumerate();
+        let known =
+            zones.filter(move |(at, (_, view))| *at == last || !view.is_nowhere(since, tries));
+        known.map(|(_, zone)| zone)
     }
 }
 
@@ -152,9 +148,11 @@ mod tests {
         let unknown = view_of_unknown_zone([at(10), at(20)]);
         let empty = |began| pass(at(began), Vec::new(), Some(0));
         let known = view(Some(empty(10)), Some(empty(20)));
-        let listing = |views: [View; 2]| ZoneViews {
-            places: vec![Place::new("r", "former"), Place::new("r", "own")],
-            views: views.into(),
+        let listing = |[former, own]: [View; 2]| ZoneViews {
+            zones: vec![
+                (Place::new("r", "former"), former),
+                (Place::new("r", "own"), own),
+            ],
         };
         let (marker, id) = (Marker::of_uid("mine"), ServerId::from("ecs-1"));
         let of_own = |listing: &ZoneViews, since| {

@@ -20,6 +20,7 @@ use tokio::time::Instant;
 /// The shortest pause before a waiting Instance checks again; the longest is twice that. Ten thousand that wait then take a few
 /// hundred reconciles a second, which call and write nothing.
 const RECHECK_AFTER: Duration = Duration::from_secs(30);
+
 /// How many servers an Account may have, and how many it may create per minute.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AccountLimits {
