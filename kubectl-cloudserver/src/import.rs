@@ -179,19 +179,14 @@ async fn manifest(
         ));
     };
     let place = Place::new(region, zone);
-    let packages = List::Packages {
-        region: region.to_owned(),
-        zone: Some(zone.to_owned()),
-    };
-    let listed = offers::read(client, &packages).await?;
+    let (region, zone) = (place.region.clone(), Some(place.zone.clone()));
+    let listed = offers::read(client, &List::Packages { region, zone }).await?;
     let package = args.package.as_deref();
     let package = guess::package(&listed, package, &detail, &place, &mut doubts)?;
-    let firewalls = List::Firewalls {
-        region: region.to_owned(),
-    };
-    let listed = offers::read(client, &firewalls).await?;
+    let region = place.region.clone();
+    let listed = offers::read(client, &List::Firewalls { region }).await?;
     let firewall = args.firewall.as_deref();
-    let firewall = guess::firewall(&listed, firewall, region, &mut doubts)?;
+    let firewall = guess::firewall(&listed, firewall, &place.region, &mut doubts)?;
     let login = match &args.ssh_key {
         Some(key) => {
             let listed = offers::read(client, &List::Keys).await?;
@@ -206,8 +201,8 @@ async fn manifest(
         "metadata": {"name": name},
         "spec": {
             "import": {"id": id},
-            "region": region,
-            "zone": zone,
+            "region": place.region,
+            "zone": place.zone,
             "package": {"code": package},
             "image": {"id": image.to_string()},
             "login": login,

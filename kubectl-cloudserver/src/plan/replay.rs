@@ -82,12 +82,10 @@ pub(super) async fn replay(
         let plan = planned(context, &mut replay.observed, session.as_ref(), &memory).await;
         if let (true, Some(session)) = (plan.buys(), &session) {
             // Instances that are replayed later find one place less.
-            let Observation {
-                facts, account_key, ..
-            } = &replay.observed;
+            let (facts, account) = (&replay.observed.facts, &replay.observed.account_key);
             let quota = context.sessions.owners();
-            if !quota.admit(&facts.uid, account_key, session.limits) {
-                replay.observed.quota = quota.check(&facts.uid, account_key, session.limits);
+            if !quota.admit(&facts.uid, account, session.limits) {
+                replay.observed.quota = quota.check(&facts.uid, account, session.limits);
                 continue;
             }
         }
