@@ -5,7 +5,6 @@
 
 use crate::api::{Applied, Operation, PowerState, PurchaseRecord, Reference, Verb};
 use crate::credentials::KnownLogin;
-use crate::instance::fact::Fact;
 use crate::instance::observation::{Observation, of_purchase};
 use crate::instance::{observation, references};
 
@@ -74,12 +73,8 @@ pub(super) fn by_purchase(observed: &Observation, record: &PurchaseRecord) -> Ap
         }
         given => given.clone(),
     };
-    let shown = match &observed.detail {
-        Fact::Known(detail) if !is_restored => {
-            observation::text(&detail.fields, "imageResourceUUID")
-        }
-        _ => None,
-    };
+    let detail = observed.detail.known().filter(|_| !is_restored);
+    let shown = detail.and_then(|detail| observation::text(&detail.fields, "imageResourceUUID"));
     let image = match &record.target.image {
         image if shown == Some(image) => image.clone(),
         _ => specified.image,

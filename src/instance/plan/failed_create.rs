@@ -37,19 +37,17 @@ pub(super) fn plan(observed: &OnRecord<'_>) -> Option<Plan> {
         // user can edit fields that are immutable while a server exists.
         return adopt::adopt(observed, None).or_else(|| Some(once_more(observed, since, why)));
     }
-    let plan = match &observed.detail {
+    let wait = Plan::wait(times::PASS_RECHECK).listing_often();
+    Some(match &observed.detail {
         // The leftover is a broken server that is ours, recorded and useless.
         Fact::Known(_) if !surplus::recently_released(observed, id) => {
-            let (id, why) = (id.clone(), ReleaseReason::Failed);
-            Plan::act(Step::Release { id, why })
+            let (id, reason) = (id.clone(), ReleaseReason::Failed);
+            Plan::act(Step::Release { id, why: reason }).because(why)
         }
         // If the policy forbids the release, report that after each read and nothing in between.
-        Fact::NotAsked if policy::restriction(observed).is_some() => {
-            return Some(Plan::wait(times::PASS_RECHECK).listing_often());
-        }
-        _ => Plan::wait(times::PASS_RECHECK).listing_often(),
-    };
-    Some(plan.because(why))
+        Fact::NotAsked if policy::restriction(observed).is_some() => wait,
+        _ => wait.because(why),
+    })
 }
 
 fn create_failed(record: &PurchaseRecord, id: &ServerId, reason: &str) -> Readiness {

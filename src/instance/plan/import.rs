@@ -83,7 +83,7 @@ fn find(observed: &Observation, import: &Import) -> OrPlan<ServerId> {
     };
     // The row may lack fields; the detail shows them.
     let mut possible = listing.rows().into_values().collect::<Vec<_>>();
-    possible.retain(|row| !answers(row, import).contains(&Some(false)));
+    possible.retain(|row| may_match(row, import));
     match possible.as_slice() {
         [one] => Ok(one.id.clone()),
         [] => Err(not_found(observed, import, None)),
@@ -102,8 +102,8 @@ fn find(observed: &Observation, import: &Import) -> OrPlan<ServerId> {
 /// No such server is listed: name those that belong to no Instance. `other`: a server whose detail differs from its row.
 fn not_found(observed: &Observation, import: &Import, other: Option<&ServerId>) -> Box<Plan> {
     let listed = observed.listing.iter().flat_map(ZoneViews::rows);
-    let free = listed.map(|(_, row)| row);
-    let free = candidates(free.filter(|row| row.marker.is_none() && Some(&row.id) != other));
+    let rows = listed.map(|(_, row)| row);
+    let free = candidates(rows.filter(|row| row.marker.is_none() && Some(&row.id) != other));
     let there = match free.is_empty() {
         true => "it lists none there without an Instance".to_owned(),
         false => format!("it lists {free}"),
@@ -118,20 +118,18 @@ fn not_found(observed: &Observation, import: &Import, other: Option<&ServerId>) 
     wrong(Reason::ImportNotFound, message)
 }
 
-/// The row's match with each field of `spec.import` that is set; None if the row lacks the field.
-fn answers(row: &Row, import: &Import) -> Vec<Option<bool>> {
-    let id = |id: &String| Some(row.id.as_str() == id);
-    let name = |name: &String| row.name.as_deref().map(|its| its == name);
+/// Whether the row matches each field of `spec.import` that is set, as far as it shows that field.
+fn may_match(row: &Row, import: &Import) -> bool {
+    let is_id = |id: &String| row.id.as_str() == id;
+    let may_be_named = |name: &String| row.name.as_deref().is_none_or(|its| its == name);
     // The schema admits texts like 999.1.1.1 that are no addresses; no server has them.
-    let address = |text: &String| match text.parse() {
-        Ok(address) => row.has_address(address),
-        Err(_) => Some(false),
+    let may_have = |text: &String| {
+        let address = text.parse();
+        address.is_ok_and(|address| row.has_address(address) != Some(false))
     };
-    let ids = import.id.iter().map(id);
-    let names = import.name.iter().map(name);
-    ids.chain(names)
-        .chain(import.address.iter().map(address))
-        .collect()
+    import.id.as_ref().is_none_or(is_id)
+        && import.name.as_ref().is_none_or(may_be_named)
+        && import.address.as_ref().is_none_or(may_have)
 }
 
 fn candidates<'a>(rows: impl Iterator<Item = &'a Row>) -> Candidates {

@@ -13,16 +13,10 @@ pub(super) fn needs_proof_again(observed: &Observation, record: &PurchaseRecord)
     let recreated = observed.memory.origin.recreated;
     let may_have_bought = recreated > 0 || record.lost > 0 || record.failed > 0;
     let attempt = observed.memory.attempt(record);
-    may_have_bought
-        && attempt.is_some_and(|attempt| {
-            matches!(
-                attempt.state,
-                CallState::Refused {
-                    reason: Reason::TokenRefused,
-                    ..
-                }
-            )
-        })
+    let Some(CallState::Refused { reason, .. }) = attempt.map(|attempt| &attempt.state) else {
+        return false;
+    };
+    may_have_bought && *reason == Reason::TokenRefused
 }
 
 /// Whether the spec that status refers to forbids the replacement. Then the status that reports this stays: a process that has
