@@ -128,6 +128,7 @@ pub(super) enum Progress {
 }
 
 /// A pass under construction. It has no clock and no client, so its rules can be tested alone.
+#[derive(Default)]
 pub(super) struct PassBuilder {
     former: Option<Arc<Pass>>,
     rows: HashMap<ServerId, Arc<Row>>,
@@ -148,16 +149,7 @@ impl PassBuilder {
     pub(super) fn new(former: Option<Arc<Pass>>) -> Self {
         Self {
             former,
-            rows: HashMap::new(),
-            by_marker: HashMap::new(),
-            pages: Vec::new(),
-            end_count: None,
-            last: Vec::new(),
-            number: 0,
-            doubled: false,
-            nothing_new: 0,
-            nameless: false,
-            probes: false,
+            ..Self::default()
         }
     }
 

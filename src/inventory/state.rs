@@ -15,6 +15,7 @@ use super::{Attention, InstanceUid, Settings, Sighting, Subscription, Wants, tim
 use crate::cloud::{CallPriority, Place, ServerId};
 use crate::runtime::chance;
 
+#[derive(Default)]
 pub(super) struct State {
     pub settings: Settings,
     /// Boxed, since the table has spare room for half as many again.
@@ -47,12 +48,7 @@ impl State {
     pub(super) fn new(settings: Settings) -> Self {
         Self {
             settings,
-            held: HashMap::new(),
-            places: BTreeMap::new(),
-            followed: 0,
-            tombstones: Tombstones::default(),
-            expired: None,
-            shown: HashMap::new(),
+            ..Self::default()
         }
     }
 

@@ -30,6 +30,7 @@ struct Inner {
     state: Mutex<State>,
 }
 
+#[derive(Default)]
 struct State {
     slots: usize,
     /// By priority: the slots that are taken.
@@ -57,10 +58,7 @@ impl CallSlots {
             wake: Box::new(wake),
             state: Mutex::new(State {
                 slots: number(limits),
-                held: Default::default(),
-                waiting: BTreeMap::new(),
-                positions: HashMap::new(),
-                arrivals: 0,
+                ..State::default()
             }),
         }))
     }
