@@ -159,7 +159,7 @@ mod tests {
         assert_eq!(reason, Reason::RateLimited);
         assert_eq!(
             message,
-            "the service asks for fewer requests (429 Busy: later, at GET /sshkey/list): requests wait for the time that it names, or for \
+            "the service is rate limiting requests (429 Busy: later, at GET /sshkey/list): requests wait for the time that it names, or for \
              a second to a minute if it names none, and then continue"
         );
         let (reason, message) = reported(StatusCode::UNAUTHORIZED, "Authenticated.Bad")

@@ -254,7 +254,7 @@ mod tests {
         assert_eq!(
             ready.len(),
             1,
-            "abnormal conditions stand only while they are true"
+            "abnormal conditions exist only while they are true"
         );
         assert_eq!(
             (ready[0].status.as_str(), ready[0].last_transition_time.0),
@@ -264,7 +264,7 @@ mod tests {
 
     #[test]
     fn a_message_is_in_one_condition_and_the_others_refer_to_it() {
-        let message = "create was refused with 404: mend spec.image.id (img-1)";
+        let message = "create was refused with 404: fix spec.image.id (img-1)";
         let of = |readiness: Readiness| readiness.to_conditions(&[], 1, Timestamp::UNIX_EPOCH);
         for (conditions, types) in [
             (

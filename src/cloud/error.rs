@@ -301,7 +301,7 @@ impl fmt::Display for Error {
             )?;
         }
         match self.is_repeated_by_operator() {
-            true => f.write_str("; it is tried again by itself"),
+            true => f.write_str("; the operator retries automatically"),
             false => Ok(()),
         }
     }
@@ -326,7 +326,11 @@ impl Error {
             return write!(f, "the token was refused ({})", self.answer());
         }
         if self.is_rate_limited() {
-            return write!(f, "the service asks for fewer requests ({})", self.answer());
+            return write!(
+                f,
+                "the service is rate limiting requests ({})",
+                self.answer()
+            );
         }
         let (call, method) = (self.operation.words(), self.operation.method());
         write!(f, "{call} ({method} {}) ", self.path)?;

@@ -69,7 +69,7 @@ fn refused(name: &str, obstacle: Obstacle, error: &KubeError) -> String {
         _ => "",
     };
     format!(
-        "Secret {name} is not written: {remedy}{or}; the operator tries again by itself. {error}"
+        "Secret {name} is not written: {remedy}{or}; the operator retries automatically. {error}"
     )
 }
 

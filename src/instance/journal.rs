@@ -42,12 +42,12 @@ pub(super) fn called(facts: &Facts, id: &ServerId, operation: &Operation) {
         secret = secret.filter(|_| verb.bears_login()),
         within = operation.stage.map(|_| operation.verb.to_string()),
         power_cut = operation.power_cut && verb == Verb::Stop,
-        "the service took the call"
+        "the service accepted the call"
     );
 }
 
 pub(super) fn releases(facts: &Facts, id: &ServerId, why: ReleaseReason) {
-    line!(info, facts, id.as_str(), verb = %Verb::Release, cause = ?why, "the service took the call");
+    line!(info, facts, id.as_str(), verb = %Verb::Release, cause = ?why, "the service accepted the call");
 }
 
 /// An operation ended, and status shows it: one log line, and its duration in the metrics. The service's message stays in status,

@@ -108,7 +108,7 @@ async fn audit_each_call_has_an_event_with_its_cause_and_generation() {
     )
     .await;
     until_event(&world, "Released", &["was deleted"]).await;
-    let calls = lines(&world, "the service took the call");
+    let calls = lines(&world, "the service accepted the call");
     let calls: Vec<(&str, &str)> = calls
         .iter()
         .map(|line| {
@@ -164,7 +164,7 @@ async fn audit_the_event_of_a_power_cut_names_it() {
         until_event(&world, "Stopped", &["its power was cut"]).await;
         quiet(&world, "web").await;
         assert_eq!(world.events("ForcedPowerOff").await.len(), 1);
-        let calls = lines(&world, "the service took the call");
+        let calls = lines(&world, "the service accepted the call");
         let cuts = calls.iter().filter(|line| line["power_cut"] == true);
         assert_eq!(cuts.count(), 1, "{calls:#?}");
         let ended = lines(&world, "the operation ended");
@@ -205,6 +205,6 @@ async fn audit_an_adopted_or_imported_server_has_no_created_event() {
     // For both Instances and their Account.
     world.until_events("Available", 3).await;
     assert_eq!(world.events("Created").await.len(), 0);
-    assert_eq!(lines(&world, "the service took the call").len(), 0);
+    assert_eq!(lines(&world, "the service accepted the call").len(), 0);
     world.finish().await;
 }

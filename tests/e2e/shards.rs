@@ -51,7 +51,7 @@ fn called_in(operator: &Operator) -> BTreeSet<String> {
     let log = operator.log_text();
     let calls = log
         .lines()
-        .filter(|line| line.contains("the service took the call"));
+        .filter(|line| line.contains("the service accepted the call"));
     let line = |line: &str| serde_json::from_str::<Value>(line).ok();
     let namespaces = calls.filter_map(line).filter_map(|line| {
         let namespace = line["namespace"].as_str()?;

@@ -234,7 +234,7 @@ async fn a_refused_connection_counts_as_not_sent() {
 
 /// Whether the error ends with this reason why nothing was sent, and with the promise of a retry.
 fn mentions(error: &Error, words: &str) -> bool {
-    let words = format!("{words}; it is tried again by itself");
+    let words = format!("{words}; the operator retries automatically");
     error.to_string().ends_with(&words)
 }
 

@@ -362,11 +362,11 @@ fn an_error_that_the_operator_retries_by_itself_is_marked_so() {
     let busy = r#"{"code":"Busy","message":"wait"}"#;
     assert_eq!(
         message(CloudCall::Create, 429, busy),
-        "the service asks for fewer requests (429 Busy: wait, at POST /instance/create); it is tried again by itself"
+        "the service is rate limiting requests (429 Busy: wait, at POST /instance/create); the operator retries automatically"
     );
     assert_eq!(
         message(CloudCall::Stop, 409, busy),
-        "stop (POST /instance/create) was refused with 409 Busy: wait; it is tried again by itself"
+        "stop (POST /instance/create) was refused with 409 Busy: wait; the operator retries automatically"
     );
     let not_sent = Error {
         operation: CloudCall::Create,
@@ -374,7 +374,10 @@ fn an_error_that_the_operator_retries_by_itself_is_marked_so() {
         fault: Fault::NotSent(TransportError::NoRoom),
     };
     let words = not_sent.to_string();
-    assert!(words.ends_with("; it is tried again by itself"), "{words}");
+    assert!(
+        words.ends_with("; the operator retries automatically"),
+        "{words}"
+    );
     // The operator does not repeat these: a command may have made a read, a refusal is final, and before a call with an unknown
     // outcome is repeated, the operator checks for its effect.
     let account = r#"{"code":"Account.Overdue","message":"m"}"#;
@@ -386,7 +389,7 @@ fn an_error_that_the_operator_retries_by_itself_is_marked_so() {
         (CloudCall::Create, 503, busy),
     ] {
         let words = message(operation, status, body);
-        assert!(!words.contains("tried again"), "{words}");
+        assert!(!words.contains("retries automatically"), "{words}");
     }
 }
 

@@ -17,7 +17,7 @@ pub(super) fn refused(error: &Error, verb: Verb, observed: &Observation) -> Outc
             format!("Account {account}: {error}: put a valid token into the Secret that it names")
         }
         Reason::AccountNotNormal => format!(
-            "Account {account}: {error}: resolve this with the service; the operator retries by itself"
+            "Account {account}: {error}: resolve this with the service; the operator retries automatically"
         ),
         Reason::CreateRefused | Reason::OperationRefused => {
             format!("{error}: {}", remedy(error, observed))

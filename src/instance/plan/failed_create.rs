@@ -52,7 +52,7 @@ pub(super) fn plan(observed: &OnRecord<'_>) -> Option<Plan> {
 
 fn create_failed(record: &PurchaseRecord, id: &ServerId, reason: &str) -> Readiness {
     let message = format!(
-        "the service failed to create server {id}: {reason}; what is left of it is released, then it is tried again"
+        "the service failed to create server {id}: {reason}; the operator releases the remains and then retries the create"
     );
     match pause(record) >= times::longest_pause_after(EndReason::Failed) {
         true => Readiness::stalled(Reason::CreateFailed, message),

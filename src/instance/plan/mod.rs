@@ -131,7 +131,7 @@ fn without_account(observed: &Observation) -> Plan {
 pub(super) fn in_line(observed: &Observation, planned: &Plan, again: Duration) -> Plan {
     let message = format!(
         "Account {} makes as many requests as its spec.requests allows, or its service answers slowly: this Instance \
-         waits in line, and goes on by itself",
+         waits in the queue and continues automatically",
         observed.account_key.name
     );
     Plan {

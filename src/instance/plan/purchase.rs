@@ -174,8 +174,8 @@ fn quota(observed: &Observation) -> OrPlan<()> {
         }
         QuotaState::Reached(Limit::Creates, allowed, again) => {
             let message = format!(
-                "Account {account} may buy {} a minute (spec.createRate.perMinute), and as many creates were sent: it goes on \
-                 by itself",
+                "Account {account} may buy {} a minute (spec.createRate.perMinute), and as many creates were sent: this Instance \
+                 continues automatically",
                 counted(allowed, "server")
             );
             Plan::rest(

@@ -73,20 +73,20 @@ fn about(world: &World, name: &str) -> Vec<(String, String)> {
 }
 
 const READY: &str = "condition Ready changed";
-const TOOK: &str = "the service took the call";
+const ACCEPTED: &str = "the service accepted the call";
 const ENDED: &str = "the operation ended";
 
 /// The lines that docs/operations/monitoring.md lists: one for each decision.
 const LINES: [(&str, &str); 9] = [
-    (TOOK, "create"),
+    (ACCEPTED, "create"),
     (READY, "Available"),
     (ENDED, "create"),
     (READY, "Stopping"),
-    (TOOK, "stop"),
+    (ACCEPTED, "stop"),
     (READY, "Available"),
     (ENDED, "stop"),
     (READY, "Releasing"),
-    (TOOK, "release"),
+    (ACCEPTED, "release"),
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
