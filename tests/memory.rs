@@ -136,8 +136,8 @@ fn no_answer_takes_more_memory_than_its_kind_may() {
             let left = with_error - error.capacity() as isize;
             assert!(left < 4 * KIBIBYTE as isize, "{kind} left {left} bytes");
             println!("{kind}: {took} KiB of {length} bytes for attack {number}: {error}");
-            let asked = if kind == "probe" { "keys" } else { kind };
-            assert_eq!(operation, asked, "{error}");
+            let expected = if kind == "probe" { "keys" } else { kind };
+            assert_eq!(operation, expected, "{error}");
         }
     }
 }

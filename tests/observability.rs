@@ -166,22 +166,22 @@ fn rules_and_dashboard_ask_for_metrics_that_are_there() {
 
 #[test]
 fn each_metric_is_shown_or_watched() {
-    let asked: BTreeSet<String> = rules()
+    let used: BTreeSet<String> = rules()
         .iter()
         .map(|rule| rule["expr"].as_str().unwrap().to_owned())
         .chain(queries().into_iter().map(|(_, query)| query))
         .flat_map(|expression| Expression::new(&expression).selectors())
         .map(|selector| selector.metric)
         .collect();
-    let is_asked = |name: &str| {
+    let is_used = |name: &str| {
         let ends = ["", "_bucket", "_count", "_sum"];
         ends.iter()
-            .any(|end| asked.contains(&format!("{name}{end}")))
+            .any(|end| used.contains(&format!("{name}{end}")))
     };
     let names = metrics().into_iter().map(|(name, ..)| name);
-    let unasked: Vec<String> = names.filter(|name| !is_asked(name)).collect();
+    let unused: Vec<String> = names.filter(|name| !is_used(name)).collect();
     assert_eq!(
-        unasked, [""; 0],
+        unused, [""; 0],
         "neither the dashboard nor a rule asks for them"
     );
 }

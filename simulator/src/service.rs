@@ -326,8 +326,10 @@ fn call(
 }
 
 /// The page that is returned instead of the requested one.
-fn other_page(listing: &Listing, asked: Option<String>) -> Option<String> {
-    let number = asked.as_deref().and_then(|text| text.parse::<usize>().ok());
+fn other_page(listing: &Listing, requested: Option<String>) -> Option<String> {
+    let number = requested
+        .as_deref()
+        .and_then(|text| text.parse::<usize>().ok());
     match (listing, number) {
         (Listing::FirstPageForEver, _) => None,
         (Listing::SkippedPage { page }, Some(number)) if number >= *page => {
@@ -336,7 +338,7 @@ fn other_page(listing: &Listing, asked: Option<String>) -> Option<String> {
         (Listing::DoubledPage { page }, Some(number)) if number > *page => {
             Some((number - 1).to_string())
         }
-        _ => asked,
+        _ => requested,
     }
 }
 

@@ -299,13 +299,13 @@ async fn the_package_list_has_no_envelope() {
 async fn bad_tokens_accounts_forms_and_paths_are_refused() {
     let sim = quick().start().await.unwrap();
     let caller = Caller::of(&sim);
-    let stranger = caller.with_token("unknown").get("/region/list", &[]).await;
+    let unknown_caller = caller.with_token("unknown").get("/region/list", &[]).await;
     let known = json!({
         "code": "Authenticated.Error",
         "httpStatus": 401,
         "message": "The current request is not authenticated and access is not allowed",
     });
-    assert_eq!((stranger.status, stranger.body), (401, known));
+    assert_eq!((unknown_caller.status, unknown_caller.body), (401, known));
     let bare = common::answer(caller.http.get(format!("{}/region/list", sim.url())))
         .await
         .unwrap();
@@ -318,9 +318,9 @@ async fn bad_tokens_accounts_forms_and_paths_are_refused() {
     );
     let misspelt = caller.get("/sshKey/list", &[]).await;
     assert_eq!(misspelt.status, 501, "the specification's path stands");
-    let stranger = caller.with_token("unknown");
-    let stranger = stranger.get("/instance/resize", &[]).await;
-    assert_eq!(stranger.status, 401, "the token is checked first");
+    let unknown_caller = caller.with_token("unknown");
+    let unknown_caller = unknown_caller.get("/instance/resize", &[]).await;
+    assert_eq!(unknown_caller.status, 401, "the token is checked first");
 
     let method = caller.get("/instance/create", &[]).await;
     assert_eq!(method.status, 405);

@@ -241,7 +241,7 @@ async fn is_slowed_down() -> bool {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn status_counts_the_servers_of_each_zone_and_lists_the_unowned_ones() {
     let mut world = Setup::default().imports().begin("inventory").await;
-    world.strangers(World::TOKEN, 2);
+    world.add_unowned_servers(World::TOKEN, 2);
     world.apply(&instance("web")).await;
     let server = world.only_server(&world.ready("web").await);
     let example = cloud_simulator::catalogue::example();
@@ -264,13 +264,13 @@ async fn status_counts_the_servers_of_each_zone_and_lists_the_unowned_ones() {
     let listed = status.inventory[0].last_listed_time.as_ref();
     let age = Timestamp::now().duration_since(listed.expect("it has a time").0);
     assert!((-1..=120).contains(&age.as_secs()), "{age:?}");
-    let mut strangers: Vec<_> = world.sim.live_servers();
-    strangers.retain(|stranger| stranger.id != server.id);
-    strangers.sort_by(|a, b| a.id.cmp(&b.id));
-    for (found, stranger) in status.unowned.iter().zip(&strangers) {
+    let mut unowned_servers: Vec<_> = world.sim.live_servers();
+    unowned_servers.retain(|unowned_server| unowned_server.id != server.id);
+    unowned_servers.sort_by(|a, b| a.id.cmp(&b.id));
+    for (found, unowned_server) in status.unowned.iter().zip(&unowned_servers) {
         assert_eq!(
             (&found.id, found.name.as_deref()),
-            (&stranger.id, Some(stranger.name.as_str()))
+            (&unowned_server.id, Some(unowned_server.name.as_str()))
         );
         assert_eq!(
             (found.region.as_str(), found.zone.as_str()),
@@ -304,12 +304,12 @@ async fn status_counts_the_servers_of_each_zone_and_lists_the_unowned_ones() {
     assert!(written.is_empty(), "{written:#?}");
 
     // Servers beyond the entries in status are counted, too.
-    world.strangers(World::TOKEN, 20);
+    world.add_unowned_servers(World::TOKEN, 20);
     let full = |account: &Account| {
         let status = account.status.as_ref()?;
         (status.unowned_servers == Some(22)).then(|| status.clone())
     };
-    let status = until_account(&world, "22 strangers", full).await;
+    let status = until_account(&world, "22 unowned servers", full).await;
     assert_eq!(status.unowned.len(), 20);
     assert!(status.unowned.is_sorted_by_key(|server| &server.id));
     world.finish().await;
@@ -320,10 +320,10 @@ async fn the_command_in_status_for_an_unowned_server_makes_the_manifest_that_imp
     let world = Setup::default().imports().begin("inventory-import").await;
     world.apply(&instance("web")).await;
     world.ready("web").await;
-    world.strangers(World::TOKEN, 1);
-    let stranger = |account: &Account| account.status.as_ref()?.unowned.first().cloned();
-    let stranger = until_account(&world, "an unowned server", stranger).await;
-    let command = stranger.import.unwrap();
+    world.add_unowned_servers(World::TOKEN, 1);
+    let unowned_server = |account: &Account| account.status.as_ref()?.unowned.first().cloned();
+    let unowned_server = until_account(&world, "an unowned server", unowned_server).await;
+    let command = unowned_server.import.unwrap();
     let words: Vec<&str> = command.split(' ').collect();
     let (plugin, arguments) = words.split_at(2);
     assert_eq!(plugin, ["kubectl", "cloudserver"]);
@@ -346,7 +346,7 @@ async fn the_command_in_status_for_an_unowned_server_makes_the_manifest_that_imp
     let taken = world.ready("taken").await;
     assert_eq!(
         taken.status.unwrap().id.as_deref(),
-        Some(stranger.id.as_str())
+        Some(unowned_server.id.as_str())
     );
     assert_eq!(create_calls(&world.sim), bought);
     until_account(&world, "no unowned servers are left", |account| {

@@ -196,7 +196,7 @@ async fn audit_an_adopted_or_imported_server_has_no_created_event() {
     let ready = world.ready("web").await;
     entry(&ready, Verb::Create, Cause::Adoption);
     world.until_events("Adopted", 1).await;
-    world.strangers(World::TOKEN, 1);
+    world.add_unowned_servers(World::TOKEN, 1);
     let taken = with("old", |spec| spec["import"] = json!({"name": "stranger-0"}));
     world.apply(&taken).await;
     let ready = world.ready("old").await;

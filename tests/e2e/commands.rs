@@ -75,7 +75,7 @@ async fn run(command: &mut Command, input: &str) -> CommandOutput {
 }
 
 /// Runs a command as an administrator of the cluster, in the namespace of the world, until it gets an answer.
-async fn asked(world: &World, arguments: &[&str], input: &str) -> CommandOutput {
+async fn output_of(world: &World, arguments: &[&str], input: &str) -> CommandOutput {
     // A test that fails prints its commands.
     println!("$ {}", arguments.join(" "));
     eventually("the command is answered", async || {
@@ -96,9 +96,9 @@ async fn asked(world: &World, arguments: &[&str], input: &str) -> CommandOutput 
     .await
 }
 
-/// Runs a command as [`asked`] does, and asserts its exit status.
+/// Runs a command as [`output_of`] does, and asserts its exit status.
 async fn exits(world: &World, status: i32, arguments: &[&str], input: &str) -> CommandOutput {
-    let output = asked(world, arguments, input).await;
+    let output = output_of(world, arguments, input).await;
     output.assert(status, &[]);
     output
 }
@@ -107,7 +107,7 @@ async fn exits(world: &World, status: i32, arguments: &[&str], input: &str) -> C
 /// of the output.
 async fn verdict(world: &World, manifest: &Value, manager: &str) -> (String, i32, Value) {
     let flags = ["plan", "-f", "-", "-o", "json", "--field-manager", manager];
-    let output = asked(world, &flags, &manifest.to_string()).await;
+    let output = output_of(world, &flags, &manifest.to_string()).await;
     let report = output.json();
     assert_eq!(report["exitStatus"], output.status);
     let one = report["instances"][0].clone();
@@ -116,9 +116,9 @@ async fn verdict(world: &World, manifest: &Value, manager: &str) -> (String, i32
 }
 
 /// Waits until servers that were bought externally run, and returns them.
-async fn strangers(world: &World, count: usize) -> Vec<ServerInfo> {
+async fn unowned_servers(world: &World, count: usize) -> Vec<ServerInfo> {
     let before: Vec<String> = world.sim.live_servers().into_iter().map(|s| s.id).collect();
-    world.strangers(World::TOKEN, count);
+    world.add_unowned_servers(World::TOKEN, count);
     let is_made = |server: &ServerInfo| server.status == "STARTED";
     let made = world.sim.wait_until(
         |w| w.live_servers().iter().all(is_made),

@@ -38,8 +38,8 @@ async fn attacker(world: &World) -> String {
     ]});
     world.run(&["apply", "-f", "-"], &role.to_string()).await;
     let user = "--as=attacker".to_owned();
-    let asked = ["auth", "can-i", "get", "secrets", user.as_str()];
-    let (may, text) = world.kubectl(&asked, "").await;
+    let question = ["auth", "can-i", "get", "secrets", user.as_str()];
+    let (may, text) = world.kubectl(&question, "").await;
     assert!(!may && text.starts_with("no"), "{text}");
     user
 }

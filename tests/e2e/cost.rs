@@ -253,7 +253,7 @@ const QUIET: Duration = Duration::from_secs(50);
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_operation_among_a_thousand_quiet_servers_costs_three_calls() {
     let mut world = Setup::default().begin("cost-many").await;
-    world.strangers(World::TOKEN, MANY);
+    world.add_unowned_servers(World::TOKEN, MANY);
     world.apply(&instance("web")).await;
     world.ready("web").await;
     // A new process lists all zones at once, and again after a minute.

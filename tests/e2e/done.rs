@@ -70,7 +70,7 @@ async fn reports_with_few_calls(
         if turn == 0 {
             since.seq = world.sim.ledger().last_seq();
         }
-        let asked = match turn % 2 {
+        let applied = match turn % 2 {
             0 => world.apply(&instance("erased")).await,
             _ => world.apply(&other_image("erased")).await,
         };
@@ -79,7 +79,7 @@ async fn reports_with_few_calls(
         }
         let follower = follower.as_ref().unwrap();
         done(world, "erased", &since, &[verb]).await;
-        let ((at, end), generation) = (ended(world, &since), asked.metadata.generation.unwrap());
+        let ((at, end), generation) = (ended(world, &since), applied.metadata.generation.unwrap());
         let ready = follower.done(world, &since, generation).await;
         // No write during the task reported its completion.
         assert!(ready >= at, "Ready at {ready}, ended at {at}");

@@ -16,8 +16,8 @@ fn importing(name: &str, import: Value) -> Value {
 }
 
 /// Servers that were bought externally.
-fn strangers(world: &World, count: usize) -> Vec<ServerInfo> {
-    world.strangers(World::TOKEN, count);
+fn unowned_servers(world: &World, count: usize) -> Vec<ServerInfo> {
+    world.add_unowned_servers(World::TOKEN, count);
     let mut servers = world.sim.live_servers();
     servers.sort_by(|a, b| a.name.cmp(&b.name));
     servers
@@ -30,7 +30,7 @@ fn id_of(instance: &Instance) -> Option<&str> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_is_imported_by_id_or_name_kept_and_released_with_its_instance() {
     let mut world = Setup::default().imports().begin("import").await;
-    let servers = strangers(&world, 3);
+    let servers = unowned_servers(&world, 3);
     let bought = create_calls(&world.sim);
     let example = include_str!("../../examples/instance-import.yaml");
     let example = example.replace("ecs-legacyserver1", &servers[0].id);
@@ -84,7 +84,7 @@ async fn a_server_is_imported_by_id_or_name_kept_and_released_with_its_instance(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_uncertain_match_is_not_imported_and_nothing_is_bought_instead() {
     let world = Setup::default().imports().begin("import-not").await;
-    let servers = strangers(&world, 2);
+    let servers = unowned_servers(&world, 2);
     // Any action at the console cancels a create in progress.
     let is_made = |s: &ServerInfo| s.status == "STARTED";
     let made = world
@@ -166,7 +166,7 @@ fn address(world: &World, server: &ServerInfo) -> String {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_filter_imports_the_only_server_that_matches_all_fields() {
     let world = Setup::default().imports().begin("import-filter").await;
-    strangers(&world, 3);
+    unowned_servers(&world, 3);
     let is_made = |s: &ServerInfo| s.status == "STARTED";
     let made = world
         .sim
@@ -231,7 +231,7 @@ async fn a_filter_imports_the_only_server_that_matches_all_fields() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_two_that_import_one_server_one_gets_it_although_the_operator_is_killed() {
     let mut world = Setup::default().imports().begin("import-two").await;
-    let servers = strangers(&world, 1);
+    let servers = unowned_servers(&world, 1);
     let bought = create_calls(&world.sim);
     let id = servers[0].id.clone();
     for name in ["a", "b"] {
@@ -291,7 +291,7 @@ async fn of_two_that_import_one_server_one_gets_it_although_the_operator_is_kill
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_import_can_be_corrected_until_there_is_a_server() {
     let world = Setup::default().imports().begin("import-rules").await;
-    let servers = strangers(&world, 1);
+    let servers = unowned_servers(&world, 1);
     world
         .kubectl_apply(&importing("web", json!({"id": "ecs-mistyped"})))
         .await
@@ -330,7 +330,7 @@ async fn an_instance_at_another_service_does_not_own_a_server_of_the_same_identi
     });
     world.apply(&far).await;
     let far = world.ready("far").await;
-    let twin = strangers(&world, 1).remove(0);
+    let twin = unowned_servers(&world, 1).remove(0);
     assert_eq!(id_of(&far), Some(twin.id.as_str()));
     world
         .apply(&importing("near", json!({"id": twin.id})))
@@ -373,7 +373,7 @@ async fn set_imports(world: &World, imports: &str) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn imports_need_the_consent_of_the_account_and_earlier_imports_stay() {
     let mut world = Setup::default().begin("import-denied").await;
-    let servers = strangers(&world, 2);
+    let servers = unowned_servers(&world, 2);
     let bought = create_calls(&world.sim);
     for (name, import) in [
         ("web", json!({"id": servers[0].id})),

@@ -66,14 +66,14 @@ fn merge(into: &mut Value, patch: &Value) {
 }
 
 /// Whether the apiserver allows this to a user, by default in the namespace of the world.
-async fn may(world: &World, user: &str, asked: &[&str]) -> bool {
-    let asked = [&["auth", "can-i"], asked, &["--as", user]].concat();
-    let (_, answer) = world.kubectl(&asked, "").await;
+async fn may(world: &World, user: &str, question: &[&str]) -> bool {
+    let question = [&["auth", "can-i"], question, &["--as", user]].concat();
+    let (_, answer) = world.kubectl(&question, "").await;
     // A warning may follow the answer, since some of these resources are not served.
     match answer.lines().next().unwrap_or_default().trim() {
         "yes" => true,
         no if no.starts_with("no") => false,
-        _ => panic!("{asked:?}: {answer}"),
+        _ => panic!("{question:?}: {answer}"),
     }
 }
 

@@ -3,7 +3,7 @@
 mod concurrent;
 mod fence;
 mod gate;
-mod stranger;
+mod other_holder;
 
 use crate::support::{
     PATIENCE, Setup, World, create_calls, eventually, get, instance, longest_stall, stays,
@@ -19,10 +19,10 @@ use kube::ResourceExt;
 use kube::api::Api;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{Config, watcher};
+use other_holder::OtherHolder;
 use serde_json::Value;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use stranger::Stranger;
 
 /// The active operator and a standby. If a silent apiserver has cost the first one its Lease before the test begins, the world
 /// is created again.
@@ -230,11 +230,11 @@ async fn an_operator_that_was_stopped_past_its_lease_calls_and_writes_nothing_an
     gate.holds().await;
     world.operator().pause();
     // The other holder does nothing, so that every call from here on comes from the stopped operator.
-    let stranger = Stranger::hold(world.client.clone(), world.namespace.clone()).await;
+    let other_holder = OtherHolder::hold(world.client.clone(), world.namespace.clone()).await;
     let window = World::LEASE + Duration::from_secs(1);
     stays("another has the Lease", window, async || {
         match world.holder().await {
-            holder if holder == Stranger::NAME => Ok(()),
+            holder if holder == OtherHolder::NAME => Ok(()),
             other => Err(format!("it is held by {other:?}")),
         }
     })
@@ -258,7 +258,7 @@ async fn an_operator_that_was_stopped_past_its_lease_calls_and_writes_nothing_an
         world.logs().contains("another process may be active"),
         "it prints the reason"
     );
-    stranger.leaves().await;
+    other_holder.leaves().await;
     world.start().await;
     let web = world.ready("web").await;
     world.only_server(&web);
@@ -273,7 +273,7 @@ async fn a_standby_is_ready_makes_no_calls_and_treats_no_object_from_before_its_
         .without_operator()
         .begin("lease-silent")
         .await;
-    let stranger = Stranger::hold(world.client.clone(), world.namespace.clone()).await;
+    let other_holder = OtherHolder::hold(world.client.clone(), world.namespace.clone()).await;
     let gate = Gate::start(world.apiserver()).await;
     world.start_behind(gate.address());
     world.operator().ready().await;
@@ -296,7 +296,7 @@ async fn a_standby_is_ready_makes_no_calls_and_treats_no_object_from_before_its_
         text.contains(r#"cloud_server_operator_shard_active{shard="0-of-1"} 0"#),
         "{text}"
     );
-    stranger.leaves().await;
+    other_holder.leaves().await;
     let web = world.ready("web").await;
     world.only_server(&web);
     let (_, text) = world.operator().metrics().await;

@@ -89,8 +89,8 @@ async fn metrics_are_only_for_clients_that_the_apiserver_authorizes() {
     let guess = get(Some("guess")).await;
     assert_eq!(guess.0, StatusCode::UNAUTHORIZED);
 
-    let stranger = service_account(&world, "stranger").await;
-    let refused = get(Some(&stranger)).await;
+    let unauthorized = service_account(&world, "unauthorized").await;
+    let refused = get(Some(&unauthorized)).await;
     assert_eq!(refused.0, StatusCode::FORBIDDEN, "{}", refused.1);
     assert!(!refused.1.contains("cloudserver_"), "{}", refused.1);
 
@@ -112,7 +112,7 @@ async fn metrics_are_only_for_clients_that_the_apiserver_authorizes() {
         }
     })
     .await;
-    assert_eq!(get(Some(&stranger)).await.0, StatusCode::FORBIDDEN);
+    assert_eq!(get(Some(&unauthorized)).await.0, StatusCode::FORBIDDEN);
     run(&["delete", "clusterrolebinding", &world.namespace]).await;
 
     // Probes have no token, and their port serves nothing else.
@@ -123,7 +123,7 @@ async fn metrics_are_only_for_clients_that_the_apiserver_authorizes() {
         assert_eq!(answer.status(), status, "{page}");
     }
     let log = world.operator().log_text();
-    for token in [&stranger, &scraper] {
+    for token in [&unauthorized, &scraper] {
         assert!(!log.contains(token.as_str()), "a token is in the log");
     }
     world.finish().await;

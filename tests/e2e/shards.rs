@@ -190,7 +190,7 @@ async fn a_server_of_another_shard_is_neither_imported_nor_unowned() {
     let lease = world.namespace.clone();
     let (zero, one) = (world.pod(0, &lease).await, world.pod(1, &lease).await);
     until_acting(&[(&zero, ZERO), (&one, ONE)]).await;
-    world.strangers(World::TOKEN, 1);
+    world.add_unowned_servers(World::TOKEN, 1);
     let id = world.sim.live_servers()[0].id.clone();
     let importing = |name: &str, id: &str| with(name, |spec| spec["import"] = json!({"id": id}));
     let [here, there] = [&namespaces[0], &namespaces[1]];

@@ -1,4 +1,4 @@
-//! How far a status can be trusted: the report about a server while the service cannot be asked about it.
+//! How far a status can be trusted: the report about a server while the service cannot report it.
 
 use crate::support::{Setup, World, condition, delete, instance, is_ready, reason};
 use cloud_server_operator::api::Instance;

@@ -93,12 +93,12 @@ fn verdicts<'a>(all: &'a [Judged], kind: &str) -> Vec<&'a str> {
 
 /// A token of the spec, and how often its action had been carried out before.
 #[derive(Default)]
-struct Asked {
+struct RequestToken {
     token: Value,
     before: usize,
 }
 
-impl Asked {
+impl RequestToken {
     /// Whether the action of the newest token has not been carried out yet.
     fn is_open(&mut self, token: &Value, done: usize) -> bool {
         if self.token != *token {
@@ -112,19 +112,19 @@ impl Asked {
 /// The wrong verdicts for an Instance.
 fn wrong_of_instance(scene: &Scene, all: &[&Judged]) -> Vec<String> {
     let mut wrong = Vec::new();
-    let (mut restart, mut reinstall) = (Asked::default(), Asked::default());
+    let (mut restart, mut reinstall) = (RequestToken::default(), RequestToken::default());
     let mut unreported_since = None;
     for (nth, one) in all.iter().enumerate() {
         let moment = &one.moment;
         let (spec, truth) = (&moment.object["spec"], &moment.truth);
-        let mut is_asked = restart.is_open(&spec["restart"]["token"], truth.restarted);
-        is_asked |= reinstall.is_open(&spec["reinstall"]["token"], truth.erased);
+        let mut is_requested = restart.is_open(&spec["restart"]["token"], truth.restarted);
+        is_requested |= reinstall.is_open(&spec["reinstall"]["token"], truth.erased);
         let needs = (scene.needs_human)(moment);
         let is_deleted = moment.object["metadata"]["deletionTimestamp"].is_string();
         let why = match one.flux.status.as_str() {
             "Terminating" => (!is_deleted).then(|| "no user deleted it".to_owned()),
             _ if is_deleted => Some("it is being deleted".to_owned()),
-            "Current" => scene.is_not_current(moment, is_asked),
+            "Current" => scene.is_not_current(moment, is_requested),
             "Failed" => (!needs).then(|| "no human action is needed".to_owned()),
             _ => None,
         };
@@ -142,7 +142,7 @@ fn wrong_of_instance(scene: &Scene, all: &[&Judged]) -> Vec<String> {
 
 impl Scene {
     /// The reason why an Instance that is judged as current is not.
-    fn is_not_current(&self, moment: &Moment, is_asked: bool) -> Option<String> {
+    fn is_not_current(&self, moment: &Moment, is_requested: bool) -> Option<String> {
         let truth = &moment.truth;
         if let Some(verb) = truth.running.first() {
             return Some(format!("a {verb} runs"));
@@ -152,7 +152,7 @@ impl Scene {
         if let Some(lacks) = truth.lacks.filter(|_| !is_drift) {
             return Some(lacks.to_owned());
         }
-        if is_asked {
+        if is_requested {
             return Some("a token asks for what was not done".to_owned());
         }
         let steps = self.play.schedule.steps.iter();

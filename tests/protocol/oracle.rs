@@ -295,7 +295,8 @@ impl Oracle {
     /// Whether a reinstall of this server was announced that keeps the image.
     fn is_reinstall_unseen(&self, server: &ServerInfo) -> bool {
         let mut announced = self.announced.iter();
-        announced.any(|(what, asked)| *what == server.id && asked.first() == Some(&server.image))
+        announced
+            .any(|(what, requested)| *what == server.id && requested.first() == Some(&server.image))
     }
 
     /// Whether the spec of this object has had this property for longer than an earlier decided call may be under way.

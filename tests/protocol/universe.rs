@@ -405,7 +405,7 @@ impl Universe {
         let readings = self.cloud.readings().clone();
         let reply: RawReply = match parse(raw) {
             Ok((endpoint, request)) => {
-                self.oracle.asked(&request, &self.kube);
+                self.oracle.on_request(&request, &self.kube);
                 let reply = self.cloud.call_scripted(now, Some(TOKEN), &request, script);
                 self.note(|| match (&reply.outcome, &reply.effect) {
                     (Err(refusal), _) => format!("{kind:?} -> {}", refusal.code),

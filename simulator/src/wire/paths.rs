@@ -19,13 +19,13 @@ impl Paths {
     /// The specified path of the endpoint that is served at a path. For a path whose endpoint was moved, the result names the
     /// new path: it matches no endpoint, and the ledger shows why.
     #[must_use]
-    pub fn own(&self, asked: &str) -> String {
-        if let Some((endpoint, _)) = self.moved.iter().find(|(_, path)| *path == asked) {
+    pub fn own(&self, requested: &str) -> String {
+        if let Some((endpoint, _)) = self.moved.iter().find(|(_, path)| *path == requested) {
             return endpoint.path().to_owned();
         }
-        match Endpoint::at(asked).and_then(|endpoint| self.moved.get(&endpoint)) {
-            Some(path) => format!("{asked} (served at {path})"),
-            None => asked.to_owned(),
+        match Endpoint::at(requested).and_then(|endpoint| self.moved.get(&endpoint)) {
+            Some(path) => format!("{requested} (served at {path})"),
+            None => requested.to_owned(),
         }
     }
 }

@@ -134,9 +134,9 @@ fn a_refusal_has_the_shape_of_the_reading_but_a_401_is_a_401() {
             (status, success)
         );
         assert_eq!(reply.body["code"], "InvalidInstance.NotFound");
-        let stranger = RawRequest { token: None, ..raw };
+        let without_token = RawRequest { token: None, ..raw };
         assert_eq!(
-            exchange(&mut world, Timestamp::default(), &stranger).status,
+            exchange(&mut world, Timestamp::default(), &without_token).status,
             401
         );
     }
@@ -154,8 +154,8 @@ fn the_token_is_checked_before_the_form() {
 #[test]
 fn an_unmodelled_path_is_reported_to_a_good_token() {
     let mut world = world(Readings::default());
-    let stranger = RawRequest::get("/instance/vnc", &[], "unknown");
-    let reply = exchange(&mut world, Timestamp::default(), &stranger);
+    let unknown_token = RawRequest::get("/instance/vnc", &[], "unknown");
+    let reply = exchange(&mut world, Timestamp::default(), &unknown_token);
     assert_eq!(reply.status, 401);
     let raw = RawRequest::get("/instance/vnc", &[], TOKEN);
     let reply = exchange(&mut world, Timestamp::default(), &raw);

@@ -242,9 +242,9 @@ async fn the_operator_may_delete_secrets_in_its_own_namespace_alone() {
     // `login/rights.rs`.
     for verb in ["delete", "update", "deletecollection"] {
         for (namespace, may) in [(OWN, verb == "delete"), (world.namespace.as_str(), false)] {
-            let asked = ["auth", "can-i", verb, "secrets", "-n", namespace, &user];
+            let question = ["auth", "can-i", verb, "secrets", "-n", namespace, &user];
             let is_allowed = eventually("the apiserver answers", async || {
-                let answer = kubectl(&asked, "").await;
+                let answer = kubectl(&question, "").await;
                 match String::from_utf8_lossy(&answer.stdout).trim() {
                     "yes" => Ok(true),
                     "no" => Ok(false),

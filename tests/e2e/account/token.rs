@@ -91,8 +91,10 @@ async fn a_token_secret_of_another_name_is_used_without_a_false_error_whichever_
         world.change_account("default", reference).await;
         delete(&world.secrets(), "cloud-token").await;
         world.account_is_ready("default").await;
-        let asked = world.wire().asked();
-        let reported = asked.iter().find(|one| one.body.contains("TokenNotFound"));
+        let requests = world.wire().requests();
+        let reported = requests
+            .iter()
+            .find(|one| one.body.contains("TokenNotFound"));
         assert!(reported.is_none(), "{late} are late: {reported:#?}");
         let after = world.get("web").await;
         assert_eq!(condition(&before, "Ready"), condition(&after, "Ready"));

@@ -41,7 +41,7 @@ async fn assert_unchanged(world: &World, expected: &AccountStatus) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn status_reports_since_when_a_zone_fails_and_still_counts_the_other_zones() {
     let mut world = Setup::default().begin("zones").await;
-    world.strangers(World::TOKEN, 2);
+    world.add_unowned_servers(World::TOKEN, 2);
     world.apply(&instance("web")).await;
     world.ready("web").await;
     // The service refuses to list an unknown zone.

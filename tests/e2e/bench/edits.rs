@@ -43,9 +43,9 @@ async fn one_after_another(world: &mut World, count: usize) {
     for turn in 0..EDITS {
         let verb = [Verb::Stop, Verb::Start][turn % 2];
         let since = mark(world, EDITED).await;
-        let asked = world.apply(&powered(EDITED, verb)).await;
+        let applied = world.apply(&powered(EDITED, verb)).await;
         done(world, EDITED, &since, &[verb]).await;
-        let generation = asked.metadata.generation.unwrap();
+        let generation = applied.metadata.generation.unwrap();
         let ready = follower.done(world, &since, generation).await;
         let call = called(world, &since, verb).unwrap();
         acted.push(call.duration_since(since.at));

@@ -26,7 +26,7 @@ async fn operations_among_servers() {
         let mut world = setup().tasks(TASK_MILLIS).begin("operations").await;
         allow(&world, RATE).await;
         let own = servers.min(OWN);
-        world.strangers(World::TOKEN, servers - own);
+        world.add_unowned_servers(World::TOKEN, servers - own);
         buy(&mut world, &names("web", own)).await;
         until_idle(&mut world, own).await;
         for open in OPEN.into_iter().filter(|open| *open <= own) {

@@ -144,7 +144,7 @@ async fn names_of_the_cluster_are_offered_if_it_answers() {
         world.apply(&instance(name)).await;
         world.ready(name).await;
     }
-    let strangers = super::strangers(&world, 1).await;
+    let unowned_servers = super::unowned_servers(&world, 1).await;
     eventually("the Account counts its servers", async || {
         let account = world.accounts().get("default").await.unwrap();
         let status = account.status.unwrap_or_default();
@@ -186,7 +186,7 @@ async fn names_of_the_cluster_are_offered_if_it_answers() {
     assert_eq!(at(&["instances", "--account", ""]).await, ["default"]);
     let namespaces = at(&["plan", "--namespace", "kube-s"]).await;
     assert_eq!(namespaces, ["kube-system"]);
-    assert_eq!(at(&["import", ""]).await, [strangers[0].id.clone()]);
+    assert_eq!(at(&["import", ""]).await, [unowned_servers[0].id.clone()]);
     let zones = at(&["instances", "--zone", ""]).await;
     assert_eq!(
         zones,

@@ -1,6 +1,6 @@
 //! `import`: the manifest that imports a server.
 
-use super::{asked, exits, strangers};
+use super::{exits, output_of, unowned_servers};
 use crate::support::{Mark, Setup, console, create_calls, instance, mark, posts};
 use cloud_simulator::catalogue;
 use cloud_simulator::model::Console;
@@ -15,7 +15,7 @@ async fn the_printed_manifest_imports_the_server_and_changes_nothing() {
         .await;
     world.apply(&instance("own")).await;
     let own = world.only_server(&world.ready("own").await);
-    let servers = strangers(&world, 2).await;
+    let servers = unowned_servers(&world, 2).await;
     let bought = create_calls(&world.sim);
     let firewall = ["--firewall", catalogue::example().firewall];
 
@@ -60,7 +60,7 @@ async fn the_printed_manifest_imports_the_server_and_changes_nothing() {
         "--ssh-key",
         catalogue::example().key,
     ];
-    let output = asked(&world, &[&flags[..], &firewall].concat(), "").await;
+    let output = output_of(&world, &[&flags[..], &firewall].concat(), "").await;
     let manifest: Value = output.json();
     assert_eq!(manifest["spec"]["import"]["id"], servers[1].id);
     assert_eq!(
@@ -88,7 +88,7 @@ async fn the_printed_manifest_imports_the_server_and_changes_nothing() {
         "{}",
         output.err
     );
-    let output = asked(&world, &["import", "no-such"], "").await;
+    let output = output_of(&world, &["import", "no-such"], "").await;
     assert!(
         output.status == 1 && output.err.contains("--unowned"),
         "{}",
@@ -102,7 +102,7 @@ async fn the_printed_manifest_imports_the_server_and_changes_nothing() {
 async fn import_names_the_command_that_allows_imports_and_plan_reports_that_they_are_denied() {
     let setup = Setup::default().own_ids();
     let world = setup.begin("import-command-denied").await;
-    let server = strangers(&world, 1).await.remove(0);
+    let server = unowned_servers(&world, 1).await.remove(0);
     let flags = [
         "import",
         &server.id,
@@ -120,7 +120,7 @@ async fn import_names_the_command_that_allows_imports_and_plan_reports_that_they
     }
     let commented = output.out.lines().filter(|line| line.contains(&command));
     assert!(commented.clone().count() == 1 && commented.clone().all(|line| line.starts_with("# ")));
-    let plan = asked(&world, &["plan", "-f", "-"], &output.out).await;
+    let plan = output_of(&world, &["plan", "-f", "-"], &output.out).await;
     assert!(!plan.out.contains("takes over a server"), "{}", plan.out);
     assert!(
         plan.out.contains("imports: Allowed"),
@@ -134,9 +134,9 @@ async fn import_names_the_command_that_allows_imports_and_plan_reports_that_they
     let patch = r#"{"spec":{"imports":"Allowed"}}"#;
     let arguments = ["patch", "account", "default", "--type=merge", "-p", patch];
     world.run(&arguments, "").await;
-    let output = asked(&world, &flags, "").await;
+    let output = output_of(&world, &flags, "").await;
     assert!(!output.out.contains("kubectl patch") && !output.err.contains("kubectl patch"));
-    let plan = asked(&world, &["plan", "-f", "-"], &output.out).await;
+    let plan = output_of(&world, &["plan", "-f", "-"], &output.out).await;
     assert!(plan.out.contains("takes over a server"), "{}", plan.out);
     world.finish().await;
 }
@@ -147,7 +147,7 @@ async fn import_prints_no_manifest_for_a_missing_server_or_a_wrong_value() {
     let world = setup.begin("import-command-checks").await;
     world.apply(&instance("own")).await;
     world.ready("own").await;
-    let server = strangers(&world, 1).await.remove(0);
+    let server = unowned_servers(&world, 1).await.remove(0);
     let example = catalogue::example();
     let mistyped = |id: &str| format!("{}x", &id[..id.len() - 1]);
     let right = ["--firewall", example.firewall];
@@ -182,7 +182,7 @@ async fn import_prints_no_manifest_for_a_missing_server_or_a_wrong_value() {
         if flag != "--firewall" {
             arguments.extend(right);
         }
-        let output = asked(&world, &arguments, "").await;
+        let output = output_of(&world, &arguments, "").await;
         assert_eq!(
             (output.status, output.out.as_str()),
             (1, ""),

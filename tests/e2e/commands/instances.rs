@@ -1,6 +1,6 @@
 //! `instances`: every server of the account, and its owner.
 
-use super::{PLUGIN, asked, exits, run, strangers};
+use super::{PLUGIN, exits, output_of, run, unowned_servers};
 use crate::support::{Setup, World, instance, with};
 use cloud_server_operator::api::Marker;
 use cloud_simulator::Readings;
@@ -48,7 +48,7 @@ async fn each_server_is_listed_with_its_owner_or_as_unowned() {
         .await;
     world.apply(&instance("web")).await;
     let web = world.only_server(&world.ready("web").await);
-    let servers = strangers(&world, 2).await;
+    let servers = unowned_servers(&world, 2).await;
     let marked = format!("gone-{}", Marker::of_uid("an Instance of another cluster"));
     crate::support::console(
         &world,
@@ -100,7 +100,7 @@ async fn each_server_is_listed_with_its_owner_or_as_unowned() {
         let some = rows(&world, &["--zone", zone]).await;
         assert_eq!(some.len(), count, "{zone}: {some:?}");
     }
-    let output = asked(&world, &["instances", "--region", "Atlantis"], "").await;
+    let output = output_of(&world, &["instances", "--region", "Atlantis"], "").await;
     assert_eq!(output.status, 1);
     assert!(
         output.err.contains("Atlantis") && output.err.contains("--region"),
@@ -118,7 +118,7 @@ async fn each_server_is_listed_with_its_owner_or_as_unowned() {
     );
     assert_eq!(settled(yaml), settled(rows(&world, &[]).await));
 
-    let output = asked(&world, &["instances", "-o", "wide"], "").await;
+    let output = output_of(&world, &["instances", "-o", "wide"], "").await;
     let line = output
         .out
         .lines()
@@ -142,7 +142,7 @@ async fn without_a_cluster_the_owner_of_a_server_is_reported_as_unknown() {
         .without_operator()
         .begin("instances-direct")
         .await;
-    let servers = strangers(&world, 1).await;
+    let servers = unowned_servers(&world, 1).await;
     let direct = |flags: &'static [&'static str]| {
         let mut command = Command::new(PLUGIN);
         command.args([

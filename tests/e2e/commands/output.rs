@@ -91,21 +91,21 @@ async fn an_edit_whose_confirmation_finds_a_full_disk_is_made_and_reported_as_fa
         .begin("full-disk")
         .await;
     world.apply(&instance("web")).await;
-    let asked = async |out: Stdio, arguments: &[&str]| {
+    let run_with = async |out: Stdio, arguments: &[&str]| {
         let mut command = Command::new(PLUGIN);
         command.args(arguments).args(["-n", &world.namespace]);
         command.arg("--kubeconfig");
         command.arg(world.shared.cluster.kubeconfig_path());
         ran(&mut command, out, Stdio::piped()).await
     };
-    let (status, err) = asked(full(), &["pause", "web"]).await;
+    let (status, err) = run_with(full(), &["pause", "web"]).await;
     assert_eq!(status, Some(1), "{err}");
     assert!(err.contains("No space left on device"), "{err}");
     assert!(world.get("web").await.spec.pause.is_some());
-    let (status, err) = asked(closed(), &["resume", "web"]).await;
+    let (status, err) = run_with(closed(), &["resume", "web"]).await;
     assert_eq!((status, err.as_str()), (Some(0), ""));
     assert!(world.get("web").await.spec.pause.is_none());
-    let (status, err) = asked(closed(), &["describe", "web"]).await;
+    let (status, err) = run_with(closed(), &["describe", "web"]).await;
     assert_eq!((status, err.as_str()), (Some(0), ""));
     world.finish().await;
 }

@@ -1,6 +1,6 @@
 //! `status` and `describe`: an overview for users.
 
-use super::{asked, exits};
+use super::{exits, output_of};
 use crate::support::{Setup, World, busy, eventually, instance, with};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -65,7 +65,7 @@ async fn status_and_describe_show_ready_running_and_waiting_instances() {
             output.out
         );
     }
-    let output = asked(&world, &["describe", "no-such"], "").await;
+    let output = output_of(&world, &["describe", "no-such"], "").await;
     assert_eq!(output.status, 1);
     assert!(
         output
@@ -109,7 +109,7 @@ async fn a_support_archive_has_objects_and_events_and_no_secret_and_is_never_ove
     assert_no_secret_in(&files);
     let mode = fs::metadata(&file).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
-    let again = asked(&world, &command, "").await;
+    let again = output_of(&world, &command, "").await;
     assert_eq!(again.status, 1);
     assert!(
         again.err.contains("name another file with --output"),

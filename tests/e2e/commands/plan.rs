@@ -1,6 +1,6 @@
 //! `plan`: a correct prediction before a manifest is applied.
 
-use super::{PLUGIN, asked, exits, run, verdict};
+use super::{PLUGIN, exits, output_of, run, verdict};
 use crate::support::{
     Mark, Setup, World, insist, instance, mark, other_image, posts, stopped, token, with,
 };
@@ -75,7 +75,7 @@ async fn each_verdict_has_its_exit_status_and_nothing_is_done() {
 /// The same for a client-side apply by kubectl.
 async fn by_kubectl(world: &World, manifest: &Value) -> (String, Value) {
     let flags = ["plan", "-f", "-", "-o", "json"];
-    let output = asked(world, &flags, &manifest.to_string()).await;
+    let output = output_of(world, &flags, &manifest.to_string()).await;
     let one = output.json()["instances"][0].clone();
     assert!(one["notes"].as_array().unwrap().is_empty(), "{one}");
     (one["verdict"].as_str().unwrap().to_owned(), one)
@@ -179,7 +179,7 @@ async fn files_of_all_shapes_are_read_and_other_objects_are_skipped() {
         "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [one.yaml]\n";
     write("kustomization.yaml", kustomize.to_owned());
     let whole = directory.path().display().to_string();
-    let output = asked(&world, &["plan", "-f", &whole], "").await;
+    let output = output_of(&world, &["plan", "-f", &whole], "").await;
     assert!(
         output.out.ends_with("4 Instances: 4 new servers\n"),
         "{}",
@@ -202,7 +202,7 @@ async fn files_of_all_shapes_are_read_and_other_objects_are_skipped() {
         ("a: 1".to_owned(), "no manifest"),
         ("{".to_owned(), "neither YAML nor JSON"),
     ] {
-        let output = asked(&world, &["plan", "-f", "-"], &text).await;
+        let output = output_of(&world, &["plan", "-f", "-"], &text).await;
         assert!(
             output.status == 1 && output.err.contains(word),
             "{}",
@@ -211,7 +211,7 @@ async fn files_of_all_shapes_are_read_and_other_objects_are_skipped() {
     }
     let mut elsewhere = instance("a");
     elsewhere["metadata"]["namespace"] = json!("another");
-    let output = asked(&world, &["plan", "-f", "-"], &elsewhere.to_string()).await;
+    let output = output_of(&world, &["plan", "-f", "-"], &elsewhere.to_string()).await;
     assert!(
         output.status == 1 && output.err.contains("-n"),
         "{}",

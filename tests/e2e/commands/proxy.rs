@@ -18,7 +18,7 @@ const APISERVER: &str = "https://apiserver.invalid:6443";
 struct Proxy {
     address: String,
     /// The requested targets, each with its credentials.
-    asked: Arc<Mutex<Vec<String>>>,
+    targets: Arc<Mutex<Vec<String>>>,
     task: JoinHandle<()>,
 }
 
@@ -33,33 +33,33 @@ impl Proxy {
         let place = place.trim_start_matches("https://").to_owned();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let requests = asked.clone();
+        let targets = Arc::new(Mutex::new(Vec::new()));
+        let requested = targets.clone();
         let task = tokio::spawn(async move {
             while let Ok((near, _)) = listener.accept().await {
                 // A client may disconnect at any time.
-                tokio::spawn(serve(near, place.clone(), requests.clone()));
+                tokio::spawn(serve(near, place.clone(), requested.clone()));
             }
         });
         Self {
             address,
-            asked,
+            targets,
             task,
         }
     }
 
     /// The requested targets since the last call.
-    fn asked(&self) -> Vec<String> {
-        let mut asked = std::mem::take(&mut *self.asked.lock().unwrap());
-        asked.dedup();
-        asked
+    fn targets(&self) -> Vec<String> {
+        let mut targets = std::mem::take(&mut *self.targets.lock().unwrap());
+        targets.dedup();
+        targets
     }
 }
 
 async fn serve(
     mut near: TcpStream,
     place: String,
-    asked: Arc<Mutex<Vec<String>>>,
+    targets: Arc<Mutex<Vec<String>>>,
 ) -> std::io::Result<()> {
     let mut first = [0];
     near.read_exact(&mut first).await?;
@@ -67,7 +67,7 @@ async fn serve(
         [5] => (socks(&mut near).await?, &b"\x05\0\0\x01\0\0\0\0\0\0"[..]),
         _ => (connect(&mut near).await?, &b"HTTP/1.1 200 OK\r\n\r\n"[..]),
     };
-    asked.lock().unwrap().push(target);
+    targets.lock().unwrap().push(target);
     let mut far = TcpStream::connect(place).await?;
     near.write_all(granted).await?;
     tokio::io::copy_bidirectional(&mut near, &mut far).await?;
@@ -169,7 +169,7 @@ async fn the_proxies_of_environment_and_kubeconfig_are_used_as_by_kubectl() {
     let file = at(APISERVER, "");
     let login = format!("http://me:pass%40word@{}", proxy.address);
     let socks = format!("socks5://{}", proxy.address);
-    for (environment, asked) in [
+    for (environment, target) in [
         (&[named][..], by_name.to_owned()),
         (&[("https_proxy", &proxy.address)], by_name.to_owned()),
         (
@@ -183,7 +183,7 @@ async fn the_proxies_of_environment_and_kubeconfig_are_used_as_by_kubectl() {
         (&[("HTTPS_PROXY", &socks)], format!("socks {by_name}")),
     ] {
         answered(&world, &file, environment).await;
-        assert_eq!(proxy.asked(), [asked], "{environment:?}");
+        assert_eq!(proxy.targets(), [target], "{environment:?}");
     }
     for excluded in [
         "apiserver.invalid",
@@ -195,20 +195,20 @@ async fn the_proxies_of_environment_and_kubeconfig_are_used_as_by_kubectl() {
         let output = status(&world, &file, &[named, ("NO_PROXY", excluded)]).await;
         assert_eq!(output.status, 1, "no other way leads there: {}", output.out);
         assert!(output.err.contains(APISERVER), "{}", output.err);
-        assert_eq!(proxy.asked(), [""; 0], "{excluded}");
+        assert_eq!(proxy.targets(), [""; 0], "{excluded}");
     }
 
     // The proxy from the kubeconfig, which takes precedence.
     let file = at(APISERVER, &format!(", proxy-url: '{url}'"));
     let nowhere = [("HTTPS_PROXY", "http://127.0.0.1:1"), ("NO_PROXY", "*")];
     answered(&world, &file, &nowhere).await;
-    assert_eq!(proxy.asked(), [by_name]);
+    assert_eq!(proxy.targets(), [by_name]);
 
     // Loopback is contacted directly.
     let file = at(server, "");
     for environment in [&[named][..], &[named, ("NO_PROXY", "127.0.0.0/8")]] {
         answered(&world, &file, environment).await;
-        assert_eq!(proxy.asked(), [""; 0]);
+        assert_eq!(proxy.targets(), [""; 0]);
     }
 
     // An operator outside of a Pod.
@@ -235,7 +235,7 @@ async fn the_proxies_of_environment_and_kubeconfig_are_used_as_by_kubectl() {
     let log = directory.path().join("operator.log");
     let operator = Operator::start(&file, flags, log, "info", &launch);
     operator.ready().await;
-    assert_eq!(proxy.asked(), [by_name]);
+    assert_eq!(proxy.targets(), [by_name]);
     drop(operator);
     world.finish().await;
 }

@@ -80,7 +80,7 @@ async fn a_user_who_may_not_read_gets_the_missing_permission_and_the_remedy() {
         .without_operator()
         .begin("rights")
         .await;
-    let server = super::strangers(&world, 1).await.remove(0);
+    let server = super::unowned_servers(&world, 1).await.remove(0);
     let user = Limited::of(&world).await;
     let commands = [
         &["catalog", "keys"][..],

@@ -1,6 +1,6 @@
 //! `plan`: Secrets in the same files as their Instances.
 
-use super::asked;
+use super::output_of;
 use crate::support::{Setup, World, done, instance, mark, posts, with};
 use cloud_server_operator::api::Verb;
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ async fn verdict(world: &World, manifests: &[Value]) -> (String, i32, String) {
         .iter()
         .map(|one| format!("---\n{one}\n"))
         .collect();
-    let output = asked(
+    let output = output_of(
         world,
         &["plan", "-f", "-", "-o", "json", "--field-manager", "user"],
         &text,

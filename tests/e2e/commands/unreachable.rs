@@ -1,6 +1,6 @@
 //! Commands without an answer: each ends, names the address that did not answer, and lists what to check.
 
-use super::{CommandOutput, PLUGIN, asked, exits, program, run};
+use super::{CommandOutput, PLUGIN, exits, output_of, program, run};
 use crate::support::{PATIENCE, Setup, World, eventually, instance, other_image, with};
 use serde_json::json;
 use std::net::TcpListener;
@@ -129,7 +129,7 @@ async fn a_server_whose_service_is_silent_is_judged_by_its_status_and_the_servic
     );
     // The service is up, but may be slow in a single case.
     eventually("the plan names the token", async || {
-        let output = asked(&world, &["plan", "-f", "-"], &instance("web").to_string()).await;
+        let output = output_of(&world, &["plan", "-f", "-"], &instance("web").to_string()).await;
         match output.status == 0 && output.out.contains(&remedy) {
             true => Ok(()),
             false => Err(format!("{}: {}{}", output.status, output.out, output.err)),

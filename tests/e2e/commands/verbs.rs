@@ -3,7 +3,7 @@
 
 use super::rights::{Limited, allow};
 use super::terminal::{BOTH, read, shown, terminal};
-use super::{CommandOutput, PLUGIN, asked};
+use super::{CommandOutput, PLUGIN, output_of};
 use crate::support::{
     Mark, Setup, World, end_task, endless, eventually, insist, instance, mark, other_image, posts,
     reason, stopped, token, with,
@@ -18,7 +18,7 @@ use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 
 async fn prints(world: &World, arguments: &[&str], status: i32, words: &[&str]) -> CommandOutput {
-    let output = asked(world, arguments, "").await;
+    let output = output_of(world, arguments, "").await;
     output.assert(status, words);
     output
 }

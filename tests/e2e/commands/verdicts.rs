@@ -1,6 +1,6 @@
 //! `plan`: policies, other managers, and malformed files.
 
-use super::{asked, exits, verdict};
+use super::{exits, output_of, verdict};
 use crate::support::{Setup, create_calls, instance, instance_by_key, with};
 use cloud_simulator::catalogue;
 use serde_json::json;
@@ -65,7 +65,7 @@ async fn an_error_in_a_file_is_reported_with_its_line_or_field() {
         .await;
     let good = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: other\n";
     let web = instance("web").to_string();
-    let plan = async |text: &str| asked(&world, &["plan", "-f", "-"], text).await;
+    let plan = async |text: &str| output_of(&world, &["plan", "-f", "-"], text).await;
 
     // Not YAML: the error names the position.
     let output = plan(&format!(
@@ -195,7 +195,7 @@ async fn a_value_that_the_service_does_not_list_is_reported_as_refused_with_simi
     }
     let mut by_key = instance_by_key("f");
     by_key["spec"]["login"]["sshKey"]["id"] = json!(mistyped(example.key));
-    let output = asked(&world, &["plan", "-f", "-"], &by_key.to_string()).await;
+    let output = output_of(&world, &["plan", "-f", "-"], &by_key.to_string()).await;
     output.assert(
         4,
         &[

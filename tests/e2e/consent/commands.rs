@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 
 /// Runs a command as an administrator of the cluster. Returns its status and its whole output.
-async fn asked(world: &World, arguments: &[&str], input: &str) -> (i32, String) {
+async fn output_of(world: &World, arguments: &[&str], input: &str) -> (i32, String) {
     let mut command = Command::new(PLUGIN);
     command.args(arguments).args(["-n", &world.namespace]);
     command.arg("--kubeconfig");
@@ -61,12 +61,12 @@ async fn a_command_with_greater_rights_sends_no_secret_that_does_not_consent() {
             &["import", "ecs-1"],
         ] {
             let arguments = [command, &["--account", name]].concat();
-            let (status, output) = asked(&world, &arguments, "").await;
+            let (status, output) = output_of(&world, &arguments, "").await;
             assert_eq!(status, 1, "{arguments:?}: {output}");
             assert!(output.contains(words), "{arguments:?}: {output}");
         }
         let manifest = of_account(name).to_string();
-        let (status, output) = asked(&world, &["plan", "-f", "-"], &manifest).await;
+        let (status, output) = output_of(&world, &["plan", "-f", "-"], &manifest).await;
         assert_ne!(status, 0, "{output}");
         assert!(output.contains(words), "{output}");
     }
@@ -75,7 +75,7 @@ async fn a_command_with_greater_rights_sends_no_secret_that_does_not_consent() {
     let labelled = secret("app", "Opaque", &consent, &json!({}), &json!({}));
     let files =
         json!({"apiVersion": "v1", "kind": "List", "items": [labelled, of_account("evil")]});
-    let (_, output) = asked(&world, &["plan", "-f", "-"], &files.to_string()).await;
+    let (_, output) = output_of(&world, &["plan", "-f", "-"], &files.to_string()).await;
     assert!(output.contains(&label), "{output}");
     assert_eq!(hostile.calls(), 0, "{}", hostile.bytes());
 
@@ -83,7 +83,7 @@ async fn a_command_with_greater_rights_sends_no_secret_that_does_not_consent() {
     world
         .run(&["label", "secret", "app", "cloudserver.dev/use=token"], "")
         .await;
-    asked(&world, &["catalog", "keys", "--account", "evil"], "").await;
+    output_of(&world, &["catalog", "keys", "--account", "evil"], "").await;
     hostile.until_seen(CANARIES[0]).await;
     world.finish().await;
 }

@@ -59,7 +59,7 @@ async fn each_script_on(verb: Verb) {
     console(&world, Console::EndTask { server });
     has_done(&world, "never-ends", verb).await;
     quiet_all(&world).await;
-    for (name, _, asked) in scripts {
+    for (name, _, requested) in scripts {
         let now = world.get(name).await;
         assert!(is_ready(&now), "{}", outline(&now));
         assert_as_requested(&world, &now, World::PASSWORD);
@@ -74,7 +74,7 @@ async fn each_script_on(verb: Verb) {
         println!("SCRIPT {verb:?} {name}: accepted {accepted}, completed {completed}");
         assert_eq!(
             (accepted, completed),
-            (asked, 1),
+            (requested, 1),
             "{name}: {}",
             world.ledger_text()
         );

@@ -313,13 +313,13 @@ async fn argocd_syncs_in_waves_reports_failures_heals_and_prunes() {
         entry.resource == "instances" && entry.name == "db-1"
     })
     .await;
-    let asked = last(&world, |entry| {
+    let deleted = last(&world, |entry| {
         entry.resource == "accounts" && entry.verb == "delete"
     })
     .await;
     assert!(
-        released < asked,
-        "the Account went at {asked}, the Instance at {released}"
+        released < deleted,
+        "the Account went at {deleted}, the Instance at {released}"
     );
     world.finish().await;
 }

@@ -196,8 +196,9 @@ impl Flux {
     /// Requests a reconciliation now.
     async fn again(&self) {
         let now = jiff::Timestamp::now().to_string();
-        let asked = json!({"metadata": {"annotations": {"reconcile.fluxcd.io/requestedAt": now}}});
-        self.kustomizations.patch("team-a", &asked).await;
+        let request =
+            json!({"metadata": {"annotations": {"reconcile.fluxcd.io/requestedAt": now}}});
+        self.kustomizations.patch("team-a", &request).await;
     }
 }
 

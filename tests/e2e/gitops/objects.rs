@@ -39,10 +39,10 @@ impl Objects {
 
     pub(super) async fn delete(&self, name: &str) {
         let params = DeleteParams::default();
-        let asked = insist("an object is deleted", async || {
+        let deleted = insist("an object is deleted", async || {
             self.api.delete(name, &params).await
         });
-        asked.await.unwrap();
+        deleted.await.unwrap();
     }
 
     pub(super) async fn gone(&self, name: &str) {

@@ -45,7 +45,7 @@ async fn hundreds_of_instances_fit_into_the_memory_that_is_given() {
     let around = group.around(false);
     let line: Vec<&str> = around.iter().map(String::as_str).collect();
     let mut world = Setup::default().around(&line).begin("memory").await;
-    world.strangers(World::TOKEN, 700);
+    world.add_unowned_servers(World::TOKEN, 700);
     print_memory(&mut world, &group, "at the start");
     let fleet = names("web", 300);
     let begun = Instant::now();

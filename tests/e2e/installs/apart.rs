@@ -54,10 +54,10 @@ async fn two_operators_for_a_namespace_each_coexist() {
     // Neither may touch the other's objects.
     let user = format!("system:serviceaccount:{own_a}:cloud-server-operator");
     for (namespace, may) in [(&a.namespace, "yes"), (&b.namespace, "no"), (&own_b, "no")] {
-        let asked = [
+        let arguments = [
             "auth", "can-i", "get", "secrets", "-n", namespace, "--as", &user,
         ];
-        let (_, answer) = a.kubectl(&asked, "").await;
+        let (_, answer) = a.kubectl(&arguments, "").await;
         assert!(answer.trim().ends_with(may), "{namespace}: {answer}");
     }
     // Neither does the other's work.

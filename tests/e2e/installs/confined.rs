@@ -391,7 +391,7 @@ async fn the_operator_has_one_lease_and_changes_no_event() {
     let world = Setup::default().bare().without_operator();
     let world = world.begin("least").await;
     let user = crate::support::Shared::USER;
-    for (namespace, asked, answer) in [
+    for (namespace, question, answer) in [
         (
             "cloud-server-system",
             "update lease/cloud-server-operator",
@@ -428,11 +428,11 @@ async fn the_operator_has_one_lease_and_changes_no_event() {
         ("kube-system", "get namespace/kube-system", "yes"),
         ("default", "get namespace/default", "no"),
     ] {
-        let asked: Vec<&str> = asked.split(' ').chain(["-n", namespace]).collect();
+        let question: Vec<&str> = question.split(' ').chain(["-n", namespace]).collect();
         assert_eq!(
-            may(&world, user, &asked).await,
+            may(&world, user, &question).await,
             answer == "yes",
-            "{asked:?}"
+            "{question:?}"
         );
     }
     world.finish().await;

@@ -13,7 +13,7 @@ async fn accounts_belong_to_admins_and_viewers_read_no_secret() {
             .run(&["create", "rolebinding", &name, &role, &user], "")
             .await;
     }
-    for (asked, view, edit, admin) in [
+    for (question, view, edit, admin) in [
         ("list instances.cloudserver.dev", true, true, true),
         ("watch instances.cloudserver.dev", true, true, true),
         ("create instances.cloudserver.dev", false, true, true),
@@ -42,7 +42,7 @@ async fn accounts_belong_to_admins_and_viewers_read_no_secret() {
     ] {
         for (role, expected) in [("view", view), ("edit", edit), ("admin", admin)] {
             let user = format!("as-{role}");
-            let words: Vec<&str> = asked.split(' ').collect();
+            let words: Vec<&str> = question.split(' ').collect();
             // A controller of the cluster aggregates these roles.
             eventually(&format!("{role}: {words:?}: {expected}"), async || {
                 match super::may(&world, &user, &words).await == expected {

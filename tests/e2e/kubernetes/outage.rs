@@ -110,16 +110,16 @@ async fn assert_quiet_return(world: &World, quiet: &[&str], since: Timestamp) {
     assert_eq!(of_quiet.count(), 0, "quiet Instances were written");
     let path = world.shared.cluster.audit_log_path();
     let log = devcluster::audit::read(path).unwrap();
-    let asked = log
+    let requests = log
         .iter()
         .filter(|entry| entry.user == Shared::USER)
         .filter(|entry| entry.received_at >= since)
         // Watches are renewed every twenty seconds until all has recovered.
         .filter(|entry| entry.verb != "watch")
         .count();
-    println!("K1: {asked} requests after the outage");
+    println!("K1: {requests} requests after the outage");
     // Three listings, six objects in flight with a read and three writes each, Events, Secrets.
-    assert!(asked <= 120, "{asked} requests after the outage");
+    assert!(requests <= 120, "{requests} requests after the outage");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -28,9 +28,9 @@ async fn force(world: &World, name: &str) {
 
 /// The operator gets no information about Instances until this fault is healed.
 fn blind(world: &World) -> wire::Fault {
-    let asks = |asked: &wire::Asked| {
-        asked.resource == "instances"
-            && matches!(asked.kind, Kind::List | Kind::Stream | Kind::Watch)
+    let asks = |request: &wire::WireRequest| {
+        request.resource == "instances"
+            && matches!(request.kind, Kind::List | Kind::Stream | Kind::Watch)
     };
     let fault = world.wire().on(asks, wire::Act::Answer(503));
     world.wire().blow("instances", Blow::Gone);
@@ -60,7 +60,9 @@ async fn a_namesake_created_between_two_reads_gets_a_server_of_its_own() {
 
     // The operator sees the deletion, but not its end: its own last write starts the fault.
     let last = world.wire().on(
-        |asked| asked.is(Kind::Write, "instances") && asked.body.contains("/metadata/finalizers"),
+        |request| {
+            request.is(Kind::Write, "instances") && request.body.contains("/metadata/finalizers")
+        },
         wire::Act::Late(Duration::from_secs(1)),
     );
     world.delete("deleted").await;

@@ -44,7 +44,7 @@ async fn before(setup: Setup, name: &str) -> Before {
         world.ready(name).await;
     }
     let unrecorded = world.wire().on(
-        |asked| asked.is(Kind::Write, "instances") && asked.name == "unrecorded",
+        |request| request.is(Kind::Write, "instances") && request.name == "unrecorded",
         WireAct::Answer(503),
     );
     world.apply(&instance_by_key("unrecorded")).await;

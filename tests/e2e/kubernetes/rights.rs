@@ -3,7 +3,7 @@
 //! a restart.
 
 use super::{Plane, all, none, recovers};
-use crate::support::wire::{Act, Asked, Kind};
+use crate::support::wire::{Act, Kind, WireRequest};
 use crate::support::{
     Setup, Shared, World, assert_idle, condition, counts, create_calls, eventually, instance,
     instance_by_key, is_ready, kubectl_of, other_image, posts, ready_message, reason, stays,
@@ -155,8 +155,8 @@ async fn instances_come_and_go(world: &World) {
     assert_idle(world, &world.get("again").await);
 }
 
-fn is_write_of_the_record(asked: &Asked) -> bool {
-    asked.is(Kind::Write, "instances") && !asked.target.contains("/status")
+fn is_write_of_the_record(request: &WireRequest) -> bool {
+    request.is(Kind::Write, "instances") && !request.target.contains("/status")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

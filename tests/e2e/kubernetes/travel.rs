@@ -2,7 +2,7 @@
 //! behind, or from a cache. It does not act on the old state, and does not overwrite the newer one.
 
 use super::recovers;
-use crate::support::wire::{Act, Asked, Blow, Fault, Kind};
+use crate::support::wire::{Act, Blow, Fault, Kind, WireRequest};
 use crate::support::{
     Mark, Setup, World, assert_idle, condition, counts, create_calls, done, eventually, insist,
     instance, is_ready, mark, other_image, outline, posts, stays, stopped,
@@ -22,7 +22,7 @@ async fn listing(world: &World, path: &str) -> String {
 
 /// From now on the operator's listings of Instances return this, and its watches nothing.
 fn travel(world: &World, old: String) -> [Fault; 3] {
-    let of = |kind| move |asked: &Asked| asked.is(kind, "instances");
+    let of = |kind| move |request: &WireRequest| request.is(kind, "instances");
     let faults = [
         // So that it falls back to pages.
         world.wire().on(of(Kind::Stream), Act::Answer(422)),

@@ -1,7 +1,7 @@
 //! Watches that break, freeze, have a version that is too old, or deliver everything late (rows K4, K5, K6).
 
 use super::{all, none, recovers};
-use crate::support::wire::{Act, Asked, Blow, Fault, Kind};
+use crate::support::wire::{Act, Blow, Fault, Kind, WireRequest};
 use crate::support::{
     Setup, World, assert_idle, counts, create_calls, instance, instance_by_key, is_ready, once,
     other_image, posts, token,
@@ -128,11 +128,11 @@ async fn a_version_that_is_too_old_starts_a_new_listing_and_changes_nothing() {
     .await;
     // An apiserver without streamed lists. Small pages, and a page whose token has expired: a listing that begins again in the
     // middle.
-    let _no_streams = wire.on(|asked| asked.kind == Kind::Stream, Act::Answer(422));
-    let pages = wire.on(|asked| asked.kind == Kind::List, Act::Pages(2));
+    let _no_streams = wire.on(|request| request.kind == Kind::Stream, Act::Answer(422));
+    let pages = wire.on(|request| request.kind == Kind::List, Act::Pages(2));
     let expired = wire.times(
         2,
-        |asked| asked.is(Kind::List, "instances") && asked.target.contains("continue="),
+        |request| request.is(Kind::List, "instances") && request.target.contains("continue="),
         Act::Answer(410),
     );
     blow_all(&world, Blow::Gone);
@@ -148,9 +148,9 @@ async fn a_version_that_is_too_old_starts_a_new_listing_and_changes_nothing() {
     let begun = Instant::now();
     let refused = WATCHED.map(|resource| {
         let listed = AtomicBool::new(false);
-        let fits = move |asked: &Asked| {
-            listed.fetch_or(asked.is(Kind::List, resource), Ordering::SeqCst);
-            asked.is(Kind::Watch, resource) && !listed.load(Ordering::SeqCst)
+        let fits = move |request: &WireRequest| {
+            listed.fetch_or(request.is(Kind::List, resource), Ordering::SeqCst);
+            request.is(Kind::Watch, resource) && !listed.load(Ordering::SeqCst)
         };
         wire.on(fits, Act::Answer(410))
     });

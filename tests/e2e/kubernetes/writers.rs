@@ -1,7 +1,7 @@
 //! Conflicts with other writers, answers by a middlebox, an overloaded apiserver (rows K9, K10, K15).
 
 use super::{all, none, recovers};
-use crate::support::wire::{Act, Asked, Kind};
+use crate::support::wire::{Act, Kind, WireRequest};
 use crate::support::{
     Setup, World, assert_idle, counts, create_calls, ended, eventually, instance, is_ready, mark,
     once, other_image, side_by_side, stays,
@@ -178,8 +178,8 @@ async fn a_storm_of_other_writes_delays_little_and_loses_no_task() {
 }
 
 /// Selects every other write of an Instance.
-fn every_other(asked: &Asked, count: &AtomicUsize) -> bool {
-    asked.is(Kind::Write, "instances") && count.fetch_add(1, Ordering::SeqCst).is_multiple_of(2)
+fn every_other(request: &WireRequest, count: &AtomicUsize) -> bool {
+    request.is(Kind::Write, "instances") && count.fetch_add(1, Ordering::SeqCst).is_multiple_of(2)
 }
 
 async fn answered_by_the_wire(act: Act) {
@@ -193,7 +193,7 @@ async fn answered_by_the_wire(act: Act) {
         Act::Answer(_) => 6,
         _ => usize::MAX,
     };
-    let fits = move |asked: &Asked| every_other(asked, &count);
+    let fits = move |request: &WireRequest| every_other(request, &count);
     let fault = world.wire().times(times, fits, act.clone());
     let begun = Instant::now();
     for name in names {
@@ -245,10 +245,10 @@ async fn an_apiserver_that_is_busy_or_slow_is_not_pressed() {
         world.apply(&instance(name)).await;
     }
     eventually("ready", async || all(&world, &names, is_ready).await).await;
-    let is_asked = |asked: &Asked| asked.resource != "leases";
+    let is_counted = |request: &WireRequest| request.resource != "leases";
     eventually("no write is pending", async || {
-        let asked = world.wire().asked();
-        let last = asked.iter().rfind(|asked| is_asked(asked));
+        let requests = world.wire().requests();
+        let last = requests.iter().rfind(|request| is_counted(request));
         match last.filter(|last| last.at.elapsed() < Duration::from_secs(3)) {
             Some(last) => Err(format!("{last:?}")),
             None => Ok(()),
@@ -257,7 +257,7 @@ async fn an_apiserver_that_is_busy_or_slow_is_not_pressed() {
     .await;
     let begun = Instant::now();
     // Renewals of the Lease have their own priority level.
-    let busy = world.wire().on(is_asked, Act::ComeAgain(429, 2));
+    let busy = world.wire().on(is_counted, Act::ComeAgain(429, 2));
     world.apply(&other_image("web-1")).await;
     world.apply(&instance("web-5")).await;
     world.delete("web-2").await;
@@ -268,18 +268,18 @@ async fn an_apiserver_that_is_busy_or_slow_is_not_pressed() {
         }
     })
     .await;
-    let mut asked: BTreeMap<String, usize> = BTreeMap::new();
-    for one in world.wire().asked() {
+    let mut counts_by_request: BTreeMap<String, usize> = BTreeMap::new();
+    for one in world.wire().requests() {
         // The last check may have been slow, and the window longer because of it.
-        if (begun..begun + BUSY).contains(&one.at) && is_asked(&one) {
+        if (begun..begun + BUSY).contains(&one.at) && is_counted(&one) {
             let what = format!("{:?} {} {}", one.kind, one.resource, one.name);
-            *asked.entry(what).or_default() += 1;
+            *counts_by_request.entry(what).or_default() += 1;
         }
     }
-    let sum: usize = asked.values().sum();
-    println!("K15: {sum} requests in 15 s of 429: {asked:?}");
+    let sum: usize = counts_by_request.values().sum();
+    println!("K15: {sum} requests in 15 s of 429: {counts_by_request:?}");
     // Three objects with changes, each tried after 1, 2, 4, 8 s with a read and two writes.
-    assert!(sum <= 60, "{sum} requests in 15 s: {asked:#?}");
+    assert!(sum <= 60, "{sum} requests in 15 s: {counts_by_request:#?}");
     busy.heal();
     // From here on every request takes two seconds.
     let slow = world.wire().on(|_| true, Act::Late(Duration::from_secs(2)));
@@ -316,19 +316,19 @@ struct Matter {
 
 impl Matter {
     /// None for requests that do not concern a single object, and for the Account, which all share.
-    fn of(asked: &Asked) -> Option<Self> {
-        let is_write = match asked.kind {
+    fn of(request: &WireRequest) -> Option<Self> {
+        let is_write = match request.kind {
             Kind::Get => false,
             Kind::Write => true,
             Kind::List | Kind::Stream | Kind::Watch | Kind::DryRun => return None,
         };
-        let is_meant = !asked.name.is_empty() && asked.resource != "accounts";
+        let is_meant = !request.name.is_empty() && request.resource != "accounts";
         is_meant.then(|| Self {
             is_write,
-            resource: asked.resource.clone(),
-            name: asked.name.clone(),
-            is_status: asked.target.contains("/status"),
-            is_patch: asked.body.trim_start().starts_with('['),
+            resource: request.resource.clone(),
+            name: request.name.clone(),
+            is_status: request.target.contains("/status"),
+            is_patch: request.body.trim_start().starts_with('['),
         })
     }
 }
@@ -345,8 +345,8 @@ async fn creates_at_an_apiserver_that_refuses_each_request_at_first_buy_one_serv
     let world = Setup::default().wire().begin("k15-create").await;
     let names = ["web-1", "web-2", "web-3", "web-4"];
     let seen = Mutex::new(BTreeMap::<Matter, usize>::new());
-    let is_early = move |asked: &Asked| {
-        Matter::of(asked).is_some_and(|matter| {
+    let is_early = move |request: &WireRequest| {
+        Matter::of(request).is_some_and(|matter| {
             let mut seen = seen.lock().unwrap();
             let count = seen.entry(matter).or_default();
             *count += 1;
@@ -364,9 +364,9 @@ async fn creates_at_an_apiserver_that_refuses_each_request_at_first_buy_one_serv
     .await;
     assert_eq!(create_calls(&world.sim), 4, "{}", world.ledger_text());
     let mut tries = BTreeMap::<Matter, Vec<Instant>>::new();
-    for asked in world.wire().asked() {
-        if let Some(matter) = Matter::of(&asked) {
-            tries.entry(matter).or_default().push(asked.at);
+    for request in world.wire().requests() {
+        if let Some(matter) = Matter::of(&request) {
+            tries.entry(matter).or_default().push(request.at);
         }
     }
     for name in names {

@@ -67,7 +67,7 @@ fn named(instance: &Instance, at: Timestamp) -> Option<Timestamp> {
 }
 
 /// The time of each create that reached the service.
-fn asked(world: &World) -> Vec<Timestamp> {
+fn create_times(world: &World) -> Vec<Timestamp> {
     let ledger = world.sim.ledger();
     let calls = ledger.since(0).into_iter();
     let creates = calls.filter(|call| call.path == path_of(Verb::Create));
@@ -86,15 +86,15 @@ async fn the_time_that_is_named_is_still_to_come_while_nothing_was_bought() {
     world.kill();
     world.start().await;
     eventually("it is requested once more", async || {
-        match asked(&world).len() {
+        match create_times(&world).len() {
             2.. => Ok(()),
             n => Err(format!("{n}")),
         }
     })
     .await;
     world.ready("web").await;
-    let asked = asked(&world);
-    let [_, second, third] = asked[..] else {
+    let creates = create_times(&world);
+    let [_, second, third] = creates[..] else {
         panic!("{}", world.ledger_text());
     };
 

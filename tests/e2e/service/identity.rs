@@ -72,17 +72,17 @@ async fn a_server_of_another_account_with_the_same_identifier_is_unchanged() {
         }
     })
     .await;
-    let mut strangers = vec![recycle(&world, &ready[0], DEFAULT_ACCOUNT)];
+    let mut other_servers = vec![recycle(&world, &ready[0], DEFAULT_ACCOUNT)];
     world.delete("web-0").await;
     world.until_reason("web-0", "RecordInvalid").await;
     world.sim.faults().remove(blind);
     // Deleted while no operator runs: the first observation is the deletion, before any listing.
     world.kill();
-    strangers.push(recycle(&world, &ready[1], DEFAULT_ACCOUNT));
+    other_servers.push(recycle(&world, &ready[1], DEFAULT_ACCOUNT));
     world.delete("web-1").await;
     // One that is not deleted, and one of another account.
-    strangers.push(recycle(&world, &ready[2], DEFAULT_ACCOUNT));
-    strangers.push(recycle(&world, &ready[3], ANOTHER));
+    other_servers.push(recycle(&world, &ready[2], DEFAULT_ACCOUNT));
+    other_servers.push(recycle(&world, &ready[3], ANOTHER));
     world.start().await;
     world.until_reason("web-2", "NameDiffers").await;
     let missing = world.until_reason("web-3", "ServerMissing").await;
@@ -99,7 +99,7 @@ async fn a_server_of_another_account_with_the_same_identifier_is_unchanged() {
         let calls = ledger.mutating().into_iter();
         let of_them = calls.filter(|call| {
             let request = call.request.to_string();
-            call.status != Some(404) && strangers.iter().any(|id| request.contains(id.as_str()))
+            call.status != Some(404) && other_servers.iter().any(|id| request.contains(id.as_str()))
         });
         of_them
             .map(|call| format!("{} {}", call.path, call.request))
@@ -107,7 +107,7 @@ async fn a_server_of_another_account_with_the_same_identifier_is_unchanged() {
     };
     // Two listings at the pace of running operations, which the deletions cause.
     stays(
-        "nothing is done to a stranger",
+        "nothing is done to a server of another owner",
         Duration::from_secs(12),
         async || match touched() {
             calls if calls.is_empty() => Ok(()),
@@ -139,7 +139,7 @@ async fn a_server_of_another_account_with_the_same_identifier_is_unchanged() {
         .map(|server| server.id)
         .collect();
     assert!(
-        strangers.iter().all(|id| live.contains(id)),
+        other_servers.iter().all(|id| live.contains(id)),
         "{}",
         world.ledger_text()
     );

@@ -15,7 +15,7 @@ use kube::ResourceExt;
 
 const LIST: &str = "/instance/list";
 /// More than a page holds (50), so that our servers come after them.
-const STRANGERS: usize = 55;
+const UNOWNED: usize = 55;
 
 fn lost(when: When) -> Act {
     Act::Lose { when }
@@ -47,7 +47,7 @@ async fn pages_that_are_missing_doubled_or_miscounted_prove_nothing() {
         ("too-many", Listing::WrongCount { count: 7_000 }),
     ];
     let world = Setup::default().readings(oldest_first).begin("pages").await;
-    world.strangers(World::TOKEN, STRANGERS);
+    world.add_unowned_servers(World::TOKEN, UNOWNED);
     let fleet = names("web", 4);
     world.apply_all(&fleet, instance).await;
     let ready = world.all_ready(&fleet).await;
@@ -69,7 +69,7 @@ async fn pages_that_are_missing_doubled_or_miscounted_prove_nothing() {
         world.sim.faults().remove(rule);
         world.all_ready(&[before, after]).await;
         // One create without effect, and its successor; and one that was found.
-        let made = world.sim.servers().len() - STRANGERS - fleet.len();
+        let made = world.sim.servers().len() - UNOWNED - fleet.len();
         assert_eq!(made, 2 * (round + 1), "{name}: {}", world.ledger_text());
     }
     let all = world.all_ready(&fleet).await;
@@ -91,11 +91,11 @@ async fn pages_that_are_missing_doubled_or_miscounted_prove_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_list_that_moves_while_it_is_read_hides_no_server() {
     let world = Setup::default().begin("moving").await;
-    world.strangers(World::TOKEN, STRANGERS);
+    world.add_unowned_servers(World::TOKEN, UNOWNED);
     let fleet = names("web", 3);
     world.apply_all(&fleet, instance).await;
     let ready = world.all_ready(&fleet).await;
-    world.strangers(World::TOKEN, STRANGERS - 8);
+    world.add_unowned_servers(World::TOKEN, UNOWNED - 8);
     let example = catalogue::example();
     // With every requested page, a foreign server is added and another one removed.
     let mut moved = 0;
@@ -171,7 +171,7 @@ async fn while_a_fleet_vanishes_from_the_listing_nothing_is_bought_or_released()
         .sim
         .add_account("another", "token-of-another-account")
         .unwrap();
-    world.strangers("token-of-another-account", 3);
+    world.add_unowned_servers("token-of-another-account", 3);
     let fleet = names("web", 8);
     world.apply_all(&fleet, instance).await;
     let ready = world.all_ready(&fleet).await;

@@ -239,7 +239,7 @@ async fn a_namespace_whose_service_wants_a_client_certificate_goes_with_its_serv
 /// An HTTP proxy that opens tunnels, and keeps every byte that it receives unencrypted.
 struct Tunnels {
     url: String,
-    asked: Arc<Mutex<Vec<String>>>,
+    requests: Arc<Mutex<Vec<String>>>,
     task: AbortHandle,
 }
 
@@ -253,23 +253,23 @@ impl Tunnels {
     async fn begin() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let asked: Arc<Mutex<Vec<String>>> = Arc::default();
-        let requests = asked.clone();
+        let requests: Arc<Mutex<Vec<String>>> = Arc::default();
+        let received = requests.clone();
         let task = tokio::spawn(async move {
             loop {
                 let (near, _) = listener.accept().await.unwrap();
-                tokio::spawn(tunnel(near, requests.clone()));
+                tokio::spawn(tunnel(near, received.clone()));
             }
         });
         Self {
             url,
-            asked,
+            requests,
             task: task.abort_handle(),
         }
     }
 
-    fn asked(&self) -> Vec<String> {
-        self.asked.lock().unwrap().clone()
+    fn requests(&self) -> Vec<String> {
+        self.requests.lock().unwrap().clone()
     }
 }
 
@@ -305,11 +305,15 @@ async fn through_the_accounts_proxy_every_call_is_a_tunnel_that_it_cannot_read()
     world.ready("web").await;
     let (is_answered, stderr) = command(&world).await;
     assert!(is_answered, "{stderr}");
-    let asked = tunnels.asked();
+    let requests = tunnels.requests();
     let begin = format!("CONNECT {} ", front.endpoint.trim_start_matches("https://"));
-    assert!(!asked.is_empty() && asked.iter().all(|head| head.starts_with(&begin)));
-    assert!(!asked.concat().contains(World::TOKEN));
-    assert_eq!(front.handshakes(), asked.len(), "some went past the proxy");
+    assert!(!requests.is_empty() && requests.iter().all(|head| head.starts_with(&begin)));
+    assert!(!requests.concat().contains(World::TOKEN));
+    assert_eq!(
+        front.handshakes(),
+        requests.len(),
+        "some went past the proxy"
+    );
     world.finish().await;
 }
 
@@ -353,9 +357,13 @@ async fn the_example_with_an_authority_a_client_certificate_and_a_proxy_buys_and
     world.ready("web").await;
     world.delete("web").await;
     world.gone("web").await;
-    let asked = tunnels.asked();
-    assert!(!asked.is_empty() && !asked.concat().contains(World::TOKEN));
-    assert_eq!(front.handshakes(), asked.len(), "some went past the proxy");
+    let requests = tunnels.requests();
+    assert!(!requests.is_empty() && !requests.concat().contains(World::TOKEN));
+    assert_eq!(
+        front.handshakes(),
+        requests.len(),
+        "some went past the proxy"
+    );
     assert_eq!(world.sim.servers().len(), 1, "{}", world.ledger_text());
     assert_eq!(world.sim.live_servers(), []);
 

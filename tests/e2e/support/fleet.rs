@@ -124,7 +124,7 @@ impl World {
     }
 
     /// Adds servers without an Instance to this account of the service.
-    pub fn strangers(&self, token: &str, count: usize) {
+    pub fn add_unowned_servers(&self, token: &str, count: usize) {
         let example = catalogue::example();
         for number in 0..count {
             let request = CreateRequest {

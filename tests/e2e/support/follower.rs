@@ -23,7 +23,7 @@ pub struct Seen {
 
 /// The arrival times at the apiserver of a user's edit and of the operator's first reaction to it.
 pub struct Answer {
-    pub asked: Timestamp,
+    pub requested_at: Timestamp,
     pub at: Timestamp,
     pub reason: String,
 }
@@ -31,7 +31,7 @@ pub struct Answer {
 impl Answer {
     /// How long the user waited.
     pub fn late(&self) -> SignedDuration {
-        self.at.duration_since(self.asked)
+        self.at.duration_since(self.requested_at)
     }
 }
 
@@ -81,38 +81,42 @@ impl Follower {
 
     /// Waits until status refers to the edit that made this generation; that status must not report the edit as done already.
     pub async fn answered(&self, world: &World, since: &Mark, generation: i64) -> Answer {
-        let asked = self.asked(world, since).await;
+        let requested_at = self.requested_at(world, since).await;
         let first = |now: &Instance| observed(now) >= Some(generation);
         let what = format!("generation {generation} is answered");
         let (shown, at) = self
-            .first(world, asked, generation, (&what, &first), false)
+            .first(world, requested_at, generation, (&what, &first), false)
             .await;
         let ready = condition(&shown, "Ready").map(|ready| ready.status.as_str());
         assert_ne!(ready, Some("True"), "not done: {}", outline(&shown));
         let reason = reason(&shown).to_owned();
-        Answer { asked, at, reason }
+        Answer {
+            requested_at,
+            at,
+            reason,
+        }
     }
 
     /// Waits until status reports that this generation is Ready; returns when that write arrived.
     pub async fn done(&self, world: &World, since: &Mark, generation: i64) -> Timestamp {
-        let asked = self.asked(world, since).await;
+        let requested_at = self.requested_at(world, since).await;
         let ready = |now: &Instance| {
             let ready = condition(now, "Ready").is_some_and(|ready| ready.status == "True");
             ready && observed(now) >= Some(generation)
         };
         let what = format!("generation {generation} is Ready");
-        self.first(world, asked, generation, (&what, &ready), true)
+        self.first(world, requested_at, generation, (&what, &ready), true)
             .await
             .1
     }
 
     /// The arrival time of the user's first write since then.
-    async fn asked(&self, world: &World, since: &Mark) -> Timestamp {
+    async fn requested_at(&self, world: &World, since: &Mark) -> Timestamp {
         eventually("the user's write is in the audit log", async || {
             let writes = world.others_writes(&self.name).await.into_iter();
             let writes = writes.map(|write| write.received_at);
-            let asked = writes.filter(|at| *at >= since.at).min();
-            asked.ok_or_else(|| self.name.clone())
+            let requested_at = writes.filter(|at| *at >= since.at).min();
+            requested_at.ok_or_else(|| self.name.clone())
         })
         .await
     }
@@ -125,7 +129,7 @@ impl Follower {
     async fn first(
         &self,
         world: &World,
-        asked: Timestamp,
+        requested_at: Timestamp,
         generation: i64,
         (what, holds): (&str, &dyn Fn(&Instance) -> bool),
         is_last: bool,
@@ -137,7 +141,7 @@ impl Follower {
         })
         .await;
         let at = eventually("its write is in the audit log", async || {
-            let mut writes = world.status_writes(&self.name, asked).await;
+            let mut writes = world.status_writes(&self.name, requested_at).await;
             writes.retain(|write| write.received_at <= seen.at);
             let write = match is_last {
                 true => writes.last(),

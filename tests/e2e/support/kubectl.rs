@@ -76,9 +76,9 @@ impl World {
 
     /// Waits until the apiserver denies this to the operator: the apiserver learns of a withdrawn right with a delay.
     pub async fn until_forbidden(&self, verb: &str, resource: &str) {
-        let asked = ["auth", "can-i", verb, resource, "--as", Shared::USER];
+        let question = ["auth", "can-i", verb, resource, "--as", Shared::USER];
         eventually(&format!("no right to {verb} {resource}"), async || {
-            match self.kubectl(&asked, "").await {
+            match self.kubectl(&question, "").await {
                 // Any other failure is not an answer about rights.
                 (false, answer) if answer.trim_start().starts_with("no") => Ok(()),
                 (_, answer) => Err(answer),

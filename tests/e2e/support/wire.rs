@@ -47,7 +47,7 @@ pub enum Kind {
 
 /// A request of the operator.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct WireRequest {
     pub kind: Kind,
     /// The plural of the objects' kind.
     pub resource: String,
@@ -60,7 +60,7 @@ pub struct Asked {
     pub at: Instant,
 }
 
-impl Asked {
+impl WireRequest {
     fn of(method: &Method, target: &str, body: &[u8]) -> Self {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
@@ -120,7 +120,7 @@ pub enum Act {
     Pages(u32),
 }
 
-type Fits = Arc<dyn Fn(&Asked) -> bool + Send + Sync>;
+type Fits = Arc<dyn Fn(&WireRequest) -> bool + Send + Sync>;
 
 struct Rule {
     number: usize,
@@ -155,7 +155,7 @@ struct Inner {
     client: reqwest::Client,
     rules: Mutex<Vec<Rule>>,
     numbers: AtomicUsize,
-    asked: Mutex<Vec<Asked>>,
+    requests: Mutex<Vec<WireRequest>>,
     weather: watch::Sender<Weather>,
 }
 
@@ -188,7 +188,7 @@ impl Wire {
             client,
             rules: Mutex::default(),
             numbers: AtomicUsize::new(0),
-            asked: Mutex::default(),
+            requests: Mutex::default(),
             weather: watch::Sender::new(Weather::default()),
         });
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -208,7 +208,11 @@ impl Wire {
     }
 
     /// Treats every matching request this way until the fault is healed. The newest fault takes precedence.
-    pub fn on(&self, fits: impl Fn(&Asked) -> bool + Send + Sync + 'static, act: Act) -> Fault {
+    pub fn on(
+        &self,
+        fits: impl Fn(&WireRequest) -> bool + Send + Sync + 'static,
+        act: Act,
+    ) -> Fault {
         self.times(usize::MAX, fits, act)
     }
 
@@ -216,7 +220,7 @@ impl Wire {
     pub fn times(
         &self,
         times: usize,
-        fits: impl Fn(&Asked) -> bool + Send + Sync + 'static,
+        fits: impl Fn(&WireRequest) -> bool + Send + Sync + 'static,
         act: Act,
     ) -> Fault {
         let number = self.inner.numbers.fetch_add(1, Ordering::SeqCst);
@@ -251,24 +255,24 @@ impl Wire {
     }
 
     /// Every request so far.
-    pub fn asked(&self) -> Vec<Asked> {
-        self.inner.asked.lock().unwrap().clone()
+    pub fn requests(&self) -> Vec<WireRequest> {
+        self.inner.requests.lock().unwrap().clone()
     }
 
     /// How many requests of a kind arrived since then.
     pub fn count(&self, since: Instant, kind: Kind, resource: &str) -> usize {
-        let asked = self.inner.asked.lock().unwrap();
-        let new = asked.iter().filter(|asked| asked.at >= since);
-        new.filter(|asked| asked.is(kind, resource)).count()
+        let requests = self.inner.requests.lock().unwrap();
+        let new = requests.iter().filter(|request| request.at >= since);
+        new.filter(|request| request.is(kind, resource)).count()
     }
 }
 
 impl Inner {
-    fn meet(&self, asked: &Asked) -> Option<Act> {
+    fn meet(&self, request: &WireRequest) -> Option<Act> {
         let mut rules = self.rules.lock().unwrap();
         let rule = rules
             .iter_mut()
-            .find(|rule| rule.left > 0 && (rule.fits)(asked))?;
+            .find(|rule| rule.left > 0 && (rule.fits)(request))?;
         rule.left -= 1;
         rule.met.fetch_add(1, Ordering::SeqCst);
         Some(rule.act.clone())
@@ -283,11 +287,11 @@ async fn pass(State(wire): State<Arc<Inner>>, request: Request) -> Response {
         .path_and_query()
         .map_or("/", |target| target.as_str())
         .to_owned();
-    let asked = Asked::of(&parts.method, &target, &body);
+    let recorded = WireRequest::of(&parts.method, &target, &body);
     // This runs before a test can see the request in the list, so that no later blow misses its watch.
     let forecast = Forecast::begin(&wire.weather);
-    wire.asked.lock().unwrap().push(asked.clone());
-    let act = wire.meet(&asked);
+    wire.requests.lock().unwrap().push(recorded.clone());
+    let act = wire.meet(&recorded);
     match &act {
         Some(Act::Answer(code)) => return refusal(*code, None),
         Some(Act::ComeAgain(code, seconds)) => return refusal(*code, Some(*seconds)),
@@ -330,8 +334,8 @@ async fn pass(State(wire): State<Arc<Inner>>, request: Request) -> Response {
         return refusal(code, None);
     }
     let (status, headers) = (answer.status(), end_to_end(answer.headers()));
-    let body = if matches!(asked.kind, Kind::Stream | Kind::Watch) && status.is_success() {
-        stream::relay(answer.bytes_stream(), asked.resource, forecast)
+    let body = if matches!(recorded.kind, Kind::Stream | Kind::Watch) && status.is_success() {
+        stream::relay(answer.bytes_stream(), recorded.resource, forecast)
     } else {
         Body::from_stream(answer.bytes_stream())
     };

@@ -47,7 +47,7 @@ impl Story {
         let (manifest, power) = match operation {
             Operation::Create | Operation::LongCreate => return story,
             Operation::Import => {
-                world.strangers(World::TOKEN, 1);
+                world.add_unowned_servers(World::TOKEN, 1);
                 return story;
             }
             Operation::Rotation => (hourly(WEB), "STARTED"),

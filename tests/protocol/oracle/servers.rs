@@ -15,10 +15,10 @@ const RARE: Duration = Duration::from_secs(300);
 
 impl Oracle {
     /// A process is about to send this request.
-    pub fn asked(&mut self, request: &Request, kube: &Apiserver) {
+    pub fn on_request(&mut self, request: &Request, kube: &Apiserver) {
         self.cutting = None;
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
-        let (what, asked) = match request {
+        let (what, requested) = match request {
             Request::Create(body) => (
                 text(&body.instance_name),
                 vec![
@@ -37,9 +37,10 @@ impl Oracle {
             }
             _ => return,
         };
-        let is_announced = self.announced.contains(&(what.clone(), asked.clone()));
-        let why = (!is_announced)
-            .then(|| format!("S8: {what} was requested as {asked:?}, which no intent announced"));
+        let is_announced = self.announced.contains(&(what.clone(), requested.clone()));
+        let why = (!is_announced).then(|| {
+            format!("S8: {what} was requested as {requested:?}, which no intent announced")
+        });
         self.judge(Rule::Announced, Verdict::of(why, self.is_any_tampered()));
     }
 
@@ -320,21 +321,21 @@ impl Oracle {
     pub(super) fn announces(&mut self, object_name: &str, record: &PurchaseRecord) {
         let target = &record.target;
         let name = names::server_name(object_name, &record.marker);
-        let asked = vec![
+        let announced = vec![
             record.package.clone(),
             record.firewall.clone().unwrap_or_default(),
             target.image.clone(),
             target.key.clone().unwrap_or_default(),
         ];
-        self.announced.insert((name, asked));
+        self.announced.insert((name, announced));
     }
 
     /// Records the announcement of a reinstall's intent.
     pub(super) fn announces_reinstall(&mut self, record: &PurchaseRecord, operation: &Operation) {
         let server = record.id.clone().unwrap_or_default();
         let target = &operation.target;
-        let asked = vec![target.image.clone(), target.key.clone().unwrap_or_default()];
-        self.announced.insert((server, asked));
+        let announced = vec![target.image.clone(), target.key.clone().unwrap_or_default()];
+        self.announced.insert((server, announced));
     }
 }
 

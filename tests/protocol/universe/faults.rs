@@ -69,11 +69,11 @@ impl Universe {
 
     /// A request is answered.
     pub fn answers(&mut self, kind: Kind) {
-        let is_asked = |it: &mut Unheard| it.dependency.serves(kind);
-        for asked in self.unheard.extract_if(.., is_asked) {
-            let is_late = asked.back.elapsed() > RECOVERY;
-            let why = is_late.then(|| asked.tardy());
-            let is_excused = asked.since.elapsed() <= RECOVERY;
+        let is_served = |it: &mut Unheard| it.dependency.serves(kind);
+        for unheard in self.unheard.extract_if(.., is_served) {
+            let is_late = unheard.back.elapsed() > RECOVERY;
+            let why = is_late.then(|| unheard.tardy());
+            let is_excused = unheard.since.elapsed() <= RECOVERY;
             let verdict = Verdict::of(why, is_excused);
             self.oracle.judge(oracle::Rule::Recovered, verdict);
         }

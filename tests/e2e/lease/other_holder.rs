@@ -13,19 +13,19 @@ use tokio::sync::oneshot;
 const TICK: Duration = Duration::from_millis(300);
 
 /// Holds the world's Lease as another program does, until it leaves.
-pub struct Stranger {
+pub struct OtherHolder {
     leave: oneshot::Sender<()>,
     task: tokio::task::JoinHandle<()>,
 }
 
-impl Stranger {
+impl OtherHolder {
     /// Its name in the Lease.
-    pub const NAME: &str = "stranger";
+    pub const NAME: &str = "other-holder";
 
     /// Takes the Lease of this name from any holder, and renews it from now on.
     pub async fn hold(client: Client, name: String) -> Self {
         let leases: Api<Lease> = Api::namespaced(client, "cloud-server-system");
-        let taken = insist("a stranger takes the Lease", async || {
+        let taken = insist("another program takes the Lease", async || {
             write(&leases, &name, Self::NAME).await
         });
         taken.await.unwrap();
@@ -67,6 +67,6 @@ async fn write(leases: &Api<Lease>, name: &str, holder: &str) -> kube::Result<Le
             "renewTime": format!("{:.6}", Timestamp::now()),
         },
     });
-    let params = PatchParams::apply(Stranger::NAME).force();
+    let params = PatchParams::apply(OtherHolder::NAME).force();
     leases.patch(name, &params, &Patch::Apply(&lease)).await
 }
