@@ -98,13 +98,8 @@ pub(super) fn planned(facts: &Facts, server: Option<&str>, event: &EventNote) {
 /// A step was not done, with another result than the last try.
 pub(super) fn not_done(facts: &Facts, why: &str, what: &'static str) {
     let server = facts.status_id();
-    line!(
-        warn,
-        facts,
-        server.as_ref().map(ServerId::as_str),
-        why,
-        "{what}"
-    );
+    let server = server.as_ref().map(ServerId::as_str);
+    line!(warn, facts, server, why, "{what}");
 }
 
 /// One line per reconcile, at debug level.

@@ -31,10 +31,8 @@ pub async fn report(
     let written = report_status(context, observed, plan, outcome, memory).await;
     // Publish the Event of an accepted call regardless of the status write.
     if let Some(event) = journal::event_of_call(observed, plan, outcome) {
-        context
-            .events
-            .publish(&observed.facts.reference, &event)
-            .await;
+        let about = &observed.facts.reference;
+        context.events.publish(about, &event).await;
     }
     written
 }

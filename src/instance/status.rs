@@ -239,11 +239,8 @@ fn operation(
             operation.verb == Verb::Create && (!is_it || readiness.reason.is_lasting_refusal())
         }
     };
-    facts
-        .status
-        .operation
-        .clone()
-        .filter(|operation| !is_over(operation))
+    let shown = facts.status.operation.clone();
+    shown.filter(|operation| !is_over(operation))
 }
 
 fn addresses(detail: &Map<String, Value>) -> Option<Addresses> {

@@ -21,10 +21,8 @@ pub(super) fn adopt(observed: &InSession<'_>, since: Option<Instant>) -> Option<
     if let (Some(since), Some(listing)) = (since, &observed.listing) {
         found.retain(|id| listing.row(id).is_some_and(|(_, at)| at > since));
     }
-    let id = found
-        .iter()
-        .find(|id| observed.facts.status_names(id))
-        .or(found.first())?;
+    let in_status = found.iter().find(|id| observed.facts.status_names(id));
+    let id = in_status.or(found.first())?;
     let mut record = existing(observed, id, false);
     record.cause = Some(Cause::Adoption);
     let note = format!("found server {id} by its name and recorded it");
@@ -34,13 +32,10 @@ pub(super) fn adopt(observed: &InSession<'_>, since: Option<Instant>) -> Option<
 
 /// Servers with our marker that are not known to be gone, by identifier.
 pub(super) fn bearing(observed: &Observation) -> Vec<ServerId> {
-    let listed = observed
-        .listing
-        .iter()
-        .flat_map(|listing| listing.bearing(&observed.facts.marker));
-    listed
-        .filter(|id| observed.memory.gone(id).is_none())
-        .collect()
+    let (listing, marker) = (observed.listing.iter(), &observed.facts.marker);
+    let listed = listing.flat_map(|listing| listing.bearing(marker));
+    let alive = listed.filter(|id| observed.memory.gone(id).is_none());
+    alive.collect()
 }
 
 /// The service gave this process a server that the record does not name yet. Recording it comes before everything else.

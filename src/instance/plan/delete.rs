@@ -243,10 +243,8 @@ fn is_clean(observed: &Observation) -> bool {
         return false;
     };
     let answered = record.id.is_some() && (record.task.is_some() || record.imported.is_some());
-    let known = observed
-        .memory
-        .attempt(record)
-        .is_some_and(|attempt| !matches!(attempt.state, CallState::Unknown));
+    let attempt = observed.memory.attempt(record);
+    let known = attempt.is_some_and(|attempt| attempt.state != CallState::Unknown);
     let is_newest = observed.memory.in_doubt_since(record).is_none();
     record.lost == 0 && is_newest && (answered || known)
 }

@@ -54,30 +54,22 @@ impl<'a> Comparison<'a> {
         };
         let reinstall = matches!(self.reinstall(), ReinstallDecision::Due);
         // A change between key and password requires a reinstall, which sets the password.
-        let password = !other_key
-            && (lacks_secret(observed)
-                || is_new(
-                    spec.password_secret.as_ref(),
-                    applied.password_secret.as_ref(),
-                ))
-            && !self.is_same_password();
+        let (secret, former) = (&spec.password_secret, &applied.password_secret);
+        let is_other = lacks_secret(observed) || is_new(secret.as_ref(), former.as_ref());
+        let password = !other_key && is_other && !self.is_same_password();
         let restart = is_new(spec.restart.as_ref(), applied.restart.as_ref());
         let shown = ServerPower::of(detail);
+        let is_off = shown == Some(ServerPower::Stopped);
+        let is_on = shown == Some(ServerPower::Started);
         let power = observed.facts.spec.power_state;
         let all = [
             (Verb::Reinstall, reinstall),
-            (
-                Verb::Start,
-                power == PowerState::Running && shown == Some(ServerPower::Stopped),
-            ),
+            (Verb::Start, power == PowerState::Running && is_off),
             (Verb::ModifyPassword, password),
-            (
-                Verb::Stop,
-                power == PowerState::Stopped && shown == Some(ServerPower::Started),
-            ),
+            (Verb::Stop, power == PowerState::Stopped && is_on),
             (
                 Verb::Restart,
-                restart && power != PowerState::Stopped && shown == Some(ServerPower::Started),
+                restart && power != PowerState::Stopped && is_on,
             ),
         ];
         let due = all.into_iter().filter(|(_, is_due)| *is_due);

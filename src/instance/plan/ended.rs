@@ -131,12 +131,8 @@ pub(super) fn pause(
 /// The rest of the pause, by the clock of this process. An end that is longer ahead than any such pause was written by a clock that
 /// ran ahead, and does not count.
 fn left(observed: &Observation, retry: &Retry) -> Option<Duration> {
-    let left = retry
-        .not_before
-        .as_ref()?
-        .0
-        .duration_since(observed.wall_clock);
-    let left = Duration::try_from(left).ok()?;
+    let until = retry.not_before.as_ref()?.0;
+    let left = Duration::try_from(until.duration_since(observed.wall_clock)).ok()?;
     (!left.is_zero() && left <= times::longest_pause_after(retry.reason)).then_some(left)
 }
 

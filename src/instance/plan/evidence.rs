@@ -15,11 +15,8 @@ use tokio::time::Instant;
 /// purchase, or if, in every region where this Instance may have a server, a listing with the current token has shown a server
 /// that was recorded under the purchase's credential.
 pub(super) fn is_our_account(observed: &InSession<'_>) -> bool {
-    observed.session.shown_ours
-        || observed
-            .facts
-            .purchase()
-            .is_none_or(|record| observed.session.made(record))
+    let (session, record) = (observed.session, observed.facts.purchase());
+    session.shown_ours || record.is_none_or(|record| session.made(record))
 }
 
 /// The conclusion of the listings about servers with our marker.
@@ -81,10 +78,8 @@ pub(super) fn is_current(observed: &Observation) -> bool {
 
 /// Many known servers vanished at once: nothing is bought or released until there is an explanation.
 pub(super) fn plan_while_breaker_open(observed: &Observation) -> Option<Plan> {
-    observed
-        .listing
-        .as_ref()
-        .filter(|listing| listing.breaker_open())?;
+    let listing = observed.listing.as_ref();
+    listing.filter(|listing| listing.breaker_open())?;
     let message = "many known servers vanished from the service's listing at once; nothing is bought or released until they \
                    show again or are confirmed gone: check that the token belongs to the right account";
     let readiness = Readiness::reconciling(Reason::InventoryUnreliable, message);

@@ -21,10 +21,8 @@ pub(super) enum Restriction {
 /// The restriction that applies in this reconcile.
 pub(super) fn restriction(observed: &Observation) -> Option<Restriction> {
     let spec = &observed.facts.spec;
-    let paused = spec
-        .pause
-        .as_ref()
-        .map(|pause| pause.lasts(observed.wall_clock));
+    let pause = spec.pause.as_ref();
+    let paused = pause.map(|pause| pause.lasts(observed.wall_clock));
     match (paused, spec.management_policy) {
         (Some(Lasts::Open), _) => Some(Restriction::Paused(None)),
         (Some(Lasts::For(left)), _) => Some(Restriction::Paused(Some(left))),

@@ -52,11 +52,9 @@ pub(super) fn is_other(next: &PurchaseRecord, record: &PurchaseRecord) -> bool {
 
 /// The readiness of an existing server whose image or key pair could not be resolved.
 pub(super) fn trouble(observed: &Observation) -> Option<Readiness> {
-    observed
-        .found
-        .trouble()
-        .filter(|_| references::installation_is_open(observed))
-        .cloned()
+    let trouble = observed.found.trouble();
+    let is_open = references::installation_is_open(observed);
+    trouble.filter(|_| is_open).cloned()
 }
 
 pub(super) fn again(observed: &Observation) -> Option<Duration> {

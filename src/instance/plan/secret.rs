@@ -64,20 +64,14 @@ pub(super) fn credentials(observed: &Observation, verb: Verb) -> OrPlan<Option<K
 /// in force. If we reported first, a crash before the Secret write would leave the wrong password in the Secret.
 pub(super) fn settle_first(observed: &Observation, operation: &Operation) -> Option<Plan> {
     let target = operation.target.password_secret.as_ref();
-    let brought = target.filter(|_| operation.verb.bears_login())?;
+    let version = target.filter(|_| operation.verb.bears_login())?;
     observed.facts.spec.login.generate.as_ref()?;
     let plan = match &observed.login {
         LoginFact::NotAsked => Plan::needing(NeededRead::Login),
         LoginFact::Unread(why) => unread(why),
-        LoginFact::Unowned(version) => adopt(observed, version),
-        LoginFact::Ready(credentials)
-            if credentials.secret.as_ref() == Some(brought)
-                && credentials
-                    .generated
-                    .as_ref()
-                    .is_some_and(|it| !it.is_settled) =>
-        {
-            let version = brought.clone();
+        LoginFact::Unowned(current) => adopt(observed, current),
+        LoginFact::Ready(login) if login.is_waiting() && login.secret.as_ref() == Some(version) => {
+            let version = version.clone();
             Plan::act(Step::Secret(Chore::Settle { version }))
         }
         // It is settled, or it was changed since, which makes the next operation due.

@@ -49,12 +49,8 @@ pub async fn write_status(
 pub fn status_written(facts: &Facts, status: &InstanceStatus, version: &str, memory: &mut Memory) {
     let event = change_of_ready(&facts.status.conditions, &status.conditions);
     if let (Some(event), Some(now)) = (event, ready(&status.conditions)) {
-        journal::ready(
-            facts,
-            status.id.as_deref(),
-            now.status == "True",
-            event.reason,
-        );
+        let (id, is_ready) = (status.id.as_deref(), now.status == "True");
+        journal::ready(facts, id, is_ready, event.reason);
     }
     memory.note_written_version(Some(version), Instant::now());
     let writes = &mut memory.status_writes;
@@ -88,11 +84,8 @@ async fn write(
             operations.push(json!({"op": "test", "path": path, "value": operation.nonce}));
         }
     }
-    if let Some(record) = facts
-        .annotation
-        .as_ref()
-        .filter(|record| PurchaseRecord::is_testable(record))
-    {
+    let record = facts.annotation.as_ref();
+    if let Some(record) = record.filter(|record| PurchaseRecord::is_testable(record)) {
         let path = pointer(&["metadata", "annotations", BINDING]);
         operations.push(json!({"op": "test", "path": path, "value": record}));
     }
