@@ -116,7 +116,7 @@ async fn manifests(args: &ImportArgs) -> Result<(String, u8), String> {
                 all.push(made);
             }
             Ok(made) => progress.note(&format!(
-                "{PROGRAM}: server {id} is left out: another server makes Instance {} too: import this one by itself, with --name",
+                "{PROGRAM}: server {id} is skipped: another server has the Instance name {} too: import this one separately, with --name",
                 made.name
             )),
             Err(why) if args.all => {

@@ -342,7 +342,7 @@ impl InstanceStatus {
     }
 
     /// Whether status shows that the recorded create is complete: the server exists, and its applied values are known.
-    pub fn says_create_is_done(&self, record: &PurchaseRecord) -> bool {
+    pub fn shows_create_is_done(&self, record: &PurchaseRecord) -> bool {
         self.applied.is_some() && self.id.is_some() && self.id == record.id
     }
 }

@@ -195,7 +195,7 @@ impl Client {
     /// See [`Error`].
     pub async fn probe(&self, priority: CallPriority) -> Result<(), Error> {
         let query = [("page", "1"), ("pageSize", "1")];
-        let passage = self.caller.limiter.pass_beside(priority).await;
+        let passage = self.caller.limiter.pass_beyond_limit(priority).await;
         let call = Call {
             bounds: Bounds::of_probe(),
             ..reading(CloudCall::Keys, &query, passage)

@@ -197,7 +197,7 @@ impl RateLimiter {
 
     /// As [`Self::pass`], but beyond the limit on requests in flight, and after at most [`times::PROBE_WAITS_IN_LINE`] in the
     /// queue. Rate and pauses hold.
-    pub(super) async fn pass_beside(&self, priority: CallPriority) -> Passage {
+    pub(super) async fn pass_beyond_limit(&self, priority: CallPriority) -> Passage {
         let began = Instant::now();
         let _first = timeout(times::PROBE_WAITS_IN_LINE, self.first(priority)).await;
         self.take(priority, began, true).await
@@ -212,10 +212,10 @@ impl RateLimiter {
         first
     }
 
-    async fn take(&self, priority: CallPriority, began: Instant, is_beside: bool) -> Passage {
+    async fn take(&self, priority: CallPriority, began: Instant, is_beyond_limit: bool) -> Passage {
         loop {
             let changed = self.shared.changed.notified();
-            let earliest = self.lock().take(Instant::now(), is_beside);
+            let earliest = self.lock().take(Instant::now(), is_beyond_limit);
             match earliest {
                 Ok(()) => break,
                 Err(Some(earliest)) => drop(timeout_at(earliest, changed).await),
@@ -279,8 +279,8 @@ impl State {
     ///
     /// # Errors
     /// The earliest time at which it may pass; none if that depends on the end of another request.
-    fn take(&mut self, now: Instant, is_beside: bool) -> Result<(), Option<Instant>> {
-        if !is_beside && self.in_flight >= self.limits.concurrent.max(1) {
+    fn take(&mut self, now: Instant, is_beyond_limit: bool) -> Result<(), Option<Instant>> {
+        if !is_beyond_limit && self.in_flight >= self.limits.concurrent.max(1) {
             return Err(None);
         }
         if self.held_until > now {

@@ -181,7 +181,7 @@ impl Facts {
     /// Whether the recorded create is still open. If status was lost, the create counts as open and is followed again.
     pub fn is_creating(&self) -> bool {
         let is_ended =
-            |record| self.status.says_create_is_done(record) || self.create_end().is_some();
+            |record| self.status.shows_create_is_done(record) || self.create_end().is_some();
         self.purchase().is_some_and(|record| !is_ended(record))
     }
 

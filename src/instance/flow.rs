@@ -44,7 +44,7 @@ fn priority(instance: &Instance, record: Option<&PurchaseRecord>) -> Priority {
     // The create of an adopted server is open although status shows no operation.
     let is_open = operation.is_some_and(Operation::is_open)
         || record.is_some_and(|record| {
-            !status.says_create_is_done(record) && status.end_of(record).is_none()
+            !status.shows_create_is_done(record) && status.end_of(record).is_none()
         });
     let is_deleting = instance.metadata.deletion_timestamp.is_some();
     if is_open || is_deleting || status.id.is_none() {

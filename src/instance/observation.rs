@@ -84,7 +84,7 @@ pub struct Observation {
     pub login: LoginFact,
     /// The results of resolving the spec's selectors.
     pub found: LookUps,
-    /// UID and resourceVersion of the connection Secret, if it is wanted and exists.
+    /// UID and resourceVersion of the connection Secret, if the spec names one and it exists.
     pub connection_version: Option<String>,
     /// Whether the Account's limits allow a server.
     pub quota: QuotaState,

@@ -126,7 +126,7 @@ impl Row {
     }
 
     /// Whether the row shows state and image. If not, only the detail shows their changes.
-    pub fn tells_enough(&self) -> bool {
+    pub fn shows_enough(&self) -> bool {
         self.status.is_some() && self.image.is_some()
     }
 

@@ -28,7 +28,7 @@ pub(super) struct ElectArgs {
     #[arg(long, env = "CSO_LEADER_ELECT_LEASE_DURATION", default_value = "15s", value_parser = duration, value_name = "DURATION")]
     leader_elect_lease_duration: Duration,
 
-    /// How long the active process goes on without a renewal that went through; then it ends.
+    /// How long the active process continues without a successful renewal before it ends.
     #[arg(long, env = "CSO_LEADER_ELECT_RENEW_DEADLINE", default_value = "10s", value_parser = duration, value_name = "DURATION")]
     leader_elect_renew_deadline: Duration,
 

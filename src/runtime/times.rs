@@ -34,7 +34,7 @@ pub(super) const WATCH_RETRY_FIRST: Duration = Duration::from_millis(500);
 /// apiserver does.
 pub(super) const WATCH_RETRY_MAX: Duration = Duration::from_millis(4_500);
 
-/// After this time without a failure the waits begin anew. Nothing else shows success: an idle watch yields no event, and a list may
+/// After this time without a failure the waits start again from the shortest. Nothing else shows success: an idle watch yields no event, and a list may
 /// still fail after its first one.
 pub(super) const WATCH_FAILURE_FORGOTTEN: Duration = Duration::from_secs(30);
 

@@ -88,7 +88,7 @@ impl fmt::Display for Use {
 pub enum ConsentRefusal {
     /// The Secret does not permit this use.
     #[error(
-        "Secret {name} does not consent to its use as {wanted}: if it is one, a user who may write it runs: kubectl \
+        "Secret {name} does not consent to its use as {wanted}: if that is its purpose, a user who may write it runs: kubectl \
          label secret {name} -n {namespace}{overwrite} {USE}={}", wanted.as_str()
     )]
     Unlabelled {

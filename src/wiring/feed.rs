@@ -72,7 +72,7 @@ impl Feed {
         self.0.shard
     }
 
-    /// The process becomes active: nothing that it saw as a standby counts as created in its term, and waits begin anew.
+    /// The process becomes active: nothing that it saw as a standby counts as created in its term, and waits start again.
     pub fn begin_term(&self) {
         self.0.instances.memories.begin_term();
         self.0.instances.sessions.begin_term();

@@ -80,11 +80,11 @@ async fn a_probe_does_not_wait_for_calls_in_flight() {
     });
     settle().await;
     let start = Instant::now();
-    let probe = limiter.pass_beside(CallPriority::Urgent).await;
+    let probe = limiter.pass_beyond_limit(CallPriority::Urgent).await;
     assert_eq!(start.elapsed(), times::PROBE_WAITS_IN_LINE);
     // Still within the rate, and not during a pause.
     limiter.refused(Some(Duration::from_secs(20)));
-    let another = limiter.pass_beside(CallPriority::Urgent).await;
+    let another = limiter.pass_beyond_limit(CallPriority::Urgent).await;
     assert!(start.elapsed() >= Duration::from_secs(20));
     waits.abort();
     settle().await;

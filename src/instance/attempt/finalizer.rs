@@ -44,8 +44,8 @@ impl Attempt<'_> {
         let (row, _) = self.observed.listing.as_ref()?.row(&id)?;
         let name = row.name.as_deref().unwrap_or("without a name");
         let note = format!(
-            "server {id} ({name}) is not on record any more and does not bear the name of this Instance, so it was not \
-             released: if it is yours, it goes on being billed"
+            "server {id} ({name}) is no longer on record and does not bear the name of this Instance, so it was not \
+             released: if it is yours, it is still billed"
         );
         Some(EventNote::warning("ServerNotReleased", note))
     }

@@ -83,7 +83,7 @@ impl Memory {
     /// this process follows, then status was lost and the process continues to follow the operation.
     pub fn apply_operation(&mut self, facts: &Facts, now: Instant) {
         let record = facts.purchase();
-        if record.is_some_and(|record| facts.status.says_create_is_done(record))
+        if record.is_some_and(|record| facts.status.shows_create_is_done(record))
             && let Some(call) = &mut self.call
         {
             // From now on other operations may have followed it, even if a later status no longer shows that end.

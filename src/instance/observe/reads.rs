@@ -186,7 +186,7 @@ fn steady_at(observed: &Observation, id: &ServerId) -> Option<Instant> {
     let sighting = observed.listing.as_ref()?.sighting(id);
     let by_listing = match sighting {
         Sighting::Present(row, _) if !detail.is_empty() && row.agrees_with(detail) => {
-            (!row.tells_enough()).then_some(regular)
+            (!row.shows_enough()).then_some(regular)
         }
         Sighting::Present(..) | Sighting::Absent { .. } if shows_news(observed, id) => {
             Some(observed.now)

@@ -205,7 +205,7 @@ fn unsettled(observed: &Observation, doubt: &str, settled: Instant) -> Plan {
 fn missing(observed: &Observation) -> Plan {
     let id = observed.facts.status.id.as_deref().unwrap_or_default();
     let message = format!(
-        "server {id} is not at the service any more and its record is lost; nothing is bought in its place: {}",
+        "server {id} is no longer at the service and its record is lost; nothing is bought in its place: {}",
         words::another(&observed.facts.spec)
     );
     let readiness = Readiness::stalled(Reason::ServerMissing, message);

@@ -99,7 +99,7 @@ fn retain(observed: &Observation, servers: &[ServerId]) -> Plan {
         None => "",
     };
     let note = format!(
-        "server {} is kept at the service and goes on being billed, since {why}{doubt}{password}",
+        "server {} is kept at the service and is still billed, since {why}{doubt}{password}",
         names.join(", ")
     );
     let event = (!servers.is_empty()).then(|| EventNote::normal("Retained", note));

@@ -27,7 +27,7 @@ pub(super) fn plan(observed: &InSession<'_>, import: &Import) -> OrPlan<Plan> {
         Fact::NotAsked => return Ok(Plan::needing(NeededRead::Candidate(id))),
         Fact::Known(detail) => fits(observed, import, &id, detail)?,
         Fact::Absent => {
-            let message = "is listed, and the service does not know it when it is asked for it";
+            let message = "is listed, but the service reports that it does not exist when the operator reads it";
             return Err(looking(format!("server {id} {message}")));
         }
         Fact::Unknown(why) => {

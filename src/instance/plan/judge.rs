@@ -64,7 +64,7 @@ fn at_rest(observed: &Observation, detail: &Map<String, Value>) -> Readiness {
         && shown != image
     {
         let message = format!(
-            "the server was given image {shown} at the service, the spec says {image}; nothing is erased because of that: set \
+            "the server has image {shown}, and the spec has {image}; nothing is erased because of that: set \
              spec.image.id to {shown} to accept it; a new spec.reinstall.token brings back the image of the spec"
         );
         return Readiness::drifted(Reason::ImageDiffers, message);

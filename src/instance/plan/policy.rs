@@ -85,7 +85,7 @@ fn only_observed(plan: Plan) -> Plan {
         Step::Buy { .. } => not_bought(),
         // No call would set a new password on the server.
         Step::Operate { .. } | Step::Secret(Chore::Generate | Chore::Renew { .. }) => {
-            differs("an operation is wanted")
+            differs("an operation is due")
         }
         Step::Release { id, .. } => differs(&format!("server {id} is to be released")),
     };

@@ -133,7 +133,7 @@ fn proving(observed: &OnRecord<'_>, settled: Instant) -> Option<Readiness> {
         None => "another one",
     };
     let message = format!(
-        "server {} is not at the service any more: it is looked for{}, and once it is proven gone {another} takes its place, \
+        "server {} is no longer at the service: the operator looks for it{}, and once it is proven gone {another} replaces it, \
          since spec.onExternalDeletion is Recreate",
         observed.id,
         words::until(observed, settled)
@@ -148,7 +148,7 @@ pub(super) fn gone(observed: &OnRecord<'_>) -> Plan {
         return plan;
     }
     let (id, spec) = (&observed.id, &observed.facts.spec);
-    let missing = format!("server {id} is not at the service any more");
+    let missing = format!("server {id} is no longer at the service");
     let siblings = adopt::bearing(observed);
     let sibling = siblings.iter().find(|other| *other != id);
     let mut again = times::IDLE_REQUEUE;
@@ -160,7 +160,7 @@ pub(super) fn gone(observed: &OnRecord<'_>) -> Plan {
         again = times::UNREADABLE_RETRY;
         let verb = observed.open().map_or(Verb::Create, |open| open.verb);
         let message = format!(
-            "{missing}, and how its {verb} ended is not known yet: its task is asked for again"
+            "{missing}, and how its {verb} ended is not known yet: the operator queries its task again"
         );
         Readiness::reconciling(Reason::ServerMissing, message)
     } else if let Some(other) = sibling {

@@ -69,7 +69,7 @@ impl OpenOperation<'_> {
     }
 
     /// Cuts the power of a server whose stop was accepted and took no effect in time, or failed; None if the stop is followed as
-    /// usual. A process that takes over counts the grace period anew, so it may cut later, but never earlier.
+    /// usual. A process that takes over starts the grace period again, so it may cut later, but never earlier.
     pub(super) fn cut_power(&self) -> Option<Plan> {
         let observed = self.observed;
         let spec = &observed.facts.spec;
