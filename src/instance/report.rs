@@ -5,12 +5,12 @@ use crate::api::{InstanceStatus, Operation, Verb};
 use crate::credentials::Chore;
 use crate::instance::context::Context;
 use crate::instance::facts::Facts;
-use crate::instance::memory::parts::StatusWrites;
+use crate::instance::memory::parts::{Pause, StatusWrites};
 use crate::instance::memory::{Memory, lock};
 use crate::instance::observation::{Observation, of_purchase};
 use crate::instance::outcome::Outcome;
 use crate::instance::plan::step::{Plan, StatusChanges, Step};
-use crate::instance::status::write::write_status;
+use crate::instance::status::write::{digest, write_status};
 use crate::instance::status::{change_of_ready, differs, ready, render};
 use crate::instance::{journal, times};
 use std::sync::Mutex;
@@ -93,8 +93,9 @@ async fn write(
     memory: &Mutex<Memory>,
 ) -> Result<bool, Duration> {
     let facts = &observed.facts;
-    let not_before = lock(memory).status_writes.not_before;
-    if let Some(left) = not_before.and_then(|at| rest(at, observed.now)) {
+    let failed = lock(memory).status_writes.pause;
+    let failed = failed.filter(|pause| pause.digest.is_none());
+    if let Some(left) = failed.and_then(|pause| rest(pause.until, observed.now)) {
         return Err(left); // a write failed a moment ago, and events in between do not trigger another one
     }
     let error = match write_status(context, facts, status, memory).await {
@@ -109,7 +110,10 @@ async fn write(
     let wait = memory.pace.backoff.fail().min(longest);
     // After a conflict, the event of the other write triggers the next reconcile.
     let is_overtaken = error.is_overtaken();
-    memory.status_writes.not_before = (!is_overtaken).then(|| Instant::now() + wait);
+    memory.status_writes.pause = (!is_overtaken).then(|| Pause {
+        until: Instant::now() + wait,
+        digest: None,
+    });
     if facts.deleting && !is_overtaken {
         // A release needs no write before it, so a deletion continues even if status cannot be written.
         memory.status_writes.acknowledged = Some(facts.generation);
@@ -170,7 +174,8 @@ fn why(plan: &Plan, outcome: &Outcome) -> Option<Readiness> {
 /// How long a status that differs must wait before it is written, if it must.
 ///
 /// It is written at once if status lacks an operation. Otherwise a progress is written once it has lasted, unless status already
-/// shows it; everything else is written at once.
+/// shows it. A status that this process wrote a moment ago was replaced by another writer, which may react to each write.
+/// Everything else is written at once.
 fn wait(
     facts: &Facts,
     changes: &StatusChanges,
@@ -192,10 +197,12 @@ fn wait(
     if lacks_operation(former, changes) {
         return None;
     }
-    progress.and_then(|why| match shows(former, next, why) {
+    let patience = progress.and_then(|why| match shows(former, next, why) {
         true => Some(times::IDLE_REQUEUE),
         false => rest(writes.progress?.1 + times::patience(why.reason), now),
-    })
+    });
+    let same = (writes.pause).filter(|pause| pause.digest == Some(digest(next)));
+    patience.max(same.and_then(|pause| rest(pause.until, now)))
 }
 
 /// Whether status shows this progress, so that another message is not worth a write.

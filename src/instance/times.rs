@@ -107,6 +107,9 @@ pub const CALL_AND_RECEIPT: Duration = Duration::from_secs(75);
 /// How often the apiserver is read about an object whose cache stays behind.
 pub const STALE_CACHE_RECHECK: Duration = Duration::from_secs(5);
 
+/// How long a status that another writer replaced is not written again after its last write.
+pub const SAME_STATUS_REWRITE: Duration = Duration::from_secs(10);
+
 /// Longest time for one read, including the wait for the request limit. A later answer is lost, and the read is repeated.
 pub const OBSERVE_DEADLINE: Duration = Duration::from_secs(20);
 

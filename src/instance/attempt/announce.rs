@@ -161,8 +161,8 @@ impl Attempt<'_> {
     /// Writes the status with an operation, which users see from then on.
     async fn put_in_status(&mut self, plan: &Plan, operation: &Operation) -> Result<(), Outcome> {
         let facts = &self.observed.facts;
-        let pause = lock(self.memory).status_writes.not_before;
-        if pause.is_some_and(|until| until > Instant::now()) {
+        let pause = lock(self.memory).status_writes.pause;
+        if pause.is_some_and(|it| it.digest.is_none() && it.until > Instant::now()) {
             return Err(Outcome::not_done("a write of status failed a moment ago"));
         }
         let changes = StatusChanges {

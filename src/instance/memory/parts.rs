@@ -70,8 +70,15 @@ pub struct StatusWrites {
     pub acknowledged: Option<i64>,
     /// The progress that status does not show yet, and since when it has lasted.
     pub progress: Option<(Reason, Instant)>,
-    /// No status is written before this instant, because a write failed.
-    pub not_before: Option<Instant>,
+    pub pause: Option<Pause>,
+}
+
+/// A pause of status writes, which begins with each of them.
+#[derive(Clone, Copy, Debug)]
+pub struct Pause {
+    pub until: Instant,
+    /// The digest of the status that was written and need not be written again; None after a failed write, since which none is.
+    pub digest: Option<u64>,
 }
 
 impl Pacing {

@@ -4,12 +4,14 @@ use crate::api::names::BINDING;
 use crate::api::{Instance, InstanceStatus, PurchaseRecord};
 use crate::instance::context::Context;
 use crate::instance::facts::Facts;
-use crate::instance::journal;
+use crate::instance::memory::parts::Pause;
 use crate::instance::memory::{Memory, lock};
 use crate::instance::status::{change_of_ready, ready};
+use crate::instance::{journal, times};
 use crate::runtime::KubeError;
 use crate::runtime::kubernetes::{patch_status, pointer};
 use serde_json::json;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Mutex;
 use tokio::time::Instant;
 
@@ -55,7 +57,21 @@ pub fn status_written(facts: &Facts, status: &InstanceStatus, version: &str, mem
     memory.note_written_version(Some(version), Instant::now());
     let writes = &mut memory.status_writes;
     writes.acknowledged = Some(status.observed_generation);
-    (writes.progress, writes.not_before) = (None, None);
+    writes.progress = None;
+    writes.pause = Some(Pause {
+        until: Instant::now() + times::SAME_STATUS_REWRITE,
+        digest: Some(digest(status)),
+    });
+}
+
+/// The digest of what a status reports: the server, and the operator's own conditions without their times.
+pub fn digest(status: &InstanceStatus) -> u64 {
+    let mut digest = DefaultHasher::new();
+    (&status.id, status.observed_generation).hash(&mut digest);
+    for own in &status.conditions {
+        (&own.type_, &own.status, &own.reason, &own.message).hash(&mut digest);
+    }
+    digest.finish()
 }
 
 /// JSON patch on `/status`. It tests the UID, the observed generation, the number of the newest operation, the nonce of its newest
