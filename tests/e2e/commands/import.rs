@@ -173,7 +173,7 @@ async fn import_prints_no_manifest_for_a_missing_server_or_a_wrong_value() {
             &["key pair", example.key],
         ),
         ("--zone", example.other_zone.to_owned(), &[example.zone]),
-        ("--region", "nowhere".to_owned(), &[example.region]),
+        ("--region", mistyped(example.region), &[example.region]),
         ("--name", "No Name".to_owned(), &["no name"]),
         ("--name", "own".to_owned(), &["/own exists already"]),
         ("--password-secret", "No Name/key".to_owned(), &["no name"]),
