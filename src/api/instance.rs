@@ -394,9 +394,7 @@ impl Instance {
         let login = self.spec.login_secret(&self.name_any());
         let connection = self.spec.connection_secret.as_ref();
         let connection = connection.map(|secret| secret.name.clone());
-        login
-            .map(|secret| secret.name)
-            .into_iter()
-            .chain(connection)
+        let login = login.map(|secret| secret.name);
+        login.into_iter().chain(connection)
     }
 }

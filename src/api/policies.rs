@@ -119,10 +119,8 @@ impl Pause {
     /// The remaining time of the pause. An invalid time (such as a day that the month does not have) does not end the pause: it
     /// lasts until a user fixes the time.
     pub fn lasts(&self, now: Timestamp) -> Lasts {
-        let Some(until) = &self.until else {
-            return Lasts::Open;
-        };
-        let Ok(until) = until.parse::<Timestamp>() else {
+        let until = self.until.as_ref().map(|until| until.parse::<Timestamp>());
+        let Some(Ok(until)) = until else {
             return Lasts::Open;
         };
         match Duration::try_from(until.duration_since(now)) {

@@ -143,11 +143,8 @@ impl Query<'_> {
                 select::by_name(all, name.unwrap_or_default(), &[])
             }
             (_, Reference::SshKey) => {
-                let name = spec
-                    .login
-                    .ssh_key
-                    .as_ref()
-                    .and_then(|it| it.name.as_deref());
+                let key = spec.login.ssh_key.as_ref();
+                let name = key.and_then(|it| it.name.as_deref());
                 select::by_name(all, name.unwrap_or_default(), self.current)
             }
         }

@@ -20,18 +20,14 @@ impl fmt::Display for Unlike {
     }
 }
 
-/// CPU and memory in a server's detail, with their units.
-fn shown(detail: &Detail) -> [(&'static str, Option<u64>); 2] {
-    let number = |field: &str| detail.fields.get(field).and_then(Value::as_u64);
-    [("CPU", number("cpu")), ("GiB of memory", number("memory"))]
-}
-
 fn first(
     detail: &Detail,
     wanted: [Option<u64>; 2],
     fits: impl Fn(u64, u64) -> bool,
 ) -> Option<Unlike> {
-    let mut pairs = shown(detail).into_iter().zip(wanted);
+    let number = |field: &str| detail.fields.get(field).and_then(Value::as_u64);
+    let shown = [("CPU", number("cpu")), ("GiB of memory", number("memory"))];
+    let mut pairs = shown.into_iter().zip(wanted);
     pairs.find_map(|((unit, has), wanted)| {
         let (has, wanted) = (has?, wanted?);
         (!fits(has, wanted)).then(|| Unlike {

@@ -99,7 +99,7 @@ pub(super) fn word(object: &Map<String, Value>, key: &str) -> Option<String> {
 }
 
 /// A text with these secrets replaced.
-fn clean_of(text: &str, secrets: &[&str]) -> String {
+pub(super) fn clean_of(text: &str, secrets: &[&str]) -> String {
     let known = secrets.iter().filter(|secret| !secret.is_empty());
     known.fold(text.to_owned(), |text, secret| {
         text.replace(secret, "[redacted]")
@@ -126,12 +126,8 @@ fn speaks_of_an_error(body: &Map<String, Value>) -> bool {
 
 /// Whether a body has a code that does not accompany a success.
 pub(super) fn bears_bad_code(body: &Map<String, Value>) -> bool {
-    let is_good = |code: &str| {
-        GOOD_CODES
-            .iter()
-            .any(|good| code.eq_ignore_ascii_case(good))
-    };
-    word(body, "code").is_some_and(|code| !is_good(&code))
+    let code = word(body, "code").map(|code| code.to_ascii_lowercase());
+    code.is_some_and(|code| !GOOD_CODES.contains(&code.as_str()))
 }
 
 fn refusal(body: &Map<String, Value>, reading: &Reading<'_>) -> Envelope {

@@ -10,7 +10,8 @@ const KIBIBYTE: usize = 1024;
 /// One object: an instance with all fields of the specification, sixteen data disks and sixteen further addresses is some 8
 /// KiB. A row of a listing may have the same size.
 const OBJECT: usize = 16 * KIBIBYTE;
-/// An answer without its list; also a receipt or the state of a task: a dozen short fields.
+/// An answer without its list; also a receipt or the state of a task: a dozen short fields. Also a refusal, which is a code and a
+/// sentence: a longer body is a web page.
 const ENVELOPE: usize = 8 * KIBIBYTE;
 /// A probe requests one row of key pairs. A service that ignores `pageSize` may send some hundred.
 const PROBE: usize = 64 * KIBIBYTE;
@@ -19,8 +20,6 @@ const PROBE: usize = 64 * KIBIBYTE;
 const PAGE: usize = 512 * KIBIBYTE;
 /// The regions or the packages come in one answer: three thousand packages of 300 bytes.
 const WHOLE_LIST: usize = 1024 * KIBIBYTE;
-/// A refusal is a code and a sentence. A longer body is a web page.
-const REFUSAL: usize = 8 * KIBIBYTE;
 
 /// Ten times the requested rows.
 const ROWS_OF_A_PAGE: usize = 500;
@@ -88,14 +87,6 @@ impl Bounds {
         let page = |field| Self::list(PAGE, field, ROWS_OF_A_PAGE);
         let whole = |field| Self::list(WHOLE_LIST, field, ROWS_OF_A_WHOLE_LIST);
         match operation {
-            CloudCall::Create
-            | CloudCall::Release
-            | CloudCall::Reinstall
-            | CloudCall::ModifyPassword
-            | CloudCall::Start
-            | CloudCall::Stop
-            | CloudCall::Restart
-            | CloudCall::Task => Self::of_receipt(),
             // A detail stays in status and in the object cache until the server is released, so its limit is lower.
             CloudCall::Detail => Self {
                 decoded: DETAIL,
@@ -107,11 +98,13 @@ impl Bounds {
             CloudCall::Keys => page("sshKeys"),
             CloudCall::Packages => whole("packages"),
             CloudCall::Regions => whole("regions"),
+            // The task, and every mutating call.
+            _ => Self::short(),
         }
     }
 
-    /// The limits for the answer to a mutating call.
-    pub(super) fn of_receipt() -> Self {
+    /// The limits for a short answer: a receipt, the state of a task, or a refusal.
+    pub(super) fn short() -> Self {
         Self::object(ENVELOPE)
     }
 
@@ -121,11 +114,6 @@ impl Bounds {
             body: PROBE,
             ..Self::of(CloudCall::Keys)
         }
-    }
-
-    /// The limits for an answer with any other status.
-    pub(super) fn of_refusal() -> Self {
-        Self::object(REFUSAL)
     }
 
     /// Memory that reading such an answer may take: the HTTP library's buffer for the head, which cannot be configured and ends

@@ -85,7 +85,11 @@ impl Caller {
             missing_codes: &self.missing_codes,
             secrets: &secrets,
         };
-        let ends = began + deadline(operation);
+        let deadline = match operation.is_mutating() {
+            true => times::MUTATION_DEADLINE,
+            false => times::READ_DEADLINE,
+        };
+        let ends = began + deadline;
         let span = traces::service_call(operation.as_str());
         let outcome = match self.room(&call, ends).await {
             Ok(_room) => {
@@ -154,7 +158,7 @@ impl Caller {
         response.headers_mut().clear();
         if !(200..300).contains(&status) {
             // The status alone is an answer. If the body breaks off or is too long, only the reason is missing.
-            let body = read(response, Bounds::of_refusal(), &mut |_| Ok(())).await;
+            let body = read(response, Bounds::short(), &mut |_| Ok(())).await;
             let body = body.ok().and_then(Result::ok);
             return Err(Fault::Answered {
                 status,
@@ -193,14 +197,6 @@ impl Caller {
         }
         *request.timeout_mut() = Some(left);
         request
-    }
-}
-
-fn deadline(operation: CloudCall) -> Duration {
-    if operation.is_mutating() {
-        times::MUTATION_DEADLINE
-    } else {
-        times::READ_DEADLINE
     }
 }
 

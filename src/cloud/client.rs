@@ -143,7 +143,7 @@ impl Client {
     pub async fn permit(&self, priority: CallPriority) -> Permit {
         let waits = traces::wait_for_permit(priority.as_str());
         let passage = self.caller.limiter.pass(priority).instrument(waits).await;
-        let room = self.caller.share.room(Bounds::of_receipt().memory()).await;
+        let room = self.caller.share.room(Bounds::short().memory()).await;
         Permit {
             _passage: passage,
             room: Some(room),

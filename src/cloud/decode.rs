@@ -310,9 +310,7 @@ impl Decoder {
 pub(super) fn fields(row: &[u8]) -> Result<Option<Map<String, Value>>, Unfit> {
     match serde_json::from_slice(row).map_err(|_| NO_ROW)? {
         Value::Object(fields) => Ok(Some(fields)),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
-            Ok(None)
-        }
+        _ => Ok(None),
     }
 }
 

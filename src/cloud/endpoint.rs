@@ -100,14 +100,10 @@ impl FromStr for EndpointPattern {
             return Err(PatternError("its scheme is neither https nor http"));
         }
         let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-        let (authority, any_port) = match authority.strip_suffix(":*") {
-            Some(authority) => (authority, true),
-            None => (authority, false),
-        };
-        let (authority, below) = match authority.strip_prefix("*.") {
-            Some(authority) => (authority, true),
-            None => (authority, false),
-        };
+        let without_port = authority.strip_suffix(":*");
+        let (authority, any_port) = (without_port.unwrap_or(authority), without_port.is_some());
+        let domain = authority.strip_prefix("*.");
+        let (authority, below) = (domain.unwrap_or(authority), domain.is_some());
         if authority.contains('*') || path.contains('*') {
             return Err(PatternError(
                 "a star stands for the port, or with a dot after it for the beginning of the host, and for nothing else",
@@ -116,10 +112,8 @@ impl FromStr for EndpointPattern {
         if authority.matches(':').count() > 1 && !authority.starts_with('[') {
             return Err(PatternError("write an IPv6 address in square brackets"));
         }
-        let url = match authority.ends_with(':') {
-            true => None,
-            false => Url::parse(&format!("{scheme}://{authority}{path}")).ok(),
-        };
+        let url = Url::parse(&format!("{scheme}://{authority}{path}")).ok();
+        let url = url.filter(|_| !authority.ends_with(':'));
         let url = url.ok_or(PatternError("it is no URL and no host"))?;
         let host = plain(url.host_str().unwrap_or_default());
         let host = match (below, url.host()) {
@@ -141,17 +135,10 @@ impl FromStr for EndpointPattern {
 impl EndpointPattern {
     /// Whether an endpoint matches this pattern.
     pub fn matches(&self, endpoint: &Url) -> bool {
-        let Self {
-            text: _,
-            scheme,
-            host,
-            port,
-            path,
-        } = self;
-        endpoint.scheme() == scheme
-            && (port.is_none() || *port == endpoint.port_or_known_default())
-            && host.matches(endpoint)
-            && is_below(endpoint, path)
+        endpoint.scheme() == self.scheme
+            && (self.port.is_none() || self.port == endpoint.port_or_known_default())
+            && self.host.matches(endpoint)
+            && is_below(endpoint, &self.path)
     }
 }
 

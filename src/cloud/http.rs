@@ -134,23 +134,11 @@ impl Http {
 
     /// Creates the transport for calls to this endpoint.
     pub(super) fn open(self, endpoint: &Url) -> Result<Transport, BuildError> {
-        match self.way {
-            Way::Carried(carrier) => Ok(Transport::Carried(carrier)),
-            Way::Network(network) => {
-                let pair = network.open(endpoint, &self.allowed, &self.route)?;
-                Ok(Transport::Network(pair))
-            }
-        }
-    }
-}
-
-impl Network {
-    fn open(
-        &self,
-        endpoint: &Url,
-        allowed: &AllowedEndpoints,
-        route: &Route,
-    ) -> Result<Arc<Pair>, BuildError> {
+        let Self { allowed, route, .. } = self;
+        let network = match self.way {
+            Way::Carried(carrier) => return Ok(Transport::Carried(carrier)),
+            Way::Network(network) => network,
+        };
         let proxy = route.proxy.as_deref().map(check_proxy).transpose()?;
         let urls = [
             (Target::Endpoint, Some(endpoint)),
@@ -159,7 +147,7 @@ impl Network {
         let urls = urls
             .into_iter()
             .filter_map(|(target, url)| Some((target, url?)));
-        let exempt = self.egress.check(allowed, urls)?;
+        let exempt = network.egress.check(&allowed, urls)?;
         // If the Account brings its own authority, a proxy could read the traffic through it.
         if proxy.as_ref().is_some_and(|proxy| !allowed.allow(proxy)) {
             return Err(BuildError::ProxyNotAllowed);
@@ -169,16 +157,18 @@ impl Network {
             proxy,
             exempt,
         };
-        let mut pairs = self.pairs.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pairs = network.pairs.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(pair) = pairs.get(&key).and_then(Weak::upgrade) {
-            return Ok(pair);
+            return Ok(Transport::Network(pair));
         }
         pairs.retain(|_, pair| pair.strong_count() > 0);
-        let pair = Arc::new(self.pair(&route.tls, &key)?);
+        let pair = Arc::new(network.pair(&route.tls, &key)?);
         pairs.insert(key, Arc::downgrade(&pair));
-        Ok(pair)
+        Ok(Transport::Network(pair))
     }
+}
 
+impl Network {
     fn pair(&self, tls: &Tls, key: &RouteKey) -> Result<Pair, BuildError> {
         let config = tls.config(self.system.clone()).map_err(BuildError::Tls)?;
         let resolver = Arc::new(Filter {

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::runtime::strings::shared;
 
 /// Declares one identifier: a string of the service. Equal identifiers share their memory.
-macro_rules! identifier {
-    ($(#[$meta:meta])* $name:ident) => {
+macro_rules! identifiers {
+    ($($(#[$meta:meta])* $name:ident;)*) => { $(
         $(#[$meta])*
         #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(from = "String")]
@@ -22,15 +22,9 @@ macro_rules! identifier {
             }
         }
 
-        impl From<String> for $name {
-            fn from(text: String) -> Self {
-                Self(shared(&text))
-            }
-        }
-
-        impl From<&str> for $name {
-            fn from(text: &str) -> Self {
-                Self(shared(text))
+        impl<T: AsRef<str>> From<T> for $name {
+            fn from(text: T) -> Self {
+                Self(shared(text.as_ref()))
             }
         }
 
@@ -45,33 +39,23 @@ macro_rules! identifier {
                 write!(f, concat!(stringify!($name), "({})"), self.0)
             }
         }
-    };
+    )* };
 }
 
-identifier!(
+identifiers! {
     /// An instance of the service (`ecsResourceUUID`).
-    ServerId
-);
-identifier!(
+    ServerId;
     /// An asynchronous task (`asyncTaskUUID`), an opaque string.
-    TaskId
-);
-identifier!(
+    TaskId;
     /// An image (`imageResourceUUID`).
-    ImageId
-);
-identifier!(
+    ImageId;
     /// A security group (`firewallUUID`).
-    FirewallId
-);
-identifier!(
+    FirewallId;
     /// A key pair (`sshKeyUUID`; the reinstall body calls it `sshKeyResourceUUID`).
-    KeyId
-);
-identifier!(
+    KeyId;
     /// A package (`packageCode`), which encodes the specification of a server.
-    PackageCode
-);
+    PackageCode;
+}
 
 /// A zone of a region: the service lists instances by zone.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

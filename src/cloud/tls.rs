@@ -3,7 +3,6 @@
 use super::trust::{Trust, check};
 use crate::runtime::tls::{certificates, provider};
 use rustls::client::Resumption;
-use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{PrivateKeyDer, UnixTime};
 use rustls::sign::CertifiedKey;
@@ -86,13 +85,12 @@ impl Tls {
         if pem.ca_bundle.is_none() && pem.client.is_none() {
             return Ok(Self::default());
         }
-        let provider = provider();
         let trust = match &pem.ca_bundle {
             Some(bundle) => Some(Arc::new(trust(bundle, now)?)),
             None => None,
         };
         let client = match &pem.client {
-            Some((chain, key)) => Some(Arc::new(identity(chain, key, now, &provider)?)),
+            Some((chain, key)) => Some(Arc::new(identity(chain, key, now)?)),
             None => None,
         };
         let digest = digest(&pem);
@@ -174,12 +172,7 @@ fn trust(bundle: &str, now: UnixTime) -> Result<Trust, TlsError> {
     Trust::of(&certificates, roots).map_err(|_| TlsError::Setup)
 }
 
-fn identity(
-    chain: &str,
-    key: &SecretString,
-    now: UnixTime,
-    provider: &Arc<CryptoProvider>,
-) -> Result<CertifiedKey, TlsError> {
+fn identity(chain: &str, key: &SecretString, now: UnixTime) -> Result<CertifiedKey, TlsError> {
     let key = key.expose_secret();
     if chain.len() > LONGEST_IDENTITY || key.len() > LONGEST_IDENTITY {
         return Err(IDENTITY_TOO_LONG);
@@ -187,11 +180,12 @@ fn identity(
     let chain = certificates(chain).map_err(|_| NO_CERTIFICATE)?;
     let first = chain.first().ok_or(NO_CERTIFICATE)?.clone();
     let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(|_| NO_KEY)?;
-    let certified = CertifiedKey::from_der(chain, key, provider).map_err(|error| match error {
-        rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => KEY_MISMATCH,
-        rustls::Error::InvalidCertificate(_) => NO_CERTIFICATE,
-        _ => KEY_INVALID,
-    })?;
+    let certified =
+        CertifiedKey::from_der(chain, key, &provider()).map_err(|error| match error {
+            rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => KEY_MISMATCH,
+            rustls::Error::InvalidCertificate(_) => NO_CERTIFICATE,
+            _ => KEY_INVALID,
+        })?;
     match check(&first, now) {
         Err(CertificateError::Expired) => Err(CERTIFICATE_EXPIRED),
         Err(CertificateError::NotValidYet) => Err(CERTIFICATE_NOT_YET),

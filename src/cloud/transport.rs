@@ -11,6 +11,7 @@ use tokio::time::timeout;
 use super::error::{Fault, TransportError};
 use super::times;
 
+const USER_AGENT: &str = concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION"));
 /// Idle connections per endpoint. Each keeps the buffer that its largest answer needed.
 const IDLE_AT_MOST: usize = 2;
 /// How much a service may send before it is read, for one answer and for one HTTP/2 connection (whose default is 5 MiB). On a
@@ -88,11 +89,7 @@ impl Transport {
 /// The settings that all clients share.
 pub(super) fn builder() -> reqwest::ClientBuilder {
     reqwest::Client::builder()
-        .user_agent(concat!(
-            env!("CARGO_PKG_NAME"),
-            "/",
-            env!("CARGO_PKG_VERSION")
-        ))
+        .user_agent(USER_AGENT)
         .connect_timeout(times::CONNECT_DEADLINE)
         // A redirect would send the token to a host that is not configured.
         .redirect(redirect::Policy::none())
@@ -130,13 +127,8 @@ pub(super) fn fault(error: reqwest::Error) -> Fault {
 
 /// `Retry-After` in seconds. A date counts as absent: it would depend on the clocks of two machines.
 pub(super) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let seconds = headers
-        .get(RETRY_AFTER)?
-        .to_str()
-        .ok()?
-        .trim()
-        .parse()
-        .ok()?;
+    let text = headers.get(RETRY_AFTER)?.to_str().ok()?;
+    let seconds = text.trim().parse().ok()?;
     Some(Duration::from_secs(seconds).min(times::RETRY_AFTER_MAX))
 }
 

@@ -57,7 +57,12 @@ impl ServerCertVerifier for Trust {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         if self.digests.contains(&digest(end_entity)) {
-            return verify_trusted(end_entity, server_name, now);
+            // A certificate that is itself trusted needs no issuer, but must be valid now and for this name and, unless it is a CA
+            // certificate, for servers.
+            let parsed = ParsedCertificate::try_from(end_entity)?;
+            check(end_entity, now)?;
+            verify_server_name(&parsed, server_name)?;
+            return Ok(ServerCertVerified::assertion());
         }
         self.authorities.verify_server_cert(
             end_entity,
@@ -91,19 +96,6 @@ impl ServerCertVerifier for Trust {
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.authorities.supported_verify_schemes()
     }
-}
-
-/// Verifies a certificate that is itself trusted. It needs no issuer, but must be valid now and for this name and, unless it is a CA
-/// certificate, for servers.
-fn verify_trusted(
-    certificate: &CertificateDer<'_>,
-    name: &ServerName<'_>,
-    now: UnixTime,
-) -> Result<ServerCertVerified, Error> {
-    let parsed = ParsedCertificate::try_from(certificate)?;
-    check(certificate, now)?;
-    verify_server_name(&parsed, name)?;
-    Ok(ServerCertVerified::assertion())
 }
 
 /// Checks the validity period and the purpose of a certificate. webpki checks the time first, then the purpose, and then looks

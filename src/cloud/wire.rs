@@ -6,7 +6,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::answer::{clean, word};
+use super::answer::{clean, clean_of, word};
 use super::budget::Charge;
 use super::ids::{FirewallId, ImageId, KeyId, PackageCode, Place, ServerId, TaskId};
 use super::password;
@@ -172,13 +172,7 @@ fn hide_in(value: &mut Value, secrets: &[&str]) {
     match value {
         Value::Object(fields) => hide(fields, secrets),
         Value::Array(values) => values.iter_mut().for_each(|value| hide_in(value, secrets)),
-        Value::String(text) => {
-            for secret in secrets.iter().filter(|secret| !secret.is_empty()) {
-                if text.contains(secret) {
-                    *text = text.replace(secret, "[redacted]");
-                }
-            }
-        }
+        Value::String(text) => *text = clean_of(text, secrets),
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
@@ -291,10 +285,7 @@ pub enum TaskState {
 impl TaskState {
     /// Whether the state is final.
     pub fn is_final(&self) -> bool {
-        match self {
-            Self::Succeeded | Self::Failed { .. } => true,
-            Self::Running | Self::Unknown { .. } => false,
-        }
+        matches!(self, Self::Succeeded | Self::Failed { .. })
     }
 }
 

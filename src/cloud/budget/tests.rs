@@ -116,7 +116,7 @@ async fn a_new_namespace_can_always_make_one_call_next_to_ten_others() {
         for _ in 0..20 {
             let client = budget.share(&format!("other-{number}"));
             client.ended(true);
-            held.extend(all_of(&client, Bounds::of_receipt().memory()));
+            held.extend(all_of(&client, Bounds::short().memory()));
         }
     }
     let whole_list = Bounds::of(CloudCall::Packages).memory();
