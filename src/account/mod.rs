@@ -21,7 +21,7 @@ use crate::runtime::watch::ObjectKey;
 use crate::session::{AccountSession, tls_secrets};
 use context::AccountMemory;
 use kube::ResourceExt;
-use observe::{AccountObservation, token_secret};
+use observe::token_secret;
 use problem::Usability;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -53,9 +53,9 @@ fn plan(
     context: &AccountContext,
     account: &Account,
     key: &ObjectKey,
-    observed: &AccountObservation,
+    observed: &Usability,
 ) -> (Readiness, Duration) {
-    match &observed.usable {
+    match observed {
         Usability::Usable(session) => {
             let usable_since = context.memories.update(key, AccountMemory::mark_usable);
             let trouble = session.shared.client.health().trouble();
@@ -140,10 +140,10 @@ async fn act(
     context: &AccountContext,
     account: &Account,
     key: &ObjectKey,
-    observed: &AccountObservation,
+    observed: &Usability,
     reconcile_ends: Instant,
 ) {
-    let changed = match &observed.usable {
+    let changed = match observed {
         Usability::Usable(session) => context.sessions.install(key, session.clone()),
         Usability::Unusable(problem, session) => {
             if let Some(session) = session {
@@ -155,7 +155,7 @@ async fn act(
     if changed {
         (context.wake_instances)(key);
     }
-    if let Usability::Usable(session) = &observed.usable {
+    if let Usability::Usable(session) = observed {
         if context.sessions.owners().is_needed_for_release(key) {
             context.sessions.copy_token(key, session).await; // follows a new token, and retries a copy that failed
         }

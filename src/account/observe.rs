@@ -3,10 +3,9 @@
 use super::context::AccountContext;
 use super::problem::Usability;
 use super::{probe, problem, times};
+use crate::api::Account;
 use crate::api::conditions::Reason;
-use crate::api::{Account, Marker};
-use crate::cloud::{ServerId, Tls};
-use crate::inventory::PlaceListing;
+use crate::cloud::Tls;
 use crate::runtime::kubernetes::call;
 use crate::runtime::watch::ObjectKey;
 use crate::session::{
@@ -17,34 +16,14 @@ use kube::{Api, ResourceExt};
 use std::sync::Arc;
 use tokio::time::Instant;
 
-#[derive(Debug)]
-pub(super) struct AccountObservation {
-    pub(super) usable: Usability,
-    /// The newest listing of each place; none without an account session.
-    pub(super) listings: Vec<PlaceListing>,
-}
-
 pub(super) async fn observe(
     context: &AccountContext,
     account: &Account,
     key: &ObjectKey,
-) -> AccountObservation {
-    let usable = match session(context, account, key).await {
+) -> Usability {
+    match session(context, account, key).await {
         Ok(session) => probe::probe_session(context, account, key, session).await,
         Err(problem) => Usability::Unusable(problem, None),
-    };
-    let session = match &usable {
-        Usability::Usable(session) => Some(session),
-        Usability::Unusable(_, session) => session.as_ref(),
-    };
-    let listings = session.map(|session| {
-        let owners = context.sessions.owners();
-        let owns = |id: &ServerId, marker: Option<&Marker>| owners.owns(id, marker);
-        session.shared.inventory.listings(owns)
-    });
-    AccountObservation {
-        usable,
-        listings: listings.unwrap_or_default(),
     }
 }
 
@@ -54,9 +33,9 @@ pub(super) async fn is_outdated(
     context: &AccountContext,
     account: &Account,
     key: &ObjectKey,
-    observed: &AccountObservation,
+    observed: &Usability,
 ) -> bool {
-    if !matches!(observed.usable, Usability::Unusable(_, None)) {
+    if !matches!(observed, Usability::Unusable(_, None)) {
         return false;
     }
     let api: Api<Account> = Api::namespaced(context.client.clone(), &key.namespace);

@@ -7,7 +7,6 @@ use crate::session::{AccountSession, Problem, SecretProblem, UseProblem};
 use std::sync::Arc;
 
 /// Whether the Account can be used.
-#[derive(Debug)]
 pub(super) enum Usability {
     Usable(Arc<AccountSession>),
     /// With the account session, if there is one: deletions may continue with it.

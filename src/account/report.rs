@@ -2,12 +2,12 @@
 //! writer replaced, is written at most once in 30 s.
 
 use super::context::{AccountContext, LastReport};
-use super::observe::AccountObservation;
+use super::problem::Usability;
 use super::{events, limits, times, zones};
 use crate::api::condition_list::ListedTypes;
 use crate::api::conditions::{AdditionalCondition, INSECURE_ENDPOINT, Readiness, Reason};
-use crate::api::{Account, AccountStatus};
-use crate::cloud::goes_in_the_clear;
+use crate::api::{Account, AccountStatus, Marker};
+use crate::cloud::{ServerId, goes_in_the_clear};
 use crate::runtime::kubernetes::patch_status;
 use crate::runtime::watch::ObjectKey;
 use crate::runtime::{KubeError, chance};
@@ -24,7 +24,7 @@ pub(super) async fn report(
     context: &AccountContext,
     account: &Account,
     key: &ObjectKey,
-    observed: &AccountObservation,
+    observed: &Usability,
     readiness: &Readiness,
 ) -> Result<Option<Duration>, KubeError> {
     let mut former = account.status.clone().unwrap_or_default();
@@ -78,14 +78,15 @@ fn next(
     account: &Account,
     former: &AccountStatus,
     key: &ObjectKey,
-    observed: &AccountObservation,
+    observed: &Usability,
     readiness: &Readiness,
     wall_clock: Timestamp,
 ) -> AccountStatus {
     let memory = context.memories.get(key);
     let warnings = context.rights.warning().into_iter();
     let warnings = warnings.chain(in_the_clear(account));
-    let used = context.sessions.owners().usage(key);
+    let owners = context.sessions.owners();
+    let used = owners.usage(key);
     let limits = limits::limits(
         &used,
         &account.spec,
@@ -99,8 +100,14 @@ fn next(
         limits: Some(limits),
         ..former.clone()
     };
-    if !observed.listings.is_empty() {
-        zones::count(&mut next, &observed.listings, account, memory.usable_since);
+    let session = match observed {
+        Usability::Usable(session) => Some(session),
+        Usability::Unusable(_, session) => session.as_ref(),
+    };
+    let owns = |id: &ServerId, marker: Option<&Marker>| owners.owns(id, marker);
+    let listings = session.map(|session| session.shared.inventory.listings(owns));
+    if let Some(listings) = listings.filter(|listings| !listings.is_empty()) {
+        zones::count(&mut next, &listings, account, memory.usable_since);
     }
     next
 }

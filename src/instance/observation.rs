@@ -135,7 +135,7 @@ impl Observation {
     /// The state of a server in the newest listing, and when it was listed.
     pub fn listed(&self, id: &ServerId) -> Option<(Instant, RowDigest)> {
         match self.listing.as_ref()?.sighting(id) {
-            Sighting::Present(row, at) => Some((at, RowDigest::Row(row.digest()))),
+            Sighting::Present(row, at) => Some((at, RowDigest::Row(row.digest))),
             Sighting::Absent { began } => Some((began, RowDigest::Absent)),
             Sighting::Unknown(_) => None,
         }

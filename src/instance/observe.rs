@@ -300,7 +300,7 @@ fn session_facts(session: &AccountSession, facts: &Facts) -> SessionFacts {
     let bought_with = facts.purchase().map(|record| record.credential.as_str());
     SessionFacts {
         settle: session.settle,
-        imports: session.imports(),
+        imports: session.spec().imports,
         utc_offset: session.utc_offset,
         credential: session
             .credential

@@ -167,10 +167,7 @@ impl PassBuilder {
         if page.unreadable > 0 {
             return Err(PassError::RowWithoutId { page: self.number });
         }
-        if page.rows.is_empty() {
-            if self.probes {
-                return Err(self.repeats());
-            }
+        if page.rows.is_empty() && !self.probes {
             self.end_count = page.row_count;
             return Ok(Progress::Done);
         }
@@ -179,10 +176,9 @@ impl PassBuilder {
         }
         let ids: Vec<ServerId> = page.rows.iter().map(|row| row.id.clone()).collect();
         if self.probes {
-            return if ids == self.last {
-                Ok(Progress::Done)
-            } else {
-                Err(self.repeats())
+            return match ids == self.last {
+                true => Ok(Progress::Done),
+                false => Err(self.repeats()),
             };
         }
         if ids == self.last {
@@ -230,10 +226,9 @@ impl PassBuilder {
         } else {
             0
         };
-        if self.nothing_new > 1 {
-            Err(self.repeats())
-        } else {
-            Ok(())
+        match self.nothing_new {
+            0 | 1 => Ok(()),
+            _ => Err(self.repeats()),
         }
     }
 
@@ -275,28 +270,20 @@ impl PassBuilder {
     }
 
     pub(super) fn finish(mut self, began: Instant, ended: Instant) -> Pass {
-        let steady = self.is_steady();
         self.by_marker
             .values_mut()
             .for_each(|ids| ids.sort_unstable());
         // Spare capacity would be kept with the pass.
         self.rows.shrink_to_fit();
         self.by_marker.shrink_to_fit();
-        let Self {
-            rows,
-            by_marker,
-            nameless,
-            pages,
-            ..
-        } = self;
         Pass {
             began,
             ended,
-            rows,
-            pages: pages.len(),
-            by_marker,
-            steady,
-            nameless,
+            steady: self.is_steady(),
+            rows: self.rows,
+            pages: self.pages.len(),
+            by_marker: self.by_marker,
+            nameless: self.nameless,
         }
     }
 }

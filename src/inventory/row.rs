@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use crate::api::Marker;
 use crate::cloud::{Charge, ImageId, NoMemory, ServerFields, ServerId};
 
-/// Fields with an address of the server.
+/// Fields with an address of the server: the public one, and that in a private network.
 const ADDRESSES: [&str; 2] = ["publicIpAddress", "internalIpAddress"];
 
 /// The longest text that is kept of a row: four times a name of 64 characters of four bytes each. A longer text counts as
@@ -36,9 +36,10 @@ pub struct Row {
     pub addresses: [Option<IpAddr>; 2],
     /// The marker in the name.
     pub marker: Option<Marker>,
-    /// The compared fields that the row has; `digest` is their digest.
+    /// The compared fields that the row has.
     compared: ServerFields,
-    digest: u64,
+    /// Their digest, a number that differs when one of them differs.
+    pub digest: u64,
     paid: Paid,
 }
 
@@ -85,7 +86,7 @@ impl Row {
 
     /// Charges the memory of the row; fails if there is not enough.
     pub(super) fn charged(
-        self,
+        mut self,
         charge: impl FnOnce(usize) -> Result<Option<Charge>, NoMemory>,
     ) -> Result<Self, NoMemory> {
         // The allocator's minimum and its rounding.
@@ -97,11 +98,9 @@ impl Row {
             + of(&self.status)
             + of(&self.pending)
             + of(&self.expires);
-        let paid = charge(size_of::<Self>() + PLACES + texts + image)?;
-        Ok(Self {
-            paid: Paid { _room: paid },
-            ..self
-        })
+        let room = charge(size_of::<Self>() + PLACES + texts + image)?;
+        self.paid = Paid { _room: room };
+        Ok(self)
     }
 
     /// Whether a detail agrees with this row in every compared field that the row has. A field that the detail lacks counts as
@@ -115,12 +114,7 @@ impl Row {
         if self.addresses.contains(&Some(address)) {
             return Some(true);
         }
-        let [public, internal] = ADDRESSES;
-        let field = if is_private(address) {
-            internal
-        } else {
-            public
-        };
+        let field = ADDRESSES[usize::from(is_private(address))];
         let shows_any = self.addresses.iter().any(Option::is_some);
         (shows_any && self.compared.contains(field)).then_some(false)
     }
@@ -128,11 +122,6 @@ impl Row {
     /// Whether the row shows state and image. If not, only the detail shows their changes.
     pub fn shows_enough(&self) -> bool {
         self.status.is_some() && self.image.is_some()
-    }
-
-    /// A number that differs when a compared field differs.
-    pub fn digest(&self) -> u64 {
-        self.digest
     }
 }
 

@@ -182,10 +182,9 @@ impl State {
     }
 
     pub(super) fn view(&self, place: &Place) -> View {
-        self.places
-            .get(place)
-            .map(|watched| watched.view.clone())
-            .unwrap_or_default()
+        let watched = self.places.get(place);
+        let view = watched.map(|watched| watched.view.clone());
+        view.unwrap_or_default()
     }
 
     pub(super) fn shows(&self, id: &ServerId) -> bool {

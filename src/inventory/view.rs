@@ -65,9 +65,8 @@ pub enum NoEvidence {
 impl View {
     /// Whether the newest pass began after an instant.
     pub fn began_after(&self, instant: Instant) -> bool {
-        self.newest
-            .as_ref()
-            .is_some_and(|pass| pass.began > instant)
+        let newest = self.newest.as_ref();
+        newest.is_some_and(|pass| pass.began > instant)
     }
 
     /// The server in the newest pass.
@@ -85,9 +84,8 @@ impl View {
 
     /// The servers whose names bear a marker, in the newest pass.
     pub fn bearing(&self, marker: &Marker) -> &[ServerId] {
-        self.newest
-            .as_ref()
-            .map_or(&[], |pass| pass.bearing(marker))
+        let newest = self.newest.as_ref();
+        newest.map_or(&[], |pass| pass.bearing(marker))
     }
 
     /// Whether both of the two newest passes show a server.
@@ -164,10 +162,9 @@ impl View {
         if !previous.steady {
             return Err(NoEvidence::Unsteady);
         }
-        if newest.same_ids(previous) {
-            Ok(())
-        } else {
-            Err(NoEvidence::Changed)
+        match newest.same_ids(previous) {
+            true => Ok(()),
+            false => Err(NoEvidence::Changed),
         }
     }
 }

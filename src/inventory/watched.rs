@@ -188,9 +188,9 @@ impl Watched {
 pub(super) fn fingerprint(subscription: &Subscription, pass: &Pass) -> u64 {
     let mut hasher = DefaultHasher::new();
     let own = subscription.id.as_ref().and_then(|id| pass.rows.get(id));
-    own.map(|row| row.digest()).hash(&mut hasher);
+    own.map(|row| row.digest).hash(&mut hasher);
     for id in pass.bearing(&subscription.marker) {
-        (id, pass.rows.get(id).map(|row| row.digest())).hash(&mut hasher);
+        (id, pass.rows.get(id).map(|row| row.digest)).hash(&mut hasher);
     }
     hasher.finish()
 }

@@ -3,7 +3,7 @@
 use super::AccountLimits;
 use super::slots::CallSlots;
 use crate::api::conditions::Reason;
-use crate::api::{AccountSpec, Imports, KeyLoginPassword, PasswordSpecialCharacters, Verb};
+use crate::api::{AccountSpec, Verb};
 use crate::catalog::Catalog;
 use crate::cloud::{Client, Limits, Tls};
 use crate::inventory::Inventory;
@@ -71,8 +71,6 @@ pub struct AccountSession {
     pub former_credential: Option<Arc<str>>,
     /// How long the outcome of a create whose answer was lost stays open (`Account.spec.settleSeconds`).
     pub settle: Duration,
-    /// Which password the operator sends with a login by key.
-    pub key_login_password: KeyLoginPassword,
     /// The time zone in which the service writes its times.
     pub utc_offset: Offset,
     /// How many servers the Account may have, and how many it may create per minute.
@@ -82,25 +80,15 @@ pub struct AccountSession {
 }
 
 impl AccountSession {
-    /// Whether Instances may import existing servers.
-    pub fn imports(&self) -> Imports {
-        self.source.0.imports
-    }
-
-    /// How many special characters the service allows in a password.
-    pub fn password_special_characters(&self) -> PasswordSpecialCharacters {
-        self.source.0.password_special_characters
+    /// The Account's spec.
+    pub fn spec(&self) -> &AccountSpec {
+        &self.source.0
     }
 
     /// Whether a record with this credential names the endpoint and token of this account session.
     pub fn is_named_by(&self, credential: &str) -> bool {
         let mut ours = self.credential.iter().chain(&self.former_credential);
         ours.any(|ours| **ours == *credential)
-    }
-
-    /// The endpoint in the Account's spec, without a slash at its end.
-    pub(super) fn endpoint(&self) -> &str {
-        self.source.0.endpoint.trim_end_matches('/')
     }
 }
 

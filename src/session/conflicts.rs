@@ -1,5 +1,6 @@
 //! Finds out whether another Instance has the better right to a server.
 
+use super::credential::endpoint;
 use super::owners::OwnershipClaim;
 use super::{AccountSession, Sessions};
 use crate::api::Marker;
@@ -104,7 +105,7 @@ impl Sessions {
         let theirs = self.last_account_session(&claim.account, false);
         if let Some(theirs) = theirs {
             let is_same = theirs.credential == ours.credential;
-            if !is_same && theirs.endpoint() != ours.endpoint() {
+            if !is_same && endpoint(theirs.spec()) != endpoint(ours.spec()) {
                 return Some(false);
             }
             if is_same || theirs.shared.inventory.shows(id) {

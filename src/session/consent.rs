@@ -64,14 +64,6 @@ impl Use {
             Self::ClientCertificate => "client-certificate",
         }
     }
-
-    /// The Secret type that permits this use without a label.
-    const fn of_type(self) -> Option<&'static str> {
-        match self {
-            Self::Token => Some(TOKEN),
-            Self::ClientCertificate => None,
-        }
-    }
 }
 
 impl fmt::Display for Use {
@@ -195,7 +187,8 @@ fn check(
     destination: &Destination,
 ) -> Result<(), ConsentRefusal> {
     let label = content.labels.get(USE).map(String::as_str);
-    let is_of_type = wanted.of_type() == Some(content.kind.as_str());
+    // Only for a token there is a type that permits the use without a label.
+    let is_of_type = wanted == Use::Token && content.kind == TOKEN;
     if label != Some(wanted.as_str()) && !is_of_type {
         return Err(ConsentRefusal::Unlabelled {
             name: name.to_owned(),

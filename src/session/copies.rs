@@ -7,6 +7,7 @@
 //! them for deletions only. A copy that cannot be written blocks nothing.
 
 use super::account_session::ServiceCredentials;
+use super::tls::{CERTIFICATE, KEY};
 use crate::api::AccountSpec;
 use crate::api::names::{MANAGED_BY, MANAGER, TOKEN_COPY};
 use crate::cloud::{Tls, TlsPem};
@@ -26,12 +27,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio_util::sync::CancellationToken;
 use zeroize::Zeroize;
 
-/// Keys of the copy's Secret.
+/// Keys of the copy's Secret, in addition to those of a client certificate.
 const TOKEN: &str = "token";
 const ACCOUNT: &str = "account";
 const CA_BUNDLE: &str = "ca.crt";
-const CERTIFICATE: &str = "tls.crt";
-const KEY: &str = "tls.key";
 /// Labels. With `NAMESPACE`, an operator that watches only some namespaces finds its own copies.
 const IS_COPY: &str = "cloudserver.dev/token-copy";
 const NAMESPACE: &str = "cloudserver.dev/namespace";
@@ -109,12 +108,11 @@ impl Copies {
                 break;
             }
         }
-        let mut known = self.known();
-        for copy in &copies {
+        let digests = copies.iter().map(|copy| {
             let digest = digest(&copy.spec, &copy.credentials);
-            known.insert(copy.account.clone(), digest);
-        }
-        drop(known);
+            (copy.account.clone(), digest)
+        });
+        self.known().extend(digests);
         Ok(copies)
     }
 
@@ -170,12 +168,9 @@ impl Copies {
             if stop.is_cancelled() {
                 return;
             }
-            match self.delete(&account, &is_needed).await {
-                Ok(()) => {}
-                Err(error) => {
-                    let (namespace, name) = (&account.namespace, &account.name);
-                    tracing::warn!(namespace, name, %error, "the copy of a token was not deleted");
-                }
+            if let Err(error) = self.delete(&account, &is_needed).await {
+                let (namespace, name) = (&account.namespace, &account.name);
+                tracing::warn!(namespace, name, %error, "the copy of a token was not deleted");
             }
         }
     }
@@ -223,12 +218,6 @@ impl Copies {
 
     fn known(&self) -> MutexGuard<'_, HashMap<ObjectKey, [u8; 32]>> {
         self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl std::fmt::Debug for Copies {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Copies")
     }
 }
 
@@ -298,13 +287,10 @@ fn understand(mut secret: Secret) -> Option<TokenCopy> {
             std::str::from_utf8(&bytes.0).ok()
         };
         let token = text(TOKEN)?;
-        let client = match (text(CERTIFICATE), text(KEY)) {
-            (Some(certificate), Some(key)) => Some((certificate.to_owned(), key.into())),
-            _ => None,
-        };
+        let client = text(CERTIFICATE).zip(text(KEY));
         let pem = TlsPem {
             ca_bundle: text(CA_BUNDLE).map(str::to_owned),
-            client,
+            client: client.map(|(certificate, key)| (certificate.to_owned(), key.into())),
         };
         // Without the missing part the connection would use other trust settings than the Account's.
         let is_complete = has_certificates(&of.spec, &pem);

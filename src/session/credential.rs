@@ -46,7 +46,8 @@ pub(super) fn credential(cluster: &str, spec: &AccountSpec, token: &SecretString
     HEXLOWER.encode(&digest)
 }
 
-fn endpoint(spec: &AccountSpec) -> &str {
+/// The endpoint in an Account's spec, without a slash at its end.
+pub(super) fn endpoint(spec: &AccountSpec) -> &str {
     spec.endpoint.trim_end_matches('/')
 }
 

@@ -1,6 +1,7 @@
 //! Digests that identify sessions in memory without holding their tokens. They are never written anywhere.
 
 use super::account_session::ServiceCredentials;
+use super::credential::endpoint;
 use crate::api::AccountSpec;
 use secrecy::{ExposeSecret, SecretString};
 use sha2::{Digest, Sha256};
@@ -13,7 +14,7 @@ pub(super) fn session_key(spec: &AccountSpec, credentials: &ServiceCredentials) 
     let paths = serde_json::to_vec(&spec.paths).unwrap_or_default();
     let codes = serde_json::to_vec(&spec.missing_codes).unwrap_or_default();
     digest(&[
-        spec.endpoint.trim_end_matches('/').as_bytes(),
+        endpoint(spec).as_bytes(),
         token.expose_secret().as_bytes(),
         &paths,
         &codes,
@@ -24,8 +25,7 @@ pub(super) fn session_key(spec: &AccountSpec, credentials: &ServiceCredentials) 
 
 /// The service applies its limit per token, regardless of the paths and codes that an Account names.
 pub(super) fn limiter_key(spec: &AccountSpec, token: &SecretString) -> [u8; 32] {
-    let endpoint = spec.endpoint.trim_end_matches('/');
-    digest(&[endpoint.as_bytes(), token.expose_secret().as_bytes()])
+    digest(&[endpoint(spec).as_bytes(), token.expose_secret().as_bytes()])
 }
 
 /// One digest of several parts; their boundaries are part of it.

@@ -89,7 +89,7 @@ impl Sessions {
     ) -> Self {
         let wake: Arc<Wake> = Arc::new(wake);
         let woken = wake.clone();
-        let inner = Inner {
+        let inner = Arc::new(Inner {
             sessions: AtomicU64::new(1),
             shard,
             owners: Owners::new(cluster.clone(), move |subject| woken(subject, None)),
@@ -105,10 +105,8 @@ impl Sessions {
             cancel,
             open: Mutex::default(),
             accounts: Mutex::default(),
-        };
-        Self {
-            inner: Arc::new(inner),
-        }
+        });
+        Self { inner }
     }
 
     /// An Account exists. It counts as pending until its reconcile. If an Account of this name was deleted before, its session
@@ -366,12 +364,6 @@ impl Sessions {
             .accounts
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl std::fmt::Debug for Sessions {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Sessions")
     }
 }
 

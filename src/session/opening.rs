@@ -65,7 +65,6 @@ impl Sessions {
             former_credential: former.map(|key| shared(&key.credential(cluster, spec, token))),
             made_from,
             settle: Duration::from_secs(u64::try_from(spec.settle_seconds).unwrap_or(180)),
-            key_login_password: spec.key_login_password,
             utc_offset: utc_offset(spec),
             limits: account_limits(spec),
             source: Arc::new((spec.clone(), credentials.clone())),

@@ -94,14 +94,14 @@ impl Owners {
 
     /// A watch shows an Instance. If the object does not decode, its record counts all the same.
     pub fn shown(&self, key: &ObjectKey, uid: &InstanceUid, object: &DeserializeGuard<Instance>) {
-        let recorded = self.recorded(key, uid, object);
-        let marker = recorded.as_ref().map(|(_, marker)| marker.clone());
+        let record = self.record(key, uid, object);
+        let marker = record.as_ref().map(|record| record.marker.clone());
         let mut state = self.lock();
         let former = state.remove(uid);
         let mut owner = Owner {
             key: key.clone(),
             marker: marker.unwrap_or_else(|| Marker::of_uid(uid)),
-            recorded: recorded.map(|(recorded, _)| recorded),
+            recorded: recorded(key, object, record.as_ref()),
             is_detached: former.as_ref().is_some_and(|former| former.is_detached),
         };
         if let Some(recorded) = &mut owner.recorded {
@@ -117,45 +117,19 @@ impl Owners {
         self.wake_waiting(state, freed);
     }
 
-    /// The record of an object that is valid for it, with its marker, or else the server in its status.
-    fn recorded(
+    /// The record of an object, if it is valid for it.
+    fn record(
         &self,
         key: &ObjectKey,
         uid: &str,
         object: &DeserializeGuard<Instance>,
-    ) -> Option<(RecordedServer, Marker)> {
+    ) -> Option<PurchaseRecord> {
         let annotations = object.meta().annotations.as_ref();
         let text = annotations.and_then(|all| all.get(BINDING));
         let record = text.and_then(|text| PurchaseRecord::parse(text).ok());
-        let record = record.filter(|record| {
+        record.filter(|record| {
             record.speaks_for(&self.0.cluster, &key.namespace, &key.name, uid) != Speaks::Other
-        });
-        let instance = object.0.as_ref().ok();
-        let status = instance.and_then(|instance| instance.status.as_ref());
-        let status_id = status.and_then(|status| status.id.as_deref());
-        let account = |name: &str| ObjectKey::new(&key.namespace, name);
-        match record {
-            Some(record) => {
-                let recorded = RecordedServer {
-                    account: account(&record.account),
-                    credential: Some(shared(&record.credential)),
-                    id: record.id.as_deref().or(status_id).map(ServerId::from),
-                    is_imported: record.imported.is_some(),
-                    is_refused: record.refused.is_some(),
-                };
-                Some((recorded, record.marker))
-            }
-            None => {
-                let recorded = RecordedServer {
-                    account: account(&instance?.spec.account_ref.name),
-                    credential: None,
-                    id: Some(ServerId::from(status_id?)),
-                    is_imported: false,
-                    is_refused: false,
-                };
-                Some((recorded, Marker::of_uid(uid)))
-            }
-        }
+        })
     }
 
     /// An Instance is gone. Returns its last state.
@@ -246,6 +220,29 @@ impl Owners {
     }
 }
 
+/// The server of an Instance according to its valid record, or else to its status.
+fn recorded(
+    key: &ObjectKey,
+    object: &DeserializeGuard<Instance>,
+    record: Option<&PurchaseRecord>,
+) -> Option<RecordedServer> {
+    let instance = object.0.as_ref().ok();
+    let status = instance.and_then(|instance| instance.status.as_ref());
+    let status_id = status.and_then(|status| status.id.as_deref());
+    let id = record.and_then(|record| record.id.as_deref()).or(status_id);
+    let account = match record {
+        Some(record) => &record.account,
+        None => &instance.filter(|_| id.is_some())?.spec.account_ref.name,
+    };
+    Some(RecordedServer {
+        account: ObjectKey::new(&key.namespace, account),
+        credential: record.map(|record| shared(&record.credential)),
+        id: id.map(ServerId::from),
+        is_imported: record.is_some_and(|record| record.imported.is_some()),
+        is_refused: record.is_some_and(|record| record.refused.is_some()),
+    })
+}
+
 impl Owner {
     fn account(&self) -> Option<&ObjectKey> {
         self.recorded.as_ref().map(|recorded| &recorded.account)
@@ -306,12 +303,6 @@ impl State {
     fn with(&self, property: Property) -> impl Iterator<Item = (&InstanceUid, &Owner)> {
         let uids = self.uids_with(property);
         uids.filter_map(|uid| self.all.get_key_value(uid))
-    }
-}
-
-impl std::fmt::Debug for Owners {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Owners")
     }
 }
 

@@ -8,14 +8,12 @@ use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// An account session, used by one reconcile.
-#[derive(Debug)]
 pub struct ReconcileSession {
     account_session: Arc<AccountSession>,
     subject: InstanceUid,
     slot: Mutex<SlotState>,
 }
 
-#[derive(Debug)]
 enum SlotState {
     NotRequested,
     /// The reconcile may call.

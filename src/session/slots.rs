@@ -167,11 +167,5 @@ impl std::fmt::Debug for CallSlots {
     }
 }
 
-impl std::fmt::Debug for Slot {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Slot")
-    }
-}
-
 #[cfg(test)]
 mod tests;

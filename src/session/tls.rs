@@ -15,8 +15,8 @@ use rustls::pki_types::UnixTime;
 use secrecy::ExposeSecret;
 
 /// Keys in the Secret of a client certificate, as in `kubernetes.io/tls`.
-const CERTIFICATE: &str = "tls.crt";
-const KEY: &str = "tls.key";
+pub(super) const CERTIFICATE: &str = "tls.crt";
+pub(super) const KEY: &str = "tls.key";
 
 /// Reads the objects that an Account's `spec.tls` names, and their versions: see [`tls_version`].
 ///

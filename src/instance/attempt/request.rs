@@ -107,7 +107,7 @@ impl Attempt<'_> {
         if let Some(key) = &target.key {
             return Ok(ServerLogin::Key {
                 key: KeyId::from(key.as_str()),
-                password: match session.key_login_password {
+                password: match session.spec().key_login_password {
                     KeyLoginPassword::Omit => None,
                     KeyLoginPassword::Empty => Some(SecretString::from("")),
                     KeyLoginPassword::Random => Some(password::generate()),

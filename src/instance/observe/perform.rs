@@ -58,7 +58,7 @@ async fn read_login(context: &Context, observed: &mut Observation, session: &Acc
     let Some(login) = observed.facts.login() else {
         return;
     };
-    let specials = session.password_special_characters();
+    let specials = session.spec().password_special_characters;
     let (login, metadata) = login.observe(&context.client, specials).await;
     observed.login = login;
     if let Some(metadata) = metadata {
