@@ -90,7 +90,7 @@ impl Caller {
             false => times::READ_DEADLINE,
         };
         let ends = began + deadline;
-        let span = traces::service_call(operation.as_str());
+        let span = traces::call("service call", operation.as_str());
         let outcome = match self.room(&call, ends).await {
             Ok(_room) => {
                 let exchange = self.exchange(&call, ends, rows, &reading);

@@ -22,8 +22,8 @@ pub(super) const BROKEN: &str = "a watch ended";
 pub(super) struct Controller {
     parts: Parts,
     requests: QueueRequests,
-    /// Ends when a watch does.
-    watches: BoxFuture<'static, ()>,
+    /// Ends when a watch does. None does while the process lives, so this is a defect, and a new process is the remedy.
+    pub(super) watches: BoxFuture<'static, ()>,
     /// The watches by name, and whether each has its initial list.
     pub(super) synced: Vec<(String, Synced)>,
     /// Ends watches and listings. Reconciles end first, and need both until then.
@@ -33,7 +33,7 @@ pub(super) struct Controller {
 impl Controller {
     /// Begins to watch. Nothing is changed yet. `over` ends what `parts` has begun.
     pub(super) fn watch(parts: Parts, requests: QueueRequests, over: CancellationToken) -> Self {
-        let watches = fleet::watch(&parts, &over).into_iter();
+        let watches = fleet::watch(&parts).into_iter();
         let (synced, watches): (Vec<_>, Vec<_>) = watches
             .map(|(name, watch)| ((name, watch.synced), watch.task))
             .unzip();
@@ -44,11 +44,6 @@ impl Controller {
             synced,
             _over: over.drop_guard(),
         }
-    }
-
-    /// Waits for a watch to end. None does while the process lives, so this is a defect, and a new process is the remedy.
-    pub(super) async fn broken(&mut self) {
-        (&mut self.watches).await;
     }
 
     /// Runs at most `concurrency` reconciles of Instances at a time until `stop`, or until the right to act is lost. After `stop`,
@@ -66,9 +61,9 @@ impl Controller {
         let Self {
             parts,
             requests,
-            watches,
+            mut watches,
             synced,
-            _over: _watching,
+            _over: _acting,
         } = self;
         let metrics = &parts.contexts.accounts.metrics;
         let shard = parts.contexts.feed.shard().to_string();
@@ -114,7 +109,7 @@ impl Controller {
             }
             lost = election.lost() => return Err(lost),
             _ = &mut queues => true,
-            () = watches => return Err(BROKEN.to_owned()),
+            () = &mut watches => return Err(BROKEN.to_owned()),
         };
         metrics.active.set([&shard], false);
         if is_drained {

@@ -67,8 +67,7 @@ pub(super) async fn stand_by(
     let heartbeat = heartbeats.expect("Lease", settings.silence());
     let task = AbortOnDropHandle::new(own.spawn(async move {
         // A client of its own as well: it shares no connection, and its writes do not depend on the term.
-        let client = kubernetes::inferred_client().await;
-        let client = client.map_err(|error| chain(&error))?;
+        let client = kubernetes::inferred_client().await?;
         let (holder, name) = (settings.identity.clone(), settings.lease());
         let lease = Candidate::new(client, settings, heartbeat).win().await;
         if !term.lasts_until(lease.until()) {

@@ -2,12 +2,11 @@
 
 use super::parts::{Parts, QueueRequests};
 use super::undecodable;
-use crate::api::names::BINDING;
 use crate::api::{Account, Instance};
 use crate::runtime::Shard;
 use crate::runtime::queue::ObjectQueue;
 use crate::runtime::watch::{self, Notice, ObjectKey, Synced, Watch};
-use crate::runtime::{kubernetes, times, traces};
+use crate::runtime::{kubernetes, times};
 use crate::{account, instance};
 use futures::future::join_all;
 use k8s_openapi::NamespaceResourceScope;
@@ -19,9 +18,7 @@ use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 use std::fmt::Debug;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio_util::sync::CancellationToken;
-use tracing::{Instrument, Span};
 
 /// The operator reads no Secrets of these types, and a cluster has many.
 const SECRET_FIELDS: &str = "type!=helm.sh/release.v1,type!=kubernetes.io/service-account-token,\
@@ -36,14 +33,14 @@ const PAGE: u32 = 10;
 const WATCHES: usize = 3;
 
 /// Begins the watches of all scopes, one scope after another, each named after its kind and scope.
-pub(super) fn watch(parts: &Parts, stop: &CancellationToken) -> Vec<(String, Watch)> {
-    let scopes = parts.scopes.iter().map(|namespace| Scope {
-        parts,
-        namespace: namespace.as_deref(),
-        stop,
-    });
+pub(super) fn watch(parts: &Parts) -> Vec<(String, Watch)> {
+    let scopes = parts.scopes.iter().map(Option::as_deref);
     let watches = scopes.flat_map(|scope| -> [_; WATCHES] {
-        [scope.secrets(), scope.accounts(), scope.instances()]
+        [
+            secrets(parts, scope),
+            accounts(parts, scope),
+            instances(parts, scope),
+        ]
     });
     watches.collect()
 }
@@ -80,7 +77,13 @@ pub(super) async fn run(
         heartbeat: heartbeat("Accounts"),
     };
     let accounts = accounts.run(stop.clone(), move |object| {
-        Box::pin(reconcile_account(context.clone(), object))
+        let context = context.clone();
+        Box::pin(async move {
+            match &object.0 {
+                Ok(account) => account::reconcile(&context, account).await,
+                Err(_) => undecodable::report(&context.client, &context.events, &*object).await,
+            }
+        })
     });
     let context = parts.contexts.instances.clone();
     let sessions = context.sessions.clone();
@@ -93,140 +96,98 @@ pub(super) async fn run(
         heartbeat: heartbeat("Instances"),
     };
     let instances = instances.run(stop.clone(), move |object| {
-        Box::pin(reconcile_instance(context.clone(), object))
+        let context = context.clone();
+        Box::pin(async move {
+            match &object.0 {
+                Ok(instance) => instance::reconcile(&context, instance).await,
+                Err(_) => undecodable::report(&context.client, &context.events, &*object).await,
+            }
+        })
     });
     futures::join!(accounts, instances, stop.run_until_cancelled(opened));
 }
 
-/// One scope while its watches begin: a namespace, or all.
-struct Scope<'a> {
-    parts: &'a Parts,
-    namespace: Option<&'a str>,
-    stop: &'a CancellationToken,
-}
-
-impl Scope<'_> {
-    fn secrets(&self) -> (String, Watch) {
-        let feed = self.parts.contexts.feed.clone();
-        self.watch::<PartialObjectMeta<Secret>>(
-            "Secrets",
-            watcher::Config::default().fields(SECRET_FIELDS),
-            (self.parts.contexts.feed.shard(), &[]),
-            |_, _, _| {},
-            move |notice| feed.secret(&notice),
-        )
-    }
-
-    fn accounts(&self) -> (String, Watch) {
-        let store = self.parts.stores.accounts.clone();
-        let [feed, notified] = [(); 2].map(|()| self.parts.contexts.feed.clone());
-        self.watch::<DeserializeGuard<Account>>(
-            "Accounts",
-            watcher::Config::default(),
-            (self.parts.contexts.feed.shard(), &[]),
-            move |key, _, account| match account {
-                Some(account) => {
-                    feed.account_shown(key, account);
-                    store.put(key, account);
-                }
-                None => store.remove(key),
-            },
-            move |notice| notified.account(&notice),
-        )
-    }
-
-    /// Instances of all shards: no server may belong to two Instances.
-    fn instances(&self) -> (String, Watch) {
-        let store = self.parts.stores.instances.clone();
-        let [feed, notified] = [(); 2].map(|()| self.parts.contexts.feed.clone());
-        self.watch::<DeserializeGuard<Instance>>(
-            "Instances",
-            watcher::Config::default(),
-            (Shard::WHOLE, &[BINDING]),
-            move |key, uid, instance| match instance {
-                Some(instance) if feed.instance_shown(key, uid, instance) => {
-                    store.put(key, instance);
-                }
-                Some(_) => {}
-                None => store.remove(key),
-            },
-            move |notice| notified.instance(&notice),
-        )
-    }
-
-    /// Begins a watch, which is named after its kind and scope.
-    fn watch<K>(
-        &self,
-        kind: &str,
-        config: watcher::Config,
-        (shard, annotations): (Shard, &'static [&'static str]),
-        keep: impl FnMut(&ObjectKey, &Arc<str>, Option<&K>) + Send + 'static,
-        notify: impl FnMut(Notice) + Send + 'static,
-    ) -> (String, Watch)
-    where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-            + DeserializeOwned
-            + Clone
-            + Debug
-            + Send
-            + 'static,
-    {
-        let name = format!("{kind} of {}", self.namespace.unwrap_or("all namespaces"));
-        let expected = format!("watch of {name}");
-        let heartbeats = &self.parts.heartbeats;
-        let heartbeat = heartbeats.expect(expected, times::WATCH_SILENCE_MAX);
-        let client = kubernetes::watching(
-            self.parts.contexts.accounts.client.clone(),
-            heartbeat.clone(),
-        );
-        let subject = watch::WatchSubject {
-            api: api(&client, self.namespace),
-            config: config.page_size(PAGE),
-            shard,
-            annotations,
-        };
-        let metrics = self.parts.contexts.accounts.metrics.clone();
-        let watch = watch::spawn(subject, keep, metrics, heartbeat, notify, self.stop.clone());
-        (name, watch)
-    }
-}
-
-async fn reconcile_account(
-    context: account::AccountContext,
-    object: Arc<DeserializeGuard<Account>>,
-) -> Duration {
-    let reconcile = async {
-        let (client, events) = (&context.client, &context.events);
-        match &object.0 {
-            Ok(account) => account::reconcile(&context, account).await,
-            Err(_) => undecodable::report::<Account>(client, events, &*object).await,
-        }
-    };
-    reconcile.instrument(span(&object)).await
-}
-
-async fn reconcile_instance(
-    context: instance::context::Context,
-    object: Arc<DeserializeGuard<Instance>>,
-) -> Duration {
-    let reconcile = async {
-        let (client, events) = (&context.client, &context.events);
-        match &object.0 {
-            Ok(instance) => instance::reconcile(&context, instance).await,
-            Err(_) => undecodable::report::<Instance>(client, events, &*object).await,
-        }
-    };
-    reconcile.instrument(span(&object)).await
-}
-
-/// The trace of one reconcile.
-fn span<K: Resource<DynamicType = ()>>(object: &DeserializeGuard<K>) -> Span {
-    let meta = object.meta();
-    traces::reconcile(
-        &K::kind(&()),
-        meta.namespace.as_deref().unwrap_or_default(),
-        meta.name.as_deref().unwrap_or_default(),
+fn secrets(parts: &Parts, namespace: Option<&str>) -> (String, Watch) {
+    let feed = parts.contexts.feed.clone();
+    watch_kind::<PartialObjectMeta<Secret>>(
+        parts,
+        namespace,
+        "Secrets",
+        watcher::Config::default().fields(SECRET_FIELDS),
+        parts.contexts.feed.shard(),
+        |_, _, _| {},
+        move |notice| feed.secret(&notice),
     )
+}
+
+fn accounts(parts: &Parts, namespace: Option<&str>) -> (String, Watch) {
+    let store = parts.stores.accounts.clone();
+    let [feed, notified] = [(); 2].map(|()| parts.contexts.feed.clone());
+    watch_kind::<DeserializeGuard<Account>>(
+        parts,
+        namespace,
+        "Accounts",
+        watcher::Config::default(),
+        parts.contexts.feed.shard(),
+        move |key, _, account| match account {
+            Some(account) => {
+                feed.account_shown(key, account);
+                store.put(key, account);
+            }
+            None => store.remove(key),
+        },
+        move |notice| notified.account(&notice),
+    )
+}
+
+/// Instances of all shards: no server may belong to two Instances.
+fn instances(parts: &Parts, namespace: Option<&str>) -> (String, Watch) {
+    let store = parts.stores.instances.clone();
+    let [feed, notified] = [(); 2].map(|()| parts.contexts.feed.clone());
+    watch_kind::<DeserializeGuard<Instance>>(
+        parts,
+        namespace,
+        "Instances",
+        watcher::Config::default(),
+        Shard::WHOLE,
+        move |key, uid, instance| match instance {
+            Some(instance) if feed.instance_shown(key, uid, instance) => {
+                store.put(key, instance);
+            }
+            Some(_) => {}
+            None => store.remove(key),
+        },
+        move |notice| notified.instance(&notice),
+    )
+}
+
+/// Begins a watch, which is named after its kind and scope.
+fn watch_kind<K>(
+    parts: &Parts,
+    namespace: Option<&str>,
+    kind: &str,
+    config: watcher::Config,
+    shard: Shard,
+    keep: impl FnMut(&ObjectKey, &Arc<str>, Option<&K>) + Send + 'static,
+    notify: impl FnMut(Notice) + Send + 'static,
+) -> (String, Watch)
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + DeserializeOwned
+        + Clone
+        + Debug
+        + Send
+        + 'static,
+{
+    let name = format!("{kind} of {}", namespace.unwrap_or("all namespaces"));
+    let expected = format!("watch of {name}");
+    let heartbeats = &parts.heartbeats;
+    let heartbeat = heartbeats.expect(expected, times::WATCH_SILENCE_MAX);
+    let client = kubernetes::watching(parts.contexts.accounts.client.clone(), heartbeat.clone());
+    let (api, config) = (api(&client, namespace), config.page_size(PAGE));
+    let metrics = parts.contexts.accounts.metrics.clone();
+    let watch = watch::spawn(api, config, shard, keep, metrics, heartbeat, notify);
+    (name, watch)
 }
 
 pub(super) fn api<K>(client: &Client, namespace: Option<&str>) -> Api<K>

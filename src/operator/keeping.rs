@@ -100,13 +100,17 @@ pub(super) async fn keep(
     }
     let sessions = &parts.contexts.accounts.sessions;
     sessions.owners().set_listed_all();
+    // Sessions of Accounts that are gone and that no Instance refers to any more are dropped.
+    let is_needed = |account: &ObjectKey| {
+        parts.contexts.feed.is_referred(account) || sessions.owners().is_needed_for_release(account)
+    };
     let mut ticks = tokio::time::interval(SWEEP);
     loop {
         tokio::select! {
             // First, so that the end of this task waits for one deletion at most.
             biased;
             () = stop.cancelled() => return,
-            _ = ticks.tick() => sweep(&parts),
+            _ = ticks.tick() => sessions.sweep(is_needed),
         }
         if !is_restored {
             let restored = stop.run_until_cancelled(restore(&parts)).await;
@@ -114,13 +118,4 @@ pub(super) async fn keep(
         }
         sessions.drop_copies(&stop).await;
     }
-}
-
-/// Drops account sessions of Accounts that are gone and that no Instance refers to any more.
-fn sweep(parts: &Parts) {
-    let sessions = &parts.contexts.accounts.sessions;
-    let is_needed = |account: &ObjectKey| {
-        parts.contexts.feed.is_referred(account) || sessions.owners().is_needed_for_release(account)
-    };
-    sessions.sweep(is_needed);
 }

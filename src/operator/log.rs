@@ -13,7 +13,6 @@ use std::path::PathBuf;
 use tracing::{Level, Metadata, Subscriber};
 use tracing_appender::non_blocking::{ErrorCounter, NonBlocking, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::filter::{FilterExt, filter_fn};
-use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::reload;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -60,7 +59,14 @@ impl Log {
         let (filter, unread) = filter::parsed(&text);
         let (filter, handle) = reload::Layer::new(filter);
         let is_terminal = std::io::stderr().is_terminal();
-        subscriber(filter, writer.clone(), is_terminal, collector.as_ref()).init();
+        let lines = writer.clone();
+        subscriber(
+            filter,
+            move || lines.clone(),
+            is_terminal,
+            collector.as_ref(),
+        )
+        .init();
         tracing::trace!("lines of our own are logged at every level");
         if let Some(why) = unread {
             let default = filter::DEFAULT;
@@ -100,16 +106,16 @@ impl Log {
 /// Writes the lines that pass both the users' filter and [`is_shown`], and passes the spans to the collector.
 fn subscriber<W>(
     filter: reload::Layer<EnvFilter, Registry>,
-    writer: W,
+    writer: impl Fn() -> W + Send + Sync + 'static,
     is_terminal: bool,
     collector: Option<&Collector>,
 ) -> Box<dyn Subscriber + Send + Sync>
 where
-    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+    W: Write + 'static,
 {
     let lines = tracing_subscriber::fmt::layer()
         .with_ansi(false)
-        .with_writer(Printable(writer));
+        .with_writer(move || Printable(writer()));
     let lines = if is_terminal {
         lines.boxed()
     } else {
@@ -126,14 +132,6 @@ where
 /// Removes invisible and control characters from each line, as from every other text for people, and cuts a long line. So lines have no
 /// colours either: those of a quoted text could not be distinguished from the line's own.
 struct Printable<W>(W);
-
-impl<'a, W: MakeWriter<'a>> MakeWriter<'a> for Printable<W> {
-    type Writer = Printable<W::Writer>;
-
-    fn make_writer(&'a self) -> Self::Writer {
-        Printable(self.0.make_writer())
-    }
-}
 
 impl<W: Write> Write for Printable<W> {
     fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {

@@ -55,11 +55,12 @@ impl MetricsArgs {
             }
             _ => None,
         };
-        let is_required = self.metrics_auth && certificate.is_some();
         Ok(Some(MetricsPort {
             listen,
             certificate,
-            authorizer: is_required.then(|| MetricsAuthorizer::new(client.clone())),
+            authorizer: self
+                .metrics_auth
+                .then(|| MetricsAuthorizer::new(client.clone())),
         }))
     }
 }

@@ -18,18 +18,12 @@ mod undecodable;
 use crate::api::names::MANAGER;
 use crate::program::{failed, keep_private, note, print};
 use args::RunArgs;
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{CommandFactory, Parser};
 use std::process::ExitCode;
 
 /// Cloud servers as Kubernetes objects: exactly one server for each Instance.
 #[derive(Debug, Parser)]
 #[command(name = MANAGER, version, about)]
-struct Cli {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Debug, Subcommand)]
 enum Command {
     /// Watch Accounts and Instances, and make the service follow them.
     Run(Box<RunArgs>),
@@ -40,12 +34,9 @@ enum Command {
 /// Parses the command line and runs the command.
 pub fn main() -> ExitCode {
     keep_private(MANAGER);
-    let parsed = command().try_get_matches();
-    match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
-        Ok(cli) => match cli.command {
-            Command::Run(args) => run::run(*args),
-            Command::Crds => crds(),
-        },
+    match Command::try_parse() {
+        Ok(Command::Run(args)) => run::run(*args),
+        Ok(Command::Crds) => crds(),
         Err(error) if error.use_stderr() => {
             note(&error.to_string());
             ExitCode::FAILURE
@@ -57,7 +48,7 @@ pub fn main() -> ExitCode {
 
 /// The command line.
 pub fn command() -> clap::Command {
-    Cli::command()
+    <Command as CommandFactory>::command()
 }
 
 fn crds() -> ExitCode {

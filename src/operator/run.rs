@@ -15,6 +15,7 @@ use crate::runtime::{Metrics, Shard, Term, health, kubernetes};
 use crate::wiring::Process;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client, ResourceExt};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 use tokio::runtime::{Builder, Handle, Runtime};
@@ -23,19 +24,9 @@ use tokio_util::task::AbortOnDropHandle;
 
 /// Runs until SIGTERM or SIGINT.
 pub(super) fn run(args: RunArgs) -> ExitCode {
-    let begun = runtimes()
-        .map_err(|error| format!("no runtime: {error}"))
-        .and_then(|(runtime, own)| {
-            let entered = runtime.enter();
-            let log = Log::begin(args.log_filter_file.clone())?;
-            drop(entered);
-            Ok((runtime, own, log))
-        });
-    let (runtime, own, mut log) = match begun {
+    let (runtime, own, mut log) = match begin(args.log_filter_file.clone()) {
         Ok(begun) => begun,
-        Err(error) => {
-            return failed(MANAGER, &error);
-        }
+        Err(error) => return failed(MANAGER, &error),
     };
     let metrics = Metrics::default();
     metrics.count_dropped_lines(log.dropped());
@@ -53,15 +44,19 @@ pub(super) fn run(args: RunArgs) -> ExitCode {
     }
 }
 
-/// One for all the work, and one of a single thread for the Lease alone.
-fn runtimes() -> std::io::Result<(Runtime, Runtime)> {
-    let runtime = Builder::new_multi_thread().enable_all().build()?;
-    let own = Builder::new_multi_thread()
-        .worker_threads(1)
-        .thread_name("lease")
-        .enable_all()
-        .build()?;
-    Ok((runtime, own))
+/// The log and two runtimes: one for all the work, and one of a single thread for the Lease alone.
+fn begin(log_filter_file: Option<PathBuf>) -> Result<(Runtime, Runtime, Log), String> {
+    let build = |builder: &mut Builder| {
+        let runtime = builder.enable_all().build();
+        runtime.map_err(|error| format!("no runtime: {error}"))
+    };
+    let runtime = build(&mut Builder::new_multi_thread())?;
+    let mut single = Builder::new_multi_thread();
+    let own = build(single.worker_threads(1).thread_name("lease"))?;
+    let entered = runtime.enter();
+    let log = Log::begin(log_filter_file)?;
+    drop(entered);
+    Ok((runtime, own, log))
 }
 
 async fn serve(args: RunArgs, metrics: Metrics, own: Handle) -> Result<(), String> {
@@ -71,8 +66,7 @@ async fn serve(args: RunArgs, metrics: Metrics, own: Handle) -> Result<(), Strin
         .as_ref()
         .map_or(Shard::WHOLE, |settings| settings.shard);
     let stop = stop_signal().map_err(|error| format!("signals cannot be received: {error}"))?;
-    let client = kubernetes::inferred_client().await;
-    let client = client.map_err(|error| chain(&error))?;
+    let client = kubernetes::inferred_client().await?;
     let port = args.metrics.port(&client)?;
     let allowed = args.allowed_endpoints.clone();
     let http = Http::guarded(allowed.into()).map_err(|error| chain(&error))?;
@@ -118,7 +112,7 @@ async fn serve(args: RunArgs, metrics: Metrics, own: Handle) -> Result<(), Strin
         None => Election::for_life(term),
         Some(settings) => tokio::select! {
             elected = election::stand_by(settings, term, &heartbeats, &own) => elected?,
-            () = controller.broken() => return Err(BROKEN.to_owned()),
+            () = &mut controller.watches => return Err(BROKEN.to_owned()),
             () = stop.cancelled() => return Ok(()),
         },
     };

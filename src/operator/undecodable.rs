@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::api::{ApiResource, DynamicObject};
+use kube::core::DeserializeGuard;
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -26,7 +27,7 @@ const RETRY_AFTER_KUBE_ERROR: Duration = Duration::from_secs(20);
 pub(super) async fn report<K>(
     client: &Client,
     events: &Events,
-    object: &impl ResourceExt,
+    object: &DeserializeGuard<K>,
 ) -> Duration
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + DeserializeOwned,

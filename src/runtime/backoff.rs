@@ -39,9 +39,8 @@ impl Backoff {
 
 /// The wait after this many earlier failures; `jitter` between -1 and 1 changes it by up to ± 20 %.
 pub fn delay(earlier: u32, jitter: f64) -> Duration {
-    let plain = OBJECT_RETRY_FIRST
-        .saturating_mul(1u32.checked_shl(earlier.min(16)).unwrap_or(u32::MAX))
-        .min(OBJECT_RETRY_MAX);
+    let doubled = OBJECT_RETRY_FIRST * (1 << earlier.min(16));
+    let plain = doubled.min(OBJECT_RETRY_MAX);
     plain.mul_f64(1.0 + JITTER * jitter.clamp(-1.0, 1.0))
 }
 

@@ -7,7 +7,7 @@ use super::times::{
     WATCH_TIMEOUT_SECONDS,
 };
 use super::watch::ObjectKey;
-use super::{Heartbeat, KubeError, Term, traces};
+use super::{Heartbeat, KubeError, Term, chain, traces};
 use crate::api::names::MANAGER;
 use http::Uri;
 use http::uri::Builder;
@@ -57,7 +57,7 @@ pub async fn call_within<T>(
     operation: &'static str,
     future: impl Future<Output = kube::Result<T>>,
 ) -> Result<T, KubeError> {
-    let span = traces::kubernetes_call(operation);
+    let span = traces::call("kubernetes call", operation);
     let answered = tokio::time::timeout(deadline, future.instrument(span.clone())).await;
     let outcome = match answered {
         Ok(answered) => answered.map_err(|error| KubeError::of(operation, error)),
@@ -74,9 +74,9 @@ pub async fn call_within<T>(
 ///
 /// # Errors
 /// There is neither, or it cannot be used.
-pub async fn inferred_client() -> kube::Result<Client> {
-    let config = Config::infer().await.map_err(kube::Error::InferConfig)?;
-    client(config)
+pub async fn inferred_client() -> Result<Client, String> {
+    let config = Config::infer().await.map_err(kube::Error::InferConfig);
+    config.and_then(client).map_err(|error| chain(&error))
 }
 
 /// The client of this configuration. It does not retry, since the operator itself decides whether to repeat a write. An exec

@@ -9,7 +9,6 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 use register::{by, histogram, plain};
-use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tracing_appender::non_blocking::ErrorCounter;
@@ -18,8 +17,7 @@ pub use fleet::{Listings, ObjectState};
 pub use register::By;
 
 /// Every metric of the operator; cheap to clone.
-#[derive(Clone)]
-pub struct Metrics(Arc<Families>);
+pub type Metrics = Arc<Families>;
 
 type Seconds = Gauge<f64, AtomicU64>;
 
@@ -60,7 +58,7 @@ pub struct Families {
 /// Sets the metrics about all objects of the shard on which this process acts.
 type Survey = Box<dyn Fn(&Families) + Send + Sync>;
 
-impl Default for Metrics {
+impl Default for Families {
     fn default() -> Self {
         let mut all = Registry::default();
         let mut inner = Families {
@@ -69,7 +67,7 @@ impl Default for Metrics {
                 "cloud_server_operator_operation_duration_seconds",
                 ["verb", "outcome"],
                 "Time from the intent of an operation to its end, in whole seconds",
-                operation_buckets,
+                || Histogram::new(exponential_buckets(1.0, 2.0, 13)),
             ),
             surplus_released: plain(
                 &mut all,
@@ -154,7 +152,7 @@ impl Default for Metrics {
                 "controller_runtime_reconcile_time_seconds",
                 ["controller"],
                 "Duration of reconciles, including their calls and writes",
-                reconcile_buckets,
+                || Histogram::new(exponential_buckets(0.005, 2.0, 16)),
             ),
             running: by(
                 &mut all,
@@ -173,7 +171,7 @@ impl Default for Metrics {
                 "workqueue_queue_duration_seconds",
                 ["controller", "priority"],
                 "Time that objects waited until their reconcile began",
-                queue_buckets,
+                || Histogram::new(exponential_buckets(0.001, 4.0, 9)),
             ),
             watch_errors: by(
                 &mut all,
@@ -236,38 +234,35 @@ impl Default for Metrics {
         );
         build.with([env!("CARGO_PKG_VERSION")]).set(1);
         inner.registry = Mutex::new(all);
-        Self(Arc::new(inner))
+        inner
     }
 }
 
-impl Metrics {
+impl Families {
     /// Sets the counter of the dropped log lines, which each scrape reads. The first one remains.
     pub fn count_dropped_lines(&self, counter: ErrorCounter) {
-        let _ = self.0.dropped_lines.set(counter);
+        let _ = self.dropped_lines.set(counter);
     }
 
     /// Sets the function that sets the metrics about all objects, for each scrape. The first one remains. Only a process that acts
     /// calls this: a standby sees the same objects.
     pub fn survey(&self, survey: impl Fn(&Families) + Send + Sync + 'static) {
-        let _ = self.0.survey.set(Box::new(survey));
+        let _ = self.survey.set(Box::new(survey));
     }
 
     /// The text for a scrape.
     pub fn encode(&self) -> String {
-        let inner = &*self.0;
-        if let Some(counter) = inner.dropped_lines.get() {
+        if let Some(counter) = self.dropped_lines.get() {
             let lines = counter.dropped_lines() as u64;
-            inner.log_dropped.inner().store(lines, Ordering::Relaxed);
+            self.log_dropped.inner().store(lines, Ordering::Relaxed);
         }
         self.read_memory();
         let mut text = String::new();
         // Locked from here on, so that no other scrape shows half of this one's counts.
-        let registry = inner
-            .registry
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if let Some(survey) = inner.survey.get() {
-            survey(inner);
+        let registry = self.registry.lock();
+        let registry = registry.unwrap_or_else(PoisonError::into_inner);
+        if let Some(survey) = self.survey.get() {
+            survey(self);
         }
         if prometheus_client::encoding::text::encode(&mut text, &registry).is_err() {
             tracing::error!("metrics could not be encoded");
@@ -280,20 +275,12 @@ impl Metrics {
         if tikv_jemalloc_ctl::epoch::advance().is_ok()
             && let Ok(allocated) = tikv_jemalloc_ctl::stats::allocated::read()
         {
-            self.0.allocated.set(signed(allocated as u64));
+            self.allocated.set(signed(allocated as u64));
         }
         let limit = host::memory_limit().ok().flatten();
-        self.0.memory_limit.set(limit.map_or(0, signed));
+        self.memory_limit.set(limit.map_or(0, signed));
         let resident = host::resident_memory();
-        self.0.resident.set(resident.map_or(0, signed));
-    }
-}
-
-impl Deref for Metrics {
-    type Target = Families;
-
-    fn deref(&self) -> &Families {
-        &self.0
+        self.resident.set(resident.map_or(0, signed));
     }
 }
 
@@ -301,22 +288,8 @@ fn signed(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-/// From a start that takes a second to a reinstall that takes an hour.
-fn operation_buckets() -> Histogram {
-    Histogram::new(exponential_buckets(1.0, 2.0, 13))
-}
-
 fn call_buckets() -> Histogram {
     Histogram::new(exponential_buckets(0.005, 2.0, 14))
-}
-
-/// From 5 ms, a reconcile without a call, to the time limit of a reconcile.
-fn reconcile_buckets() -> Histogram {
-    Histogram::new(exponential_buckets(0.005, 2.0, 16))
-}
-
-fn queue_buckets() -> Histogram {
-    Histogram::new(exponential_buckets(0.001, 4.0, 9))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ pub mod schedule;
 
 use super::store::{Store, Stored};
 use super::watch::ObjectKey;
-use super::{Heartbeat, Metrics, times};
+use super::{Heartbeat, Metrics, times, traces};
 use futures::StreamExt;
 use futures::channel::mpsc;
 use futures::future::BoxFuture;
@@ -17,6 +17,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
+use tracing::Instrument;
 
 pub use super::times::{ADMISSION, RECONCILE_LIMIT};
 pub use schedule::{Flow, Priority};
@@ -51,7 +52,8 @@ impl<K: Stored> ObjectQueue<K> {
     {
         let mut schedule = Schedule::new(self.places);
         let mut reconciles = FuturesUnordered::new();
-        let controller = K::kind(&()).to_lowercase();
+        let kind = K::kind(&());
+        let controller = kind.to_lowercase();
         while !cancel.is_cancelled() {
             self.heartbeat.beat();
             let now = Instant::now();
@@ -64,7 +66,11 @@ impl<K: Stored> ObjectQueue<K> {
                 let labels = [&*controller, begun.priority.as_str()];
                 self.metrics.queue_wait.observe(labels, wait);
                 match self.store.get(&begun.key) {
-                    Some(object) => reconciles.push(guarded(begun.key, reconcile(object))),
+                    Some(object) => {
+                        let span = traces::reconcile(&kind, &begun.key.namespace, &begun.key.name);
+                        let reconcile = reconcile(object).instrument(span);
+                        reconciles.push(guarded(begun.key, reconcile));
+                    }
                     // Deleted before its reconcile began; a re-created object triggers its own request.
                     None => schedule.end(&begun.key, now, Duration::ZERO),
                 }
@@ -124,7 +130,7 @@ fn count(
 /// Runs a reconcile in its own task, so that a panic or an overrun ends only this reconcile. Also returns its duration.
 async fn guarded(
     key: ObjectKey,
-    reconcile: BoxFuture<'static, Duration>,
+    reconcile: impl Future<Output = Duration> + Send + 'static,
 ) -> (ObjectKey, Result<Duration, &'static str>, Duration) {
     let began = Instant::now();
     let task = AbortOnDropHandle::new(tokio::spawn(tokio::time::timeout(

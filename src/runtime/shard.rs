@@ -57,10 +57,8 @@ impl Shard {
             return true;
         }
         let digest = Sha256::digest(namespace.as_bytes());
-        let (first, _) = digest.split_at(8);
-        let number = first
-            .iter()
-            .fold(0u64, |number, byte| number << 8 | u64::from(*byte));
+        let first = digest.first_chunk().copied().unwrap_or_default();
+        let number = u64::from_be_bytes(first);
         // Divides the range of all numbers into equal parts.
         (u128::from(number) * u128::from(self.count)) >> 64 == u128::from(self.index)
     }

@@ -18,12 +18,13 @@ pub fn reconcile(kind: &str, namespace: &str, name: &str) -> Span {
     info_span!(target: TARGET, "reconcile", kind, namespace, name)
 }
 
-/// One call to the service, under its name in metrics. [`ended`] records its outcome.
+/// One call to the service, under its name in metrics, or to the apiserver. [`ended`] records its outcome.
 #[must_use]
-pub fn service_call(operation: &str) -> Span {
+pub fn call(kind: &str, operation: &str) -> Span {
     info_span!(
         target: TARGET,
-        "service call",
+        "call",
+        otel.name = kind,
         otel.kind = "client",
         operation,
         outcome = Empty,
@@ -35,19 +36,6 @@ pub fn service_call(operation: &str) -> Span {
 #[must_use]
 pub fn wait_for_permit(priority: &str) -> Span {
     info_span!(target: TARGET, "wait for a permit", priority)
-}
-
-/// One call to the apiserver. [`ended`] records its outcome.
-#[must_use]
-pub fn kubernetes_call(operation: &str) -> Span {
-    info_span!(
-        target: TARGET,
-        "kubernetes call",
-        otel.kind = "client",
-        operation,
-        outcome = Empty,
-        otel.status_code = Empty,
-    )
 }
 
 /// Records the end of a call, with the category of its error, if any.

@@ -14,6 +14,7 @@
 
 pub use super::notice::{Change, Notice, ObjectKey};
 use super::{Heartbeat, Metrics, Shard, times};
+use crate::api::names::BINDING;
 use backon::ExponentialBuilder;
 use futures::{Stream, StreamExt};
 use kube::api::ObjectMeta;
@@ -28,9 +29,8 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch as signal;
-use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
-use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 /// Whether the first initial list is in the store.
 pub type Synced = signal::Receiver<bool>;
@@ -39,41 +39,31 @@ pub type Synced = signal::Receiver<bool>;
 pub struct Watch {
     /// Becomes true with the first complete list.
     pub synced: Synced,
-    /// Ends when the watch is cancelled.
-    pub task: JoinHandle<()>,
+    /// Ends when it is dropped.
+    pub task: AbortOnDropHandle<()>,
 }
 
-/// The objects of a watch.
-pub struct WatchSubject<K> {
-    /// Its client is to be one of [`super::kubernetes::watching`].
-    pub api: Api<K>,
-    pub config: watcher::Config,
-    /// Objects of other namespaces are ignored.
-    pub shard: Shard,
-    /// The annotations that are read. Others, up to 256 KiB of an object, are removed before `keep` receives it.
-    pub annotations: &'static [&'static str],
-}
-
-/// Watches until cancelled.
+/// Watches the objects of the shard's namespaces. The client of `api` is to be one of [`super::kubernetes::watching`].
 ///
 /// `keep` receives each object that the watch shows, with key and UID, and None instead of the object once it is gone. `notify` receives
 /// the notice of an event afterwards, and the notices of an initial list when the list is complete, so that an object is in the store
 /// before anything looks it up. The key of an object is the same allocation in all its events. An error of this watch delays this
 /// watch only.
 pub fn spawn<K>(
-    subject: WatchSubject<K>,
+    api: Api<K>,
+    config: watcher::Config,
+    shard: Shard,
     keep: impl FnMut(&ObjectKey, &Arc<str>, Option<&K>) + Send + 'static,
     metrics: Metrics,
     heartbeat: Heartbeat,
     notify: impl FnMut(Notice) + Send + 'static,
-    cancel: CancellationToken,
 ) -> Watch
 where
     K: Resource<DynamicType = ()> + DeserializeOwned + Clone + Debug + Send + 'static,
 {
     let (is_synced, synced) = signal::channel(false);
     let mut follower = Follower {
-        shard: subject.shard,
+        shard,
         keep,
         known: Known::default(),
         is_synced,
@@ -85,13 +75,12 @@ where
         let mut waits = waits();
         let mut start = InitialList::Stream;
         loop {
-            let config = subject.config.clone().timeout(times::WATCH_TIMEOUT_SECONDS);
+            let config = config.clone().timeout(times::WATCH_TIMEOUT_SECONDS);
             let config = match start {
                 InitialList::Stream => config.streaming_lists(),
                 InitialList::Pages => config,
             };
-            let prune = |object: &mut K| prune(object.meta_mut(), subject.annotations);
-            let events = watcher(subject.api.clone(), config).modify(prune);
+            let events = watcher(api.clone(), config).modify(|object| prune(object.meta_mut()));
             start = follower.follow(events, start).await;
             // A list in pages is another request and no repetition.
             if start == InitialList::Stream {
@@ -99,20 +88,15 @@ where
             }
         }
     };
-    let task = async move {
-        cancel.run_until_cancelled(follow).await;
-    };
-    Watch {
-        synced,
-        task: tokio::spawn(task),
-    }
+    let task = AbortOnDropHandle::new(tokio::spawn(follow));
+    Watch { synced, task }
 }
 
-/// Removes the metadata that the operator does not read.
-fn prune(meta: &mut ObjectMeta, annotations: &[&str]) {
+/// Removes the metadata that the operator does not read; annotations alone may be 256 KiB of an object.
+fn prune(meta: &mut ObjectMeta) {
     meta.managed_fields = None;
     if let Some(all) = &mut meta.annotations {
-        all.retain(|name, _| annotations.contains(&&**name));
+        all.retain(|name, _| name == BINDING);
     }
 }
 

@@ -213,20 +213,15 @@ impl Server {
         });
         let heartbeat = heartbeats.expect("watch", times::WATCH_SILENCE_MAX);
         let client = watching(Client::new(service, "default"), heartbeat.clone());
-        let subject = WatchSubject::<ConfigMap> {
-            api: Api::default_namespaced(client),
-            config: watcher::Config::default(),
-            shard: Shard::WHOLE,
-            annotations: &[],
-        };
-        let cancel = CancellationToken::new();
+        let api: Api<ConfigMap> = Api::default_namespaced(client);
         spawn(
-            subject,
+            api,
+            watcher::Config::default(),
+            Shard::WHOLE,
             |_, _, _| {},
             Metrics::default(),
             heartbeat,
             |_| {},
-            cancel,
         )
     }
 

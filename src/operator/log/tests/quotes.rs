@@ -10,7 +10,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tracing::Subscriber;
-use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, reload};
 
@@ -156,10 +155,11 @@ async fn played(lines: impl FnOnce(Page) -> Box<dyn Subscriber + Send + Sync>) -
 }
 
 /// The log as it is without a collector of traces.
-fn logs<W>(filter: EnvFilter, writer: W, is_terminal: bool) -> Box<dyn Subscriber + Send + Sync>
-where
-    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
-{
+fn logs(
+    filter: EnvFilter,
+    writer: impl Fn() -> Page + Send + Sync + 'static,
+    is_terminal: bool,
+) -> Box<dyn Subscriber + Send + Sync> {
     subscriber(reload::Layer::new(filter).0, writer, is_terminal, None)
 }
 
