@@ -43,7 +43,7 @@ pub use marker::Marker;
 pub use operation::{
     Applied, Before, EndReason, Operation, OperationEnd, PowerState, Retry, Stage, Verb,
 };
-pub use paths::PathOverrides;
+pub use paths::{OverridePath, PathOverrides};
 pub use policies::{
     DeletionPolicy, ForceStop, Lasts, ManagementPolicy, OnExternalDeletion, Pause, Reconcile,
     Reinstall, ReinstallPolicy, Restart, StopPolicy, resync_period,

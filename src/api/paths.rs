@@ -7,48 +7,38 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "camelCase")]
 pub struct PathOverrides {
     /// Create an instance. Default: /instance/create
-    #[schemars(length(max = 256), regex(pattern = r"^/"))]
-    pub create: Option<String>,
+    pub create: Option<OverridePath>,
     /// Release an instance. Default: /instance/release
-    #[schemars(length(max = 256), regex(pattern = r"^/"))]
-    pub release: Option<String>,
+    pub release: Option<OverridePath>,
     /// Reinstall the operating system of an instance. Default: /instance/reinstallSystem
-    #[schemars(length(max = 256), regex(pattern = r"^/"))]
-    pub reinstall: Option<String>,
+    pub reinstall: Option<OverridePath>,
     /// Set the password of an instance's login account. Default: /instance/modifyInstancePassword
-    #[schemars(length(max = 256), regex(pattern = r"^/"))]
-    pub modify_password: Option<String>,
+    pub modify_password: Option<OverridePath>,
     /// Start an instance. Default: /instance/start
-    #[schemars(length(max = 256), regex(pattern = r"^/"))]
-    pub start: Option<String>,
+    pub start: Option<OverridePath>,
     /// Stop an instance. Default: /instance/stop
-    #[schemars(length(max = 256), regex(pattern = r"^/"))]
-    pub stop: Option<String>,
+    pub stop: Option<OverridePath>,
     /// Restart an instance. Default: /instance/restart
-    #[schemars(length(max = 256), regex(pattern = r"^/"))]
-    pub restart: Option<String>,
+    pub restart: Option<OverridePath>,
     /// Details of one instance. Default: /instance/detail
-    #[schemars(length(max = 256), regex(pattern = r"^/"))]
-    pub detail: Option<String>,
+    pub detail: Option<OverridePath>,
     /// Result of an asynchronous task. Default: /asynctask/getResult
-    #[schemars(length(max = 256), regex(pattern = r"^/"))]
-    pub task: Option<String>,
+    pub task: Option<OverridePath>,
     /// Instances of a zone. Default: /instance/list
-    #[schemars(length(max = 256), regex(pattern = r"^/"))]
-    pub instances: Option<String>,
+    pub instances: Option<OverridePath>,
     /// Security groups of a region. Default: /firewall/list
-    #[schemars(length(max = 256), regex(pattern = r"^/"))]
-    pub firewalls: Option<String>,
+    pub firewalls: Option<OverridePath>,
     /// Images of a region. Default: /image/list
-    #[schemars(length(max = 256), regex(pattern = r"^/"))]
-    pub images: Option<String>,
+    pub images: Option<OverridePath>,
     /// Key pairs of the account. Default: /sshkey/list
-    #[schemars(length(max = 256), regex(pattern = r"^/"))]
-    pub keys: Option<String>,
+    pub keys: Option<OverridePath>,
     /// Packages of a zone. Default: /package/list
-    #[schemars(length(max = 256), regex(pattern = r"^/"))]
-    pub packages: Option<String>,
+    pub packages: Option<OverridePath>,
     /// Regions and their zones. Default: /region/list
-    #[schemars(length(max = 256), regex(pattern = r"^/"))]
-    pub regions: Option<String>,
+    pub regions: Option<OverridePath>,
 }
+
+/// The path of one call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub struct OverridePath(#[schemars(length(max = 256), regex(pattern = r"^/"))] pub String);

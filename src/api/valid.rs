@@ -30,10 +30,8 @@ pub struct NoName(String);
 /// # Errors
 /// The text is not a valid name.
 pub fn object_name(text: &str) -> Result<(), NoName> {
-    name_if(
-        text,
-        text.len() <= LONGEST_NAME && text.split('.').all(is_label),
-    )
+    let is_name = text.len() <= LONGEST_NAME && text.split('.').all(is_label);
+    name_if(text, is_name)
 }
 
 /// Checks the name of a namespace: a DNS label.

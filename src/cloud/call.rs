@@ -117,9 +117,7 @@ impl Caller {
             Err(Fault::Unfit { unfit, .. }) => {
                 self.share.ended(matches!(unfit, Unfit::NoMemory(_)));
             }
-            Err(Fault::NotSent(_) | Fault::Timeout(_) | Fault::Broken(_)) => {
-                self.share.ended(false);
-            }
+            Err(_) => self.share.ended(false),
         }
         let ended = outcome.as_ref().map(|_| ()).map_err(Error::category);
         traces::ended(&span, ended.err());
@@ -208,8 +206,7 @@ async fn read(
 ) -> Result<Result<Decoded, Unfit>, Fault> {
     // A body that announces an excessive length is not read at all.
     let length = response.content_length();
-    let length = length.and_then(|length| length.try_into().ok());
-    if length.is_some_and(|length: usize| length > bounds.body) {
+    if length.is_some_and(|length| length > bounds.body as u64) {
         return Ok(Err(ExceededBound::Body(bounds.body).into()));
     }
     let mut decoder = Decoder::new(bounds);

@@ -78,10 +78,7 @@ impl Error {
                 refusal: Some(refusal),
                 ..
             } => !settles(*status) || refusal.status.is_some_and(|inner| !settles(inner)),
-            Fault::Answered { refusal: None, .. }
-            | Fault::Timeout(_)
-            | Fault::Broken(_)
-            | Fault::Unfit { .. } => true,
+            _ => true,
         }
     }
 

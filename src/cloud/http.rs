@@ -10,6 +10,7 @@ use super::transport::{Carrier, Pair, Transport, builder};
 use super::trust::Trust;
 use crate::runtime::tls::install_provider;
 use std::collections::HashMap;
+use std::iter;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use url::{Host, Url};
 
@@ -140,13 +141,8 @@ impl Http {
             Way::Network(network) => network,
         };
         let proxy = route.proxy.as_deref().map(check_proxy).transpose()?;
-        let urls = [
-            (Target::Endpoint, Some(endpoint)),
-            (Target::Proxy, proxy.as_ref()),
-        ];
-        let urls = urls
-            .into_iter()
-            .filter_map(|(target, url)| Some((target, url?)));
+        let of_proxy = proxy.as_ref().map(|url| (Target::Proxy, url));
+        let urls = iter::once((Target::Endpoint, endpoint)).chain(of_proxy);
         let exempt = network.egress.check(&allowed, urls)?;
         // If the Account brings its own authority, a proxy could read the traffic through it.
         if proxy.as_ref().is_some_and(|proxy| !allowed.allow(proxy)) {

@@ -40,7 +40,7 @@ impl Paths {
         ];
         let given = overrides
             .into_iter()
-            .filter_map(|(operation, path)| Some((operation, path.clone()?)));
+            .filter_map(|(operation, path)| Some((operation, path.clone()?.0)));
         let checked = given.map(|(operation, path)| match is_plain(&path) {
             true => Ok((operation, path)),
             false => Err(BuildError::Path { operation }),
@@ -69,6 +69,7 @@ fn is_plain(path: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::OverridePath;
 
     #[test]
     fn overrides_replace_the_defaults() {
@@ -100,7 +101,7 @@ mod tests {
             &long,
         ] {
             let overrides = PathOverrides {
-                detail: Some(bad.to_owned()),
+                detail: Some(OverridePath(bad.to_owned())),
                 ..PathOverrides::default()
             };
             assert!(Paths::resolve(&overrides).is_err(), "{bad:?} was taken");

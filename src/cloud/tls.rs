@@ -85,20 +85,14 @@ impl Tls {
         if pem.ca_bundle.is_none() && pem.client.is_none() {
             return Ok(Self::default());
         }
-        let trust = match &pem.ca_bundle {
-            Some(bundle) => Some(Arc::new(trust(bundle, now)?)),
-            None => None,
-        };
-        let client = match &pem.client {
-            Some((chain, key)) => Some(Arc::new(identity(chain, key, now)?)),
-            None => None,
-        };
-        let digest = digest(&pem);
+        let trust = pem.ca_bundle.as_ref().map(|bundle| trust(bundle, now));
+        let client = pem.client.as_ref();
+        let client = client.map(|(chain, key)| identity(chain, key, now));
         Ok(Self(Some(Arc::new(Material {
+            trust: trust.transpose()?.map(Arc::new),
+            client: client.transpose()?.map(Arc::new),
+            digest: digest(&pem),
             pem,
-            trust,
-            client,
-            digest,
         }))))
     }
 

@@ -206,10 +206,8 @@ impl Detail {
     }
 
     fn text(&self, key: &str) -> Option<&str> {
-        self.fields
-            .get(key)
-            .and_then(Value::as_str)
-            .filter(|text| !text.is_empty())
+        let text = self.fields.get(key).and_then(Value::as_str);
+        text.filter(|text| !text.is_empty())
     }
 
     /// Whether the server is started or stopped.
