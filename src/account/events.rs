@@ -59,7 +59,7 @@ fn limit_reached(former: &AccountStatus, next: &AccountStatus) -> Option<EventNo
         let allowed = limits.instances.allowed.unwrap_or_default();
         let used = instances(limits.instances.used);
         let note = format!(
-            "{used} with a server, or about to have one, where spec.maxInstances allows {allowed}; waiting: {names}"
+            "the limit spec.maxInstances ({allowed}) is reached: it counts {used} with a server, or about to get one; waiting: {names}"
         );
         return Some(EventNote::warning(reason, note));
     }
@@ -142,7 +142,7 @@ mod tests {
         };
         assert_eq!(
             note,
-            "1 Instance with a server, or about to have one, where spec.maxInstances allows 1; waiting: a, b, and 1 more"
+            "the limit spec.maxInstances (1) is reached: it counts 1 Instance with a server, or about to get one; waiting: a, b, and 1 more"
         );
         let fuller = AccountStatus {
             limits: Some(limits(4, &["a"])),

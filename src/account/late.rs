@@ -1,5 +1,5 @@
-//! Releases late servers. A late server has a tombstone's marker: a create request of a finalized Instance took effect after
-//! everything else. No other code path will ever release it.
+//! Releases late servers. A late server has a tombstone's marker: a create request took effect after its Instance
+//! was gone. No other code path will ever release it.
 
 use super::context::AccountContext;
 use super::times::{LATE_RELEASE_BUSY_RETRY, LATE_RELEASE_RETRY, RELEASE_CALL};
@@ -20,7 +20,7 @@ pub(super) async fn release_all(
     session: &AccountSession,
     reconcile_ends: Instant,
 ) {
-    // A restored Instance keeps its old marker and may not reconcile for now. Never release a server that an Instance owns.
+    // A restored Instance keeps its old marker and perhaps does not reconcile yet. Never release a server that an Instance owns.
     let owners = context.sessions.owners();
     let is_owned = |id: &ServerId, marker: &Marker| owners.owns(id, Some(marker));
     for (marker, id, place) in session.shared.inventory.late_servers() {
@@ -49,7 +49,7 @@ pub(super) async fn release_all(
             memory.late.retain(|_, at| now < *at);
             memory.late.insert(id.clone(), now + retry);
         });
-        if let Some(event) = event(context, key, (&id, &place), failure.as_ref()) {
+        if let Some(event) = note_result(context, key, (&id, &place), failure.as_ref()) {
             let about = account.object_ref(&());
             context.events.publish(&about, &event).await;
         }
@@ -57,7 +57,7 @@ pub(super) async fn release_all(
 }
 
 /// Counts and logs the result of a release. Returns the Event to publish, or None if the server was already gone.
-fn event(
+fn note_result(
     context: &AccountContext,
     key: &ObjectKey,
     (id, place): (&ServerId, &Place),

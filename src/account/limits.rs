@@ -30,7 +30,7 @@ pub(super) fn limits(
         next: used.waiting.iter().take(NAMED).map(waiting).collect(),
     };
     let have_asked =
-        usable_since.is_some_and(|since| since.elapsed() >= times::WAITING_HAVE_ASKED_WITHIN);
+        usable_since.is_some_and(|since| since.elapsed() >= times::WAITING_COUNT_COMPLETE_AFTER);
     if let Some(former) = former.filter(|former| !have_asked && former.waiting > next.waiting) {
         next.waiting = former.waiting;
         next.next.clone_from(&former.next);
@@ -86,7 +86,7 @@ mod tests {
         for since in [None, Some(now)] {
             assert_eq!(limits(&none, &spec(), Some(&full), since), full);
         }
-        tokio::time::advance(times::WAITING_HAVE_ASKED_WITHIN).await;
+        tokio::time::advance(times::WAITING_COUNT_COMPLETE_AFTER).await;
         assert_eq!(limits(&none, &spec(), Some(&full), Some(now)).waiting, 0);
         assert_eq!(limits(&none, &spec(), Some(&full), None).waiting, 12);
     }

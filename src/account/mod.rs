@@ -59,7 +59,7 @@ fn plan(
         Usability::Usable(session) => {
             let usable_since = context.memories.update(key, AccountMemory::mark_usable);
             let trouble = session.shared.client.health().trouble();
-            let again = trouble.map_or(times::RESYNC_INTERVAL, |_| times::DOUBTFUL_RECHECK);
+            let again = trouble.map_or(times::RESYNC_INTERVAL, |_| times::FAILED_CALL_RECHECK);
             (readiness_of_usable(account, session, usable_since), again)
         }
         Usability::Unusable(problem, _) => {

@@ -4,8 +4,8 @@
 use super::context::AccountContext;
 use super::problem::{self, Usability};
 use super::times::{
-    PROBE_DEADLINE, PROBE_RECHECK, PROBE_UNANSWERED_AFTER, PROBES_APART, TOKEN_REFUSED_RETRY,
-    UNREACHABLE_CERTAIN_AFTER, UNREACHABLE_RETRY_MAX, USABLE_SHOWN_WITHIN,
+    EVIDENCE_MAX_AGE, PROBE_DEADLINE, PROBE_INTERVAL_MIN, PROBE_RECHECK, PROBE_UNANSWERED_AFTER,
+    TOKEN_REFUSED_RETRY, UNREACHABLE_CERTAIN_AFTER, UNREACHABLE_RETRY_MAX,
 };
 use crate::api::Account;
 use crate::api::conditions::Reason;
@@ -42,9 +42,9 @@ pub(super) async fn probe_session(
         let probed = memory.probed.filter(|_| !is_new);
         probed.is_some_and(|(at, succeeded)| succeeded && now < at + time)
     };
-    let is_shown = session.shared.inventory.listed_within(USABLE_SHOWN_WITHIN)
-        || probed_within(USABLE_SHOWN_WITHIN);
-    let is_trusted = trouble().is_none() || probed_within(PROBES_APART);
+    let is_shown =
+        session.shared.inventory.listed_within(EVIDENCE_MAX_AGE) || probed_within(EVIDENCE_MAX_AGE);
+    let is_trusted = trouble().is_none() || probed_within(PROBE_INTERVAL_MIN);
     if !is_new && !memory.doubted && is_shown && is_trusted {
         return Usability::Usable(session);
     }

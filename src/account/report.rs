@@ -107,7 +107,7 @@ fn next(
     let owns = |id: &ServerId, marker: Option<&Marker>| owners.owns(id, marker);
     let listings = session.map(|session| session.shared.inventory.listings(owns));
     if let Some(listings) = listings.filter(|listings| !listings.is_empty()) {
-        zones::count(&mut next, &listings, account, memory.usable_since);
+        zones::write_listings(&mut next, &listings, account, memory.usable_since);
     }
     next
 }

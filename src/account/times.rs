@@ -5,12 +5,12 @@ use std::time::Duration;
 /// Time between reconciles when nothing happens. A reconcile costs no call to the service while its listings succeed.
 pub const RESYNC_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Pause between probes with a token that the service refuses, one for all Instances of the Account. If the refusal was a fault
-/// of the service, Instances continue within 30 s after it is fixed.
+/// Pause between probes with a token that the service refuses. One probe serves all Instances of the Account. If the refusal was
+/// a fault of the service, Instances continue within 30 s after it is fixed.
 pub const TOKEN_REFUSED_RETRY: Duration = Duration::from_secs(25);
 
 /// Recheck after a failed call: short, because whether the service is down is decided within a few seconds.
-pub const DOUBTFUL_RECHECK: Duration = Duration::from_secs(2);
+pub const FAILED_CALL_RECHECK: Duration = Duration::from_secs(2);
 
 /// Recheck while the watch still shows the Account before an edit. The event of the edit usually comes sooner.
 pub const OUTDATED_RECHECK: Duration = Duration::from_secs(2);
@@ -38,10 +38,10 @@ pub const RELEASE_CALL: Duration = Duration::from_secs(60);
 pub const BUNDLE_REREAD: Duration = Duration::from_secs(25);
 
 /// A listing or a probe that succeeded within this time shows that the account is usable, unless a call failed since.
-pub const USABLE_SHOWN_WITHIN: Duration = Duration::from_secs(150);
+pub const EVIDENCE_MAX_AGE: Duration = Duration::from_secs(150);
 
 /// Shortest pause between probes while calls fail now and then.
-pub const PROBES_APART: Duration = Duration::from_secs(10);
+pub const PROBE_INTERVAL_MIN: Duration = Duration::from_secs(10);
 
 /// A usable Account stays usable until no call, the probe included, was answered for this long: a service that drops a connection
 /// now and then is not down.
@@ -58,20 +58,20 @@ pub const PROBE_RECHECK: Duration = Duration::from_secs(1);
 /// pause requested by the service can use it up.
 pub const PROBE_DEADLINE: Duration = Duration::from_secs(50);
 
-/// How long a refusal because of the account's status counts. A refused Instance retries sooner; once no Instance is refused
-/// any more, the status is unknown.
+/// How long a refusal counts that is based on the status of the account at the service (arrears, locked). A refused Instance
+/// retries sooner; without new refusals, nothing shows whether it still holds.
 pub const ACCOUNT_STATUS_REFUSAL_VALID_FOR: Duration = Duration::from_secs(600);
 
 /// By this time after the Account became usable, every waiting Instance has checked the limits. Earlier, the count of
 /// waiting Instances would be too low, because some had no reconcile yet.
-pub const WAITING_HAVE_ASKED_WITHIN: Duration = Duration::from_secs(25);
+pub const WAITING_COUNT_COMPLETE_AFTER: Duration = Duration::from_secs(25);
 
 /// A zone is reported as failing after this time. A single lost listing concerns no user, and after an outage each zone has been
 /// listed again within this time, since pauses between retries end at 20 s.
 pub const ZONE_FAILING_SHOWN_AFTER: Duration = Duration::from_secs(25);
 
 /// How often status is written only because times of listings changed: often enough to distinguish a zone that is listed from one
-/// that is not, and at one write per Account in five minutes cheap at any number of Accounts.
+/// that is not, and only one write per Account every five minutes, which stays cheap with many Accounts.
 pub const LISTED_TIMES_REWRITE: Duration = Duration::from_secs(300);
 
 /// Shortest pause between writes of changed counts, which change with every create. The operator also waits this long before it

@@ -1,4 +1,4 @@
-//! Status of the zones. Each zone is reported on its own, so that one that cannot be listed hides nothing of another.
+//! Status of the zones. Each zone is reported on its own, so that a zone that cannot be listed does not hide the others.
 
 use super::times;
 use crate::api::names::DEFAULT_ACCOUNT;
@@ -19,12 +19,12 @@ const LONGEST_ID: usize = 253;
 /// Longest message of a zone, in characters.
 const MESSAGE_MAX: usize = 500;
 
-/// Writes the state of the listings into a status, which has the former state. A zone that was not listed since the process began
+/// Writes the state of the listings into a status that contains the former state. A zone that this process has not listed yet
 /// keeps its former state.
 ///
 /// `trusted_since`: since when the service answers. A zone that fails after that fails for a reason of its own. None while the
 /// service does not answer, which the condition Ready reports.
-pub(super) fn count(
+pub(super) fn write_listings(
     status: &mut AccountStatus,
     listings: &[PlaceListing],
     account: &Account,
@@ -126,8 +126,8 @@ pub(super) fn number(n: usize) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
 }
 
-/// The first unowned servers: the listed ones, of which there may be a hundred thousand, and those in the former status of zones
-/// that were not listed since.
+/// The first unowned servers: the listed ones, of which there may be a hundred thousand. For a zone not yet listed by this
+/// process, the servers that status already shows.
 fn unowned(
     listings: &[PlaceListing],
     former: &[UnownedServer],
@@ -137,7 +137,7 @@ fn unowned(
         let mut unlisted = listings.iter().filter(|it| it.ended.is_none());
         unlisted.any(|listing| is_at(&listing.place, &server.region, &server.zone))
     };
-    let stood = former.iter().filter(is_unlisted).cloned();
+    let kept = former.iter().filter(is_unlisted).cloned();
     let rows = listings
         .iter()
         .flat_map(|listing| listing.unowned.iter().map(|row| (&listing.place, row)));
@@ -150,9 +150,9 @@ fn unowned(
         region: place.region.clone(),
         zone: place.zone.clone(),
         image: row.image.as_ref().map(ToString::to_string),
-        import: import(account, row.id.as_str()),
+        import: import_command(account, row.id.as_str()),
     });
-    let mut all: Vec<_> = listed.chain(stood).collect();
+    let mut all: Vec<_> = listed.chain(kept).collect();
     all.sort_by(|a, b| (&a.region, &a.zone, &a.id).cmp(&(&b.region, &b.zone, &b.id)));
     all.truncate(UNOWNED);
     all
@@ -161,7 +161,7 @@ fn unowned(
 /// The command that makes a manifest for a server. It depends on server and Account only, so it causes no additional status
 /// writes. None if the Account does not allow imports. The service chooses identifiers, and users paste the command into a shell,
 /// so an identifier with special characters gets no command.
-fn import(account: &Account, id: &str) -> Option<String> {
+fn import_command(account: &Account, id: &str) -> Option<String> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     let is_word = id.starts_with(|c: char| c.is_ascii_alphanumeric()) && id.chars().all(is_plain);
     let (namespace, name) = (account.namespace().unwrap_or_default(), account.name_any());

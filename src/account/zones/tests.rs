@@ -69,7 +69,7 @@ fn counted(
     since: Option<Instant>,
 ) -> AccountStatus {
     let mut status = former.clone();
-    count(&mut status, &summary(zones), &account("default"), since);
+    write_listings(&mut status, &summary(zones), &account("default"), since);
     status
 }
 
@@ -247,12 +247,12 @@ async fn an_outage_of_the_service_is_not_reported_per_zone() {
 
 #[test]
 fn an_unowned_server_is_reported_with_the_command_to_import_it() {
-    let command = import(&account("default"), "ecs-1_a.B");
+    let command = import_command(&account("default"), "ecs-1_a.B");
     assert_eq!(
         command.as_deref(),
         Some("kubectl cloudserver import ecs-1_a.B -n team-a")
     );
-    let command = import(&account("other"), "ecs-1");
+    let command = import_command(&account("other"), "ecs-1");
     assert_eq!(
         command.as_deref(),
         Some("kubectl cloudserver import ecs-1 -n team-a --account other")
@@ -261,7 +261,10 @@ fn an_unowned_server_is_reported_with_the_command_to_import_it() {
 
 #[test]
 fn no_import_command_is_shown_if_the_account_denies_imports() {
-    assert_eq!(import(&importing("default", "Denied"), "ecs-1"), None);
+    assert_eq!(
+        import_command(&importing("default", "Denied"), "ecs-1"),
+        None
+    );
 }
 
 #[test]
@@ -277,6 +280,6 @@ fn an_identifier_with_shell_characters_makes_no_command() {
         "ä",
         long.as_str(),
     ] {
-        assert_eq!(import(&account("default"), id), None, "{id}");
+        assert_eq!(import_command(&account("default"), id), None, "{id}");
     }
 }

@@ -4,7 +4,7 @@
 //! re-created object of the same name. The intent of a purchase writes finalizer and record together, that of an operation writes
 //! status.
 
-use super::write::{PatchedPart, test};
+use super::write::{PatchedPart, test_op};
 use super::{Attempt, ServiceCall};
 use crate::api::condition_list::ListedTypes;
 use crate::api::names::{BINDING, FINALIZER};
@@ -277,7 +277,7 @@ impl Attempt<'_> {
             }
             // A merge patch would remove no field, and ignores a UID.
             Swap::Operation(status, _) => {
-                let mut patch = vec![test("/metadata/resourceVersion", version)];
+                let mut patch = vec![test_op("/metadata/resourceVersion", version)];
                 patch.extend(listed_types.replace_status(json!(status)));
                 let patch = self.json_patch("intent", patch)?;
                 self.write("intent", PatchedPart::Status, &patch).await

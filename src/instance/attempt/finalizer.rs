@@ -1,7 +1,7 @@
 //! Removes the finalizer, so that the object can go.
 
 use super::Attempt;
-use super::write::{PatchedPart, replace, test, test_record};
+use super::write::{PatchedPart, record_test_op, replace, test_op};
 use crate::api::names::FINALIZER;
 use crate::cloud::ServerId;
 use crate::instance::journal;
@@ -53,7 +53,7 @@ impl Attempt<'_> {
     /// Removes the finalizer and keeps the server, if the spec that requests this is still current. Sets no tombstone, so that a
     /// server that shows up late is kept, too.
     pub(super) async fn retain(&self, event: Option<EventNote>) -> Outcome {
-        let is_wanted = test("/metadata/generation", self.observed.facts.generation);
+        let is_wanted = test_op("/metadata/generation", self.observed.facts.generation);
         self.remove_finalizer(event, vec![is_wanted]).await
     }
 
@@ -63,8 +63,8 @@ impl Attempt<'_> {
         let others = facts.finalizers.iter().filter(|held| *held != FINALIZER);
         let others: Vec<&String> = others.collect();
         let mut patch = tests;
-        patch.push(test("/metadata/finalizers", &facts.finalizers));
-        patch.extend(test_record(facts));
+        patch.push(test_op("/metadata/finalizers", &facts.finalizers));
+        patch.extend(record_test_op(facts));
         patch.push(replace("/metadata/finalizers", others));
         if let Some(event) = &event {
             let server = facts.status_id();

@@ -1,6 +1,6 @@
 //! Writes down the service's answer: in memory, and as a receipt, immediately and only if the intent is unchanged.
 
-use super::write::{PatchedPart, record_path, replace, test};
+use super::write::{PatchedPart, record_path, replace, test_op};
 use super::{Attempt, ServerAndTask, ServiceCall, permit, refusal};
 use crate::api::conditions::Reason;
 use crate::api::{Operation, PurchaseRecord, Refusal, Verb};
@@ -113,7 +113,7 @@ impl Attempt<'_> {
     /// whether it is in status. If not, the report or the next reconcile writes it.
     async fn give_operation_receipt(&mut self, operation: Operation) -> bool {
         let operations = vec![
-            test("/status/operation/nonce", &operation.nonce),
+            test_op("/status/operation/nonce", &operation.nonce),
             replace("/status/operation", &operation),
         ];
         let written = self
@@ -169,7 +169,7 @@ impl Attempt<'_> {
     ) -> Result<(), KubeError> {
         let (path, text) = (record_path(), record.to_text());
         let intent = &self.observed.facts.annotation;
-        let operations = vec![test(&path, intent), replace(&path, &text)];
+        let operations = vec![test_op(&path, intent), replace(&path, &text)];
         self.write_receipt(kind, PatchedPart::Object, operations)
             .await?;
         self.observed.facts.annotation = Some(text); // the status that follows tests it

@@ -1,4 +1,4 @@
-//! The conditional writes of an attempt. Each tests that the object is still the one that the plan was made from.
+//! The conditional writes of an attempt. Each fails if the object is no longer the one from which the plan was made.
 
 use super::Attempt;
 use crate::api::names::BINDING;
@@ -24,7 +24,7 @@ pub(super) enum PatchedPart {
 }
 
 /// The operation of a JSON patch that fails unless the object has this value there.
-pub(super) fn test(path: &str, value: impl Serialize) -> Value {
+pub(super) fn test_op(path: &str, value: impl Serialize) -> Value {
     json!({"op": "test", "path": path, "value": value})
 }
 
@@ -37,12 +37,13 @@ pub(super) fn record_path() -> String {
     pointer(&["metadata", "annotations", BINDING])
 }
 
-/// The test that the record is the one that was read. A text that no test can contain is covered by the version of the object.
-pub(super) fn test_record(facts: &Facts) -> Option<Value> {
+/// The test that the record is the one that was read. If a JSON-patch test cannot
+/// contain the text, it tests `resourceVersion` instead.
+pub(super) fn record_test_op(facts: &Facts) -> Option<Value> {
     let text = facts.annotation.as_deref()?;
     Some(match PurchaseRecord::is_testable(text) {
-        true => test(&record_path(), text),
-        false => test("/metadata/resourceVersion", &facts.resource_version),
+        true => test_op(&record_path(), text),
+        false => test_op("/metadata/resourceVersion", &facts.resource_version),
     })
 }
 
@@ -66,7 +67,7 @@ impl Attempt<'_> {
         kind: &'static str,
         operations: Vec<Value>,
     ) -> Result<Patch<()>, KubeError> {
-        let mut all = vec![test("/metadata/uid", &self.observed.facts.uid)];
+        let mut all = vec![test_op("/metadata/uid", &self.observed.facts.uid)];
         all.extend(operations);
         json_patch(kind, Value::Array(all))
     }

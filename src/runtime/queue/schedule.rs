@@ -5,8 +5,9 @@
 //!
 //! A namespace may take another slot only while it holds less than twice the number of slots that remain. So some slots are
 //! always free for the next one: a single namespace gets two thirds of the slots; ten greedy ones get two of every twenty-one
-//! each, and one of every twenty-one stays free. So many Accounts in one namespace delay no other one. (Switches share their memory in this way: dynamic thresholds, Choudhury and
-//! Hahn, 1998.) Within an Account, all objects without a change leave a quarter of its slots to those with one.
+//! each, and one of every twenty-one stays free. Therefore a namespace with many Accounts does not delay other namespaces.
+//! (Switches share their memory in this way: dynamic thresholds, Choudhury and Hahn, 1998.) Within an Account, the objects
+//! without a change leave a quarter of its slots to objects with a change.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::hash::Hash;
@@ -17,7 +18,7 @@ use tokio::time::Instant;
 /// The priority within an Account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Priority {
-    /// A slot of the queue for calls to the service is reserved for it: see `session::line`.
+    /// It was woken because a slot for calls to the service became free (see `session::slots`).
     Admitted,
     /// The object, or an object that it refers to, was changed.
     Change,
@@ -55,7 +56,7 @@ const SHARE: usize = 2;
 /// Objects that are being reconciled, wait for a reconcile, or sleep until their next one.
 #[derive(Debug)]
 pub struct Schedule<K> {
-    places: usize,
+    slots: usize,
     running: usize,
     waiting: [usize; Priority::ALL.len()],
     /// Numbers the arrivals: a lower number came first.
@@ -110,10 +111,10 @@ pub struct Begun<K> {
 }
 
 impl<K: Clone + Eq + Hash + Ord> Schedule<K> {
-    /// An empty schedule. At most `places` objects are reconciled at the same time.
-    pub fn new(places: usize) -> Self {
+    /// An empty schedule. At most `slots` objects are reconciled at the same time.
+    pub fn new(slots: usize) -> Self {
         Self {
-            places: places.max(1),
+            slots: slots.max(1),
             running: 0,
             waiting: Default::default(),
             arrivals: 0,
@@ -170,13 +171,13 @@ impl<K: Clone + Eq + Hash + Ord> Schedule<K> {
     /// The next object that may begin, if any. At most `bound` objects of a flow are reconciled at the same time, regardless of
     /// free slots.
     pub fn begin(&mut self, bound: impl Fn(&Flow) -> usize) -> Option<Begun<K>> {
-        let free = self.places.checked_sub(self.running + 1)?;
+        let left_after = self.slots.checked_sub(self.running + 1)?;
         for _ in 0..self.turns.len() {
             self.turns.rotate_left(1);
             let flow = self.turns.back()?.clone();
             let held = self.held.get(&flow.namespace).copied().unwrap_or_default();
-            // The last slot is reserved for namespaces that hold none.
-            if held > 0 && held >= SHARE * free {
+            // A namespace that already holds slots must leave more than `held / SHARE` free (see the module).
+            if held > 0 && held >= SHARE * left_after {
                 continue;
             }
             let members = self.flows.get_mut(&flow)?;
@@ -189,7 +190,7 @@ impl<K: Clone + Eq + Hash + Ord> Schedule<K> {
                     priority,
                     again: None,
                 };
-                // Always so: only waiting objects are in a line.
+                // Always matches: only `Waits` objects are in `Members::waiting`.
                 if let Some(Object::Waits { since, .. }) = self.objects.insert(key.clone(), runs) {
                     return Some(Begun {
                         key,
