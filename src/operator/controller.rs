@@ -72,12 +72,17 @@ impl Controller {
             let (parts, shard) = (parts.clone(), shard.clone());
             move |metrics| {
                 let (instances, accounts) = (&parts.stores.instances, &parts.stores.accounts);
-                survey::survey(metrics, &shard, instances, accounts, chance::time_of_day());
                 let listings = parts.contexts.accounts.sessions.listings();
-                survey::show_listings(metrics, &shard, listings);
+                let now = chance::time_of_day();
+                survey::survey(metrics, &shard, instances, accounts, listings, now);
             }
         });
-        let trial = trial(&parts);
+        let trial = Trial {
+            client: parts.contexts.accounts.client.clone(),
+            namespaces: rights::namespaces(parts.own_namespace.clone(), &parts.scopes),
+            rights: parts.contexts.accounts.rights.clone(),
+            metrics: metrics.clone(),
+        };
         let is_tried = trial.begin().await;
         let _trial = AbortOnDropHandle::new(tokio::spawn(trial.go_on(is_tried, stop.clone())));
         let _begun = election.is_elected().then(|| begin_term(&parts));
@@ -121,16 +126,6 @@ impl Controller {
             );
         }
         Ok(())
-    }
-}
-
-/// The trial of the operator's rights, in the watched namespaces and in the operator's own.
-fn trial(parts: &Parts) -> Trial {
-    Trial {
-        client: parts.contexts.accounts.client.clone(),
-        namespaces: rights::namespaces(parts.own_namespace.clone(), &parts.scopes),
-        rights: parts.contexts.accounts.rights.clone(),
-        metrics: parts.contexts.accounts.metrics.clone(),
     }
 }
 

@@ -75,10 +75,7 @@ pub(super) async fn stand_by(
         }
         tracing::info!(lease = name, holder, "active");
         let done = CancellationToken::new();
-        let keeper = tokio::spawn({
-            let (term, done) = (term.clone(), done.clone());
-            async move { lease.keep(&term, &done).await }
-        });
+        let keeper = tokio::spawn(lease.keep(term.clone(), done.clone()));
         Ok(Election {
             term,
             done,

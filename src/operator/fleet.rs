@@ -192,10 +192,7 @@ where
 
 pub(super) fn api<K>(client: &Client, namespace: Option<&str>) -> Api<K>
 where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-        + DeserializeOwned
-        + Clone
-        + Debug,
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
 {
     namespace.map_or_else(
         || Api::all(client.clone()),

@@ -60,13 +60,8 @@ impl Log {
         let (filter, handle) = reload::Layer::new(filter);
         let is_terminal = std::io::stderr().is_terminal();
         let lines = writer.clone();
-        subscriber(
-            filter,
-            move || lines.clone(),
-            is_terminal,
-            collector.as_ref(),
-        )
-        .init();
+        let lines = move || lines.clone();
+        subscriber(filter, lines, is_terminal, collector.as_ref()).init();
         tracing::trace!("lines of our own are logged at every level");
         if let Some(why) = unread {
             let default = filter::DEFAULT;
@@ -104,15 +99,12 @@ impl Log {
 }
 
 /// Writes the lines that pass both the users' filter and [`is_shown`], and passes the spans to the collector.
-fn subscriber<W>(
+fn subscriber<W: Write + 'static>(
     filter: reload::Layer<EnvFilter, Registry>,
     writer: impl Fn() -> W + Send + Sync + 'static,
     is_terminal: bool,
     collector: Option<&Collector>,
-) -> Box<dyn Subscriber + Send + Sync>
-where
-    W: Write + 'static,
-{
+) -> Box<dyn Subscriber + Send + Sync> {
     let lines = tracing_subscriber::fmt::layer()
         .with_ansi(false)
         .with_writer(move || Printable(writer()));

@@ -15,6 +15,7 @@ pub(super) fn survey(
     shard: &str,
     instances: &Store<Instance>,
     accounts: &Store<Account>,
+    listings: Listings,
     now: Timestamp,
 ) {
     let (mut drifted, mut states) = (0_u32, BTreeMap::<_, u32>::new());
@@ -41,10 +42,6 @@ pub(super) fn survey(
     let mut states = BTreeMap::new();
     accounts.for_each(|_, brief| *states.entry(brief.state).or_default() += 1);
     show(&metrics.accounts, shard, &states);
-}
-
-/// Shows the listings of all services, of this shard.
-pub(super) fn show_listings(metrics: &Families, shard: &str, listings: Listings) {
     metrics.unowned.set([shard], listings.unowned);
     let age = metrics.inventory_age.with([shard]);
     age.set(listings.oldest.as_secs_f64());

@@ -60,7 +60,7 @@ impl Lease {
 
     /// Renews until the term is over, or until `done`; then releases the Lease. The term ends by the clock even while this future
     /// hangs or is not polled.
-    pub async fn keep(mut self, term: &Term, done: &CancellationToken) {
+    pub async fn keep(mut self, term: Term, done: CancellationToken) {
         let settings = self.leases.settings.clone();
         let mut next = self.begun + settings.retry_period;
         loop {

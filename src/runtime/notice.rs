@@ -90,11 +90,8 @@ impl Notice {
         meta.generation.hash(&mut written);
         meta.deletion_timestamp.is_some().hash(&mut written);
         meta.labels.hash(&mut written);
-        let has = |label: &str| {
-            meta.labels
-                .as_ref()
-                .is_some_and(|it| it.contains_key(label))
-        };
+        let labels = meta.labels.as_ref();
+        let has = |label| labels.is_some_and(|it| it.contains_key(label));
         Self {
             key,
             uid,

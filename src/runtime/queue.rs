@@ -81,9 +81,7 @@ impl<K: Stored> ObjectQueue<K> {
                 self.metrics.waiting.set(labels, schedule.waiting(priority));
             }
             let round_ends = now + times::QUEUE_ROUND;
-            let next = schedule
-                .next_due()
-                .map_or(round_ends, |due| due.min(round_ends));
+            let next = schedule.next_due().unwrap_or(round_ends).min(round_ends);
             tokio::select! {
                 biased;
                 () = cancel.cancelled() => {}

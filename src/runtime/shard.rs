@@ -21,7 +21,6 @@ impl Shard {
 
     /// All shards of this number; one if the number is 0.
     pub fn all(count: u16) -> impl Iterator<Item = Self> {
-        let count = count.max(1);
         (0..count).map(move |index| Self { index, count })
     }
 

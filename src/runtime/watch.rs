@@ -243,11 +243,9 @@ fn brief(error: &watcher::Error) -> String {
         WatchError(status)
         | InitialListFailed(kube::Error::Api(status))
         | WatchStartFailed(kube::Error::Api(status)) => {
-            let is_foreign = status.reason == NO_STATUS;
-            let message = if is_foreign {
-                "no Status"
-            } else {
-                &status.message
+            let message = match status.reason == NO_STATUS {
+                true => "no Status",
+                false => &status.message,
             };
             format!("{message} ({})", status.code)
         }

@@ -35,7 +35,8 @@ fn assert_counted(
         store.put(&ObjectKey::new("team", &number.to_string()), instance);
     }
     let now = "2026-11-21T15:10:00Z".parse().unwrap();
-    survey(metrics, "0-of-1", &store, &Store::default(), now);
+    let (accounts, listings) = (Store::default(), Listings::default());
+    survey(metrics, "0-of-1", &store, &accounts, listings, now);
     let text = metrics.encode();
     for (series, number) in lines {
         let line = format!("cloud_server_operator_{series}}} {number}\n");

@@ -158,10 +158,7 @@ async fn hold(mut candidate: Candidate) -> (Term, CancellationToken, tokio::task
     let lease = timeout(60 * SECOND, candidate.win()).await.unwrap();
     assert!(term.lasts_until(lease.until()));
     let done = CancellationToken::new();
-    let keeper = tokio::spawn({
-        let (term, done) = (term.clone(), done.clone());
-        async move { lease.keep(&term, &done).await }
-    });
+    let keeper = tokio::spawn(lease.keep(term.clone(), done.clone()));
     (term, done, keeper)
 }
 

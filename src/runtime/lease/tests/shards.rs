@@ -42,7 +42,7 @@ impl Process {
             let term = Term::awaited();
             assert!(term.lasts_until(lease.until()));
             world.begins(shard, &name, &term);
-            lease.keep(&term, &CancellationToken::new()).await;
+            lease.keep(term, CancellationToken::new()).await;
         }))
     }
 
