@@ -6,7 +6,7 @@ use clap::Args;
 use cloud_server_operator::api::conditions::Reason;
 use cloud_server_operator::api::{Account, AccountSpec, names};
 use cloud_server_operator::cloud::{
-    AllowedEndpoints, Budget, BuildError, Client, Http, Paths, RateLimiter,
+    AllowedEndpoints, Budget, BuildError, Client, Http, Paths, RateLimiter, Tls,
 };
 use cloud_server_operator::runtime::kubernetes::call;
 use cloud_server_operator::runtime::watch::ObjectKey;
@@ -238,7 +238,8 @@ impl ServiceArgs {
         let spec = json!({"endpoint": endpoint, "tokenSecretRef": {"name": "", "key": ""}});
         let spec: AccountSpec = serde_json::from_value(spec)
             .map_err(|error| format!("--endpoint cannot be used: {error}"))?;
-        client(&spec, &token.into()).map_err(|error| {
+        let tls = Tls::default();
+        client(&spec, &ServiceCredentials { token, tls }).map_err(|error| {
             format!(
                 "{}: fix --endpoint (or {ENDPOINT}) or the token",
                 chain(&error)

@@ -57,7 +57,8 @@ fn limit_reached(former: &AccountStatus, next: &AccountStatus) -> Option<EventNo
     let reason = Reason::AccountLimitReached.as_str();
     if first.reason == reason {
         let allowed = limits.instances.allowed.unwrap_or_default();
-        let used = instances(limits.instances.used);
+        let used = usize::try_from(limits.instances.used).unwrap_or_default();
+        let used = counted(used, "Instance");
         let note = format!(
             "the limit spec.maxInstances ({allowed}) is reached: it counts {used} with a server, or about to get one; waiting: {names}"
         );
@@ -67,10 +68,6 @@ fn limit_reached(former: &AccountStatus, next: &AccountStatus) -> Option<EventNo
         "as many creates were sent within a minute as spec.createRate.perMinute allows; waiting: {names}"
     );
     Some(EventNote::normal(Reason::CreateRateReached.as_str(), note))
-}
-
-fn instances(n: i64) -> String {
-    counted(usize::try_from(n).unwrap_or_default(), "Instance")
 }
 
 #[cfg(test)]

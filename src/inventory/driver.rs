@@ -14,7 +14,7 @@ use crate::runtime::chance;
 pub(super) async fn run(
     shared: Arc<Inner>,
     client: Client,
-    wake: impl Fn(InstanceUid),
+    wake: Arc<impl Fn(InstanceUid)>,
     cancel: CancellationToken,
 ) {
     let mut running = FuturesUnordered::new();
@@ -49,7 +49,7 @@ pub(super) async fn run(
                 let stretch = 1.0 + jitter * chance::share();
                 let (completed, now) = (result.is_ok(), Instant::now());
                 let subjects = shared.lock().completed(&place, result, stretch, now);
-                subjects.into_iter().for_each(&wake);
+                subjects.into_iter().for_each(&*wake);
                 if completed {
                     shared.passes.send_modify(|passes| *passes += 1);
                 }

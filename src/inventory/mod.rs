@@ -168,9 +168,8 @@ async fn drive(
 ) {
     let wake = Arc::new(wake);
     loop {
-        let wake = wake.clone();
-        let wake = move |subject| wake(subject);
-        let driver = driver::run(shared.clone(), client.clone(), wake, cancel.clone());
+        let (inner, wake) = (shared.clone(), wake.clone());
+        let driver = driver::run(inner, client.clone(), wake, cancel.clone());
         match tokio::spawn(driver).await {
             Err(error) if error.is_panic() => {
                 tracing::error!("the reading of listings panicked; it begins again");

@@ -100,16 +100,6 @@ pub struct ServiceCredentials {
     pub tls: Tls,
 }
 
-impl From<SecretString> for ServiceCredentials {
-    /// A token without TLS settings.
-    fn from(token: SecretString) -> Self {
-        Self {
-            token,
-            tls: Tls::default(),
-        }
-    }
-}
-
 /// The objects that an account session was made from, in addition to the Account's spec.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MadeFrom {

@@ -38,7 +38,7 @@ pub use account_session::{
 pub use admissions::Limit;
 pub use conflicts::ConflictingOwner;
 pub use consent::{ConsentRefusal, Destination, Use, UseProblem, read_for, read_token};
-pub use copies::{Copies, TokenCopy};
+pub use copies::Copies;
 pub use credential::FormerKey;
 pub use owners::{Owner, Owners};
 pub use quota::{AccountLimits, QuotaState, Usage};
@@ -190,13 +190,9 @@ impl Sessions {
             return Ok(Vec::new());
         };
         let mut restored = Vec::new();
-        for TokenCopy {
-            account,
-            spec,
-            credentials,
-        } in copies.read(namespace, self.inner.shard).await?
-        {
-            match self.make(&account, &spec, &credentials, MadeFrom::default()) {
+        for copy in copies.read(namespace, self.inner.shard).await? {
+            let (account, credentials) = (copy.account, &copy.credentials);
+            match self.make(&account, &copy.spec, credentials, MadeFrom::default()) {
                 Ok(account_session) => {
                     let mut accounts = self.accounts();
                     let known = accounts.entry(account.clone());
@@ -217,12 +213,8 @@ impl Sessions {
     /// Deletes the copies of tokens that no Instance needs, until cancelled. Call it only once all Instances are known.
     pub async fn drop_copies(&self, stop: &CancellationToken) {
         if let Some(copies) = self.inner.copies.get() {
-            copies
-                .delete_unneeded(
-                    |account| self.inner.owners.is_needed_for_release(account),
-                    stop,
-                )
-                .await;
+            let is_needed = |account: &ObjectKey| self.inner.owners.is_needed_for_release(account);
+            copies.delete_unneeded(is_needed, stop).await;
         }
     }
 
@@ -322,11 +314,10 @@ impl Sessions {
     /// The listings of all sessions, except the one with this number, stop looking for the server of an Instance.
     pub fn leave(&self, subject: &InstanceUid, except: Option<u64>) {
         for session in self.sessions() {
-            if Some(session.number) == except {
-                continue;
+            if Some(session.number) != except {
+                session.slots.leave(subject);
+                session.inventory.leave(subject);
             }
-            session.slots.leave(subject);
-            session.inventory.leave(subject);
         }
     }
 
@@ -339,10 +330,8 @@ impl Sessions {
     }
 
     fn open(&self) -> MutexGuard<'_, HashMap<[u8; 32], Weak<Session>>> {
-        self.inner
-            .open
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        let open = self.inner.open.lock();
+        open.unwrap_or_else(PoisonError::into_inner)
     }
 
     fn sessions(&self) -> Vec<Arc<Session>> {
@@ -360,10 +349,8 @@ impl Sessions {
     }
 
     fn accounts(&self) -> MutexGuard<'_, HashMap<ObjectKey, KnownAccount>> {
-        self.inner
-            .accounts
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        let accounts = self.inner.accounts.lock();
+        accounts.unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -2,10 +2,20 @@ use super::account_session::limits;
 use super::conflicts::LISTED_ALL_AFTER;
 use super::owners::OwnershipClaim;
 use super::*;
-use crate::cloud::{AllowedEndpoints, CallPriority};
+use crate::cloud::{AllowedEndpoints, CallPriority, Tls};
 use futures::FutureExt;
 use secrecy::SecretString;
 use serde_json::{Value, json};
+
+impl From<SecretString> for ServiceCredentials {
+    /// A token without TLS settings.
+    fn from(token: SecretString) -> Self {
+        Self {
+            token,
+            tls: Tls::default(),
+        }
+    }
+}
 
 const HERE: &str = "https://cloud.example/api";
 
