@@ -1,10 +1,10 @@
 //! `catalog`: the offers of the service, as tables for people and as JSON or YAML for programs.
 
 use super::completion::values;
-use super::ended;
 use super::offers::{self, choose};
 use super::output::{Always, Column, Distinguishing, Output, Wide, note, print, render};
 use super::progress::Progress;
+use super::run_and_print;
 use super::servers::{Within, region_code};
 use super::service::ServiceArgs;
 use clap::{Args, Subcommand};
@@ -149,7 +149,7 @@ const KEYS: [Column; 3] = [
 
 /// Prints the requested list.
 pub(super) fn catalog(args: &CatalogArgs) -> ExitCode {
-    ended(show(args), |text| print(&text))
+    run_and_print(show(args), |text| print(&text))
 }
 
 async fn show(args: &CatalogArgs) -> Result<String, String> {

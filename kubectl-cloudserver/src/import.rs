@@ -9,7 +9,7 @@ use super::owners::{Ownership, named};
 use super::progress::Progress;
 use super::servers::{self, Servers, Within};
 use super::service::ServiceArgs;
-use super::{PROGRAM, ended};
+use super::{PROGRAM, run_and_print};
 use crate::output::finish;
 use crate::parsers;
 use clap::{Args, ValueEnum};
@@ -42,7 +42,7 @@ pub(super) struct ImportArgs {
     #[arg(short, long, value_enum, default_value_t)]
     output: Form,
 
-    /// Name of the Instance; a name made from the server's when absent.
+    /// Name of the Instance. Default: made from the server's name.
     #[arg(long, value_parser = parsers::object_name, value_name = "NAME")]
     name: Option<String>,
 
@@ -61,7 +61,7 @@ pub(super) struct ImportArgs {
     #[arg(long, value_name = "ID", conflicts_with = "password_secret")]
     ssh_key: Option<String>,
 
-    /// The Secret that holds the server's password, and the key in it; <name>-login/password when absent.
+    /// The Secret that holds the server's password, and the key in it. Default: <name>-login/password.
     #[arg(long, value_parser = secret_and_key, value_name = "NAME[/KEY]")]
     password_secret: Option<SecretKeyRef>,
 }
@@ -86,7 +86,7 @@ struct Manifest {
 
 /// Prints the manifests. Fails if a server had to be left out.
 pub(super) fn import(args: &ImportArgs) -> ExitCode {
-    ended(manifests(args), |(text, status)| finish(&text, status))
+    run_and_print(manifests(args), |(text, status)| finish(&text, status))
 }
 
 /// The manifests as one text, and the exit status.
@@ -105,7 +105,7 @@ async fn manifests(args: &ImportArgs) -> Result<(String, u8), String> {
         }
     };
     if servers.is_empty() {
-        progress.note("every server that the service lists there has its Instance");
+        progress.note("nothing to import: every listed server already belongs to an Instance");
     }
     let (mut all, mut names, mut doubts) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
     for (number, id) in servers.iter().enumerate() {
@@ -116,7 +116,7 @@ async fn manifests(args: &ImportArgs) -> Result<(String, u8), String> {
                 all.push(made);
             }
             Ok(made) => progress.note(&format!(
-                "{PROGRAM}: server {id} is skipped: another server has the Instance name {} too: import this one separately, with --name",
+                "{PROGRAM}: server {id} is left out: another server has the Instance name {} too: import this one separately, with --name",
                 made.name
             )),
             Err(why) if args.all => {
@@ -218,11 +218,11 @@ async fn manifest(
         if account.name_any() != DEFAULT_ACCOUNT {
             value["spec"]["accountRef"] = json!({"name": account.name_any()});
         }
-        doubts.extend(allow(account));
+        doubts.extend(imports_denied_advice(account));
     }
     // Print only a valid Instance, regardless of the service's answer.
     serde_json::from_value::<Instance>(value.clone())
-        .map_err(|error| format!("server {id} makes no Instance: {error}"))?;
+        .map_err(|error| format!("no valid Instance can be made from server {id}: {error}"))?;
     Ok(Manifest {
         comments: comments(args, &detail, &name, &ownership, &doubts),
         name,
@@ -231,8 +231,8 @@ async fn manifest(
     })
 }
 
-/// The step that is needed if the Account does not allow imports.
-fn allow(account: &Account) -> Option<String> {
+/// The advice for an Account that denies imports: how to allow them.
+fn imports_denied_advice(account: &Account) -> Option<String> {
     let (name, namespace) = (account.name_any(), account.namespace().unwrap_or_default());
     (account.spec.imports == Imports::Denied).then(|| {
         format!(
@@ -273,7 +273,7 @@ fn comments(
     if args.ssh_key.is_none() {
         let secret = password_secret(args, name).name;
         lines.push(format!(
-            "A password that is put into Secret {secret} after the import is set on the server."
+            "If you put a password into Secret {secret} after the import, the operator sets it on the server."
         ));
     }
     match ownership {
@@ -297,7 +297,7 @@ async fn find(text: &str, servers: &Servers<'_>) -> Result<ServerId, String> {
     let id = ServerId::from(text);
     if let Ok(detail) = client.detail(CallPriority::Urgent, &id).await {
         let [region, zone] = [detail.region(), detail.zone()].map(Option::unwrap_or_default);
-        return match servers.places.fit(region, zone) {
+        return match servers.places.includes(region, zone) {
             true => Ok(id),
             false => Err(format!(
                 "server {text} is in {region}/{zone}, outside of --region and --zone: leave them out, or name another server"
@@ -321,10 +321,10 @@ async fn find(text: &str, servers: &Servers<'_>) -> Result<ServerId, String> {
 
 /// The name of the Instance: the requested one, or one made from the server's. No Instance has it yet.
 fn name(args: &ImportArgs, servers: &Servers<'_>, detail: &Detail) -> Result<String, String> {
-    let of_server = || object_name(detail.name().map_or(detail.id.as_str(), unmarked));
+    let of_server = || to_object_name(detail.name().map_or(detail.id.as_str(), unmarked));
     let name = args.name.clone().or_else(of_server).ok_or_else(|| {
         format!(
-            "the name of server {} makes no name of an object: name the Instance with --name",
+            "the name of server {} cannot become an object name: name the Instance with --name",
             detail.id
         )
     })?;
@@ -356,7 +356,7 @@ fn unmarked(name: &str) -> &str {
 }
 
 /// A valid object name, made from a server's name.
-fn object_name(server: &str) -> Option<String> {
+fn to_object_name(server: &str) -> Option<String> {
     let kept = server.chars().map(|c| match c.to_ascii_lowercase() {
         c if c.is_ascii_alphanumeric() => c,
         _ => '-',
@@ -372,8 +372,11 @@ mod tests {
 
     #[test]
     fn a_name_of_the_service_becomes_one_of_an_object() {
-        assert_eq!(object_name("Web_Server-1").as_deref(), Some("web-server-1"));
-        assert_eq!(object_name("-x-").as_deref(), Some("x"));
-        assert_eq!(object_name("___"), None);
+        assert_eq!(
+            to_object_name("Web_Server-1").as_deref(),
+            Some("web-server-1")
+        );
+        assert_eq!(to_object_name("-x-").as_deref(), Some("x"));
+        assert_eq!(to_object_name("___"), None);
     }
 }

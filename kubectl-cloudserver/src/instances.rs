@@ -1,9 +1,9 @@
 //! `instances`: the servers of an account, and the owner of each.
 
-use super::ended;
 use super::output::{Always, Column, Output, Wide, note, print, render};
 use super::owners::{Ownership, named};
 use super::progress::Progress;
+use super::run_and_print;
 use super::servers::{self, Servers, Within};
 use super::service::ServiceArgs;
 use clap::Args;
@@ -61,7 +61,7 @@ const COLUMNS: [Column; 14] = [
 
 /// Prints the servers.
 pub(super) fn instances(args: &InstancesArgs) -> ExitCode {
-    ended(show(args), |text| print(&text))
+    run_and_print(show(args), |text| print(&text))
 }
 
 async fn show(args: &InstancesArgs) -> Result<String, String> {
@@ -78,7 +78,7 @@ async fn show(args: &InstancesArgs) -> Result<String, String> {
     progress.show(|| format!("reading {}", counted(listed.len(), "server")));
     let client = &servers.reached.client;
     let whole = futures::stream::iter(listed)
-        .map(|row| servers::completed(client, row))
+        .map(|row| servers::with_detail(client, row))
         .buffered(AT_ONCE);
     let whole: Vec<Offer> = whole.try_collect().await?;
     let mut rows: Vec<Value> = whole.iter().map(|server| row(server, &servers)).collect();
@@ -91,7 +91,8 @@ async fn show(args: &InstancesArgs) -> Result<String, String> {
     {
         let shown: BTreeSet<&str> = whole.iter().map(|server| server.id.as_str()).collect();
         let places = &servers.places;
-        let is_here = |instance: &&Instance| places.fit(&instance.spec.region, &instance.spec.zone);
+        let is_here =
+            |instance: &&Instance| places.includes(&instance.spec.region, &instance.spec.zone);
         let waiting = owners.instances().filter(is_here);
         rows.extend(waiting.filter_map(|instance| serverless(instance, account, &shown)));
     }
@@ -99,8 +100,8 @@ async fn show(args: &InstancesArgs) -> Result<String, String> {
     if rows.is_empty() {
         let why = match (whole.is_empty(), args.unowned) {
             (true, _) => "the service lists no server there",
-            (false, true) => "every server that the service lists there has its Instance",
-            (false, false) => "no server that the service lists there has an Instance",
+            (false, true) => "every server that the service lists there belongs to an Instance",
+            (false, false) => "no server that the service lists there belongs to an Instance",
         };
         note(why);
     }

@@ -1,4 +1,4 @@
-//! `kubectl cloudserver`: the commands that people and pipelines use, on the parts of the operator's library.
+//! `kubectl cloudserver`: the commands that people and pipelines use, built on the operator's library.
 
 mod catalog;
 mod completion;
@@ -101,8 +101,8 @@ fn misused(error: &clap::Error) -> ExitCode {
     output::print(&text)
 }
 
-/// Prints the result of the work, or why it failed.
-fn ended<T>(
+/// Does the work on this thread, and prints its result, or why it failed.
+fn run_and_print<T>(
     work: impl Future<Output = Result<T, String>>,
     print: impl FnOnce(T) -> ExitCode,
 ) -> ExitCode {
@@ -112,7 +112,7 @@ fn ended<T>(
     }
 }
 
-/// Does the work on this thread.
+/// Does asynchronous work on this thread.
 fn block_on<T>(work: impl Future<Output = T>) -> Result<T, String> {
     tls::install_provider();
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -125,15 +125,15 @@ fn block_on<T>(work: impl Future<Output = T>) -> Result<T, String> {
 /// The message for a failed read at the service: the cause and the remedy.
 fn unreadable(client: &Client, what: &str, unread: impl Into<Unread>) -> String {
     let unread = unread.into();
-    let tokens = "the Account's Secret or into --token-file";
-    let remedy = remedy(client, unread.unauthorized, tokens);
+    let token_place = "the Account's Secret or into --token-file";
+    let remedy = remedy(client, unread.unauthorized, token_place);
     format!("the {what} could not be read: {}: {remedy}", unread.why)
 }
 
-/// The remedy if the service does not answer, or rejects the token. `tokens` names the place of the token.
-fn remedy(client: &Client, unauthorized: bool, tokens: &str) -> String {
+/// The remedy if the service does not answer, or rejects the token.
+fn remedy(client: &Client, unauthorized: bool, token_place: &str) -> String {
     if unauthorized {
-        format!("put a valid token into {tokens}")
+        format!("put a valid token into {token_place}")
     } else {
         let endpoint = client.endpoint();
         format!("check the endpoint {endpoint}, the network and the service")

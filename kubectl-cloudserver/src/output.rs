@@ -20,7 +20,7 @@ pub(super) enum Output {
     Wide,
     /// The rows as the service serves them.
     Json,
-    /// The same as YAML.
+    /// The same rows, as YAML.
     Yaml,
 }
 
@@ -28,9 +28,9 @@ pub(super) enum Output {
 #[derive(Clone, Copy)]
 pub(super) enum Shown {
     Always,
-    /// By `-o wide` only.
+    /// Only with `-o wide`.
     Wide,
-    /// By `-o wide`, and in every table whose rows have different values.
+    /// With `-o wide`, and in every table whose rows have different values.
     Distinguishing,
 }
 pub(super) use Shown::{Always, Distinguishing, Wide};

@@ -1,4 +1,4 @@
-//! The servers of an account, row by row, from every known place.
+//! The servers of an account, from every known place. Each is an [`Offer`], the row of any list of the service.
 
 use super::completion::values;
 use super::offers::{self, choose};
@@ -39,7 +39,7 @@ pub(super) struct Places {
 impl Places {
     /// Whether an Instance with this region and zone in its spec, by code or name, is in the requested region and zone. Without a
     /// request every Instance is, also if its zone is unknown.
-    pub(super) fn fit(&self, region: &str, zone: &str) -> bool {
+    pub(super) fn includes(&self, region: &str, zone: &str) -> bool {
         let region = match catalog::by_code_or_name(named(&self.regions), region) {
             Choice::One(code) => code,
             Choice::Many(_) | Choice::None(_) => region.to_owned(),
@@ -138,7 +138,7 @@ async fn places(
     all.retain(|place| region.as_ref().is_none_or(|code| place.region == *code));
     all.retain(|place| zone.as_ref().is_none_or(|code| place.zone == *code));
     if all.is_empty() {
-        return Err("no zone is known that fits: try without --region and --zone".to_owned());
+        return Err("no known zone matches: try without --region and --zone".to_owned());
     }
     Ok(Places {
         all: all.into_iter().collect(),
@@ -148,7 +148,7 @@ async fn places(
     })
 }
 
-/// The code of a zone of these regions that is named by code or name.
+/// The code of the zone of these regions that `text` names by code or name; `text` itself if there is not exactly one.
 fn zone_code<'a>(regions: impl Iterator<Item = &'a Offer>, text: &str) -> String {
     let zones: Vec<IdAndName> = regions.flat_map(|region| &region.zones).cloned().collect();
     match catalog::by_code_or_name(zones, text) {
@@ -157,12 +157,12 @@ fn zone_code<'a>(regions: impl Iterator<Item = &'a Offer>, text: &str) -> String
     }
 }
 
-/// The code of a region that is named by code or name.
+/// The code of the region that `text` names by code or name.
 pub(super) fn region_code(regions: &[Offer], text: &str) -> Result<String, String> {
     match catalog::by_code_or_name(named(regions), text) {
         Choice::One(code) => Ok(code),
         Choice::Many(near) | Choice::None(near) => Err(format!(
-            "the service lists no region {text} (one that is sold out may be missing), or several; {}",
+            "region {text} is ambiguous or not listed (a sold-out region may be missing); {}",
             choose("--region", &near)
         )),
     }
@@ -178,8 +178,8 @@ pub(super) async fn detail(client: &Client, id: &ServerId) -> Result<Detail, Str
     read.map_err(|error| unreadable(client, &format!("detail of server {id}"), error))
 }
 
-/// The row, completed from the server's detail if the listing lacks fields.
-pub(super) async fn completed(client: &Client, mut row: Offer) -> Result<Offer, String> {
+/// The row, with the fields of the server's detail if the listing lacks some that tables show.
+pub(super) async fn with_detail(client: &Client, mut row: Offer) -> Result<Offer, String> {
     let shown = ["publicIpAddress", "imageName", "cpu"];
     if shown.iter().all(|field| row.fields.contains_key(*field)) {
         return Ok(row);
@@ -228,12 +228,12 @@ mod tests {
             ("Two", "A", false),
             ("r-1", "mistyped", false),
         ] {
-            assert_eq!(here.fit(region, zone), fits, "{region} {zone}");
-            assert!(anywhere.fit(region, zone));
+            assert_eq!(here.includes(region, zone), fits, "{region} {zone}");
+            assert!(anywhere.includes(region, zone));
         }
         let why = region_code(&anywhere.regions, "r-9").unwrap_err();
         assert!(why.contains("name one of these with --region"), "{why}");
         let region = places(Some("r-1"), None);
-        assert!(region.fit("One", "mistyped") && !region.fit("r-2", "r-2-a"));
+        assert!(region.includes("One", "mistyped") && !region.includes("r-2", "r-2-a"));
     }
 }

@@ -4,7 +4,7 @@ mod metrics;
 mod redact;
 
 use super::service::{Cluster, ClusterArgs};
-use super::{ended, lists};
+use super::{lists, run_and_print};
 use crate::output::print;
 use clap::Args;
 use cloud_server_operator::api::names::{GROUP, MANAGER};
@@ -28,7 +28,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Files that need more than one list.
+/// Files whose objects need extra handling in `collect`.
 const EVENTS: &str = "events.yaml";
 const PODS: &str = "operator/pods.yaml";
 
@@ -46,14 +46,14 @@ pub(super) struct SupportArgs {
     #[arg(long, default_value = "cloud-server-system", value_name = "NAME")]
     operator_namespace: String,
 
-    /// The archive, which must not exist; cloud-server-support-TIME.tar.gz when absent.
+    /// Path of the archive to create; an existing file is not overwritten. Default: cloud-server-support-TIME.tar.gz.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
 
 /// Writes the archive, and prints its name and the missing parts.
 pub(super) fn support(args: &SupportArgs) -> ExitCode {
-    ended(collect(args), |text| print(&text))
+    run_and_print(collect(args), |text| print(&text))
 }
 
 /// The content of the archive.
@@ -65,7 +65,7 @@ struct Bundle {
 }
 
 impl Bundle {
-    fn file(&mut self, name: &str, value: &Value) {
+    fn add_yaml(&mut self, name: &str, value: &Value) {
         match serde_saphyr::to_string(value) {
             Ok(text) => self.files.push((name.to_owned(), text)),
             Err(error) => self.missing.push(format!("{name}: {error}")),
@@ -97,26 +97,34 @@ async fn collect(args: &SupportArgs) -> Result<String, String> {
     let version = cluster.client.apiserver_version();
     let version = call("ask for the apiserver's version", version).await;
     let version = version.map_err(|error| cluster.explain(&error))?;
-    bundle.file(
+    bundle.add_yaml(
         "versions.yaml",
         &json!({"command": env!("CARGO_PKG_VERSION"), "apiserver": version.git_version, "at": Timestamp::now()}),
     );
     let label = format!("app.kubernetes.io/name={MANAGER}");
-    let of_users = (!args.all_namespaces).then_some(cluster.namespace.as_str());
-    for (kind, labels, file) in [
-        (kind::<Account>(), "", "accounts.yaml"),
-        (kind::<Instance>(), "", "instances.yaml"),
-        (kind::<Event>(), "", EVENTS),
-        (kind::<Deployment>(), &*label, "operator/deployments.yaml"),
-        (kind::<StatefulSet>(), &label, "operator/statefulsets.yaml"),
-        (kind::<Lease>(), "", "operator/leases.yaml"),
-        (kind::<Pod>(), &label, PODS),
+    let namespace_of_objects = (!args.all_namespaces).then_some(cluster.namespace.as_str());
+    for (resource, labels, file) in [
+        (resource::<Account>(), "", "accounts.yaml"),
+        (resource::<Instance>(), "", "instances.yaml"),
+        (resource::<Event>(), "", EVENTS),
+        (
+            resource::<Deployment>(),
+            &*label,
+            "operator/deployments.yaml",
+        ),
+        (
+            resource::<StatefulSet>(),
+            &label,
+            "operator/statefulsets.yaml",
+        ),
+        (resource::<Lease>(), "", "operator/leases.yaml"),
+        (resource::<Pod>(), &label, PODS),
     ] {
         let namespace = match file.starts_with("operator/") {
             true => Some(args.operator_namespace.as_str()),
-            false => of_users,
+            false => namespace_of_objects,
         };
-        let mut objects = match list(&cluster, &kind, namespace, labels).await {
+        let mut objects = match list(&cluster, &resource, namespace, labels).await {
             Ok(objects) => objects,
             Err(error) => {
                 let why = cluster.explain(&error);
@@ -129,12 +137,12 @@ async fn collect(args: &SupportArgs) -> Result<String, String> {
             PODS => metrics(&cluster, &args.operator_namespace, &objects, &mut bundle).await,
             _ => {}
         }
-        bundle.file(file, &Value::Array(objects));
+        bundle.add_yaml(file, &Value::Array(objects));
     }
     write(args.output.clone(), &bundle)
 }
 
-fn kind<K: Resource<DynamicType = ()>>() -> ApiResource {
+fn resource<K: Resource<DynamicType = ()>>() -> ApiResource {
     ApiResource::erase::<K>(&())
 }
 
@@ -150,7 +158,7 @@ async fn metrics(cluster: &Cluster, namespace: &str, pods: &[Value], bundle: &mu
     }
     if pods.is_empty() {
         bundle.missing.push(format!(
-            "{PODS}: no Pod with label app.kubernetes.io/name={MANAGER} in namespace {namespace}: name the right one with \
+            "{PODS}: no Pod with label app.kubernetes.io/name={MANAGER} in namespace {namespace}: name the right namespace with \
              --operator-namespace, unless the operator runs elsewhere"
         ));
     }
@@ -159,14 +167,14 @@ async fn metrics(cluster: &Cluster, namespace: &str, pods: &[Value], bundle: &mu
 /// All objects of a kind, redacted.
 async fn list(
     cluster: &Cluster,
-    kind: &ApiResource,
+    resource: &ApiResource,
     namespace: Option<&str>,
     labels: &str,
 ) -> Result<Vec<Value>, KubeError> {
     let client = cluster.client.clone();
     let api: Api<DynamicObject> = match namespace {
-        Some(namespace) => Api::namespaced_with(client, namespace, kind),
-        None => Api::all_with(client, kind),
+        Some(namespace) => Api::namespaced_with(client, namespace, resource),
+        None => Api::all_with(client, resource),
     };
     let params = ListParams::default().labels(labels);
     let listed = lists::all(&api, "list objects", params).await?.into_iter();
@@ -186,7 +194,7 @@ fn write(output: Option<PathBuf>, bundle: &Bundle) -> Result<String, String> {
         format!("cloud-server-support-{at}.tar.gz").into()
     });
     let written = bundle.archive().and_then(|bytes| {
-        made(&file, |target| {
+        create_private_file(&file, |target| {
             target.write_all(&bytes)?;
             target.sync_all()
         })
@@ -203,9 +211,12 @@ fn write(output: Option<PathBuf>, bundle: &Bundle) -> Result<String, String> {
     Ok(text)
 }
 
-/// A new file that only its owner can read. A failed write removes the file: half an archive would block the next try, and look
-/// complete.
-fn made(path: &Path, write: impl FnOnce(&mut File) -> std::io::Result<()>) -> std::io::Result<()> {
+/// Creates a file that only its owner can read, and writes it. A failed write removes the file: half an archive would block the
+/// next try, and look complete.
+fn create_private_file(
+    path: &Path,
+    write: impl FnOnce(&mut File) -> std::io::Result<()>,
+) -> std::io::Result<()> {
     let mut options = OpenOptions::new();
     let options = options.write(true).create_new(true).mode(0o600);
     let mut file = options.open(path)?;
@@ -224,13 +235,13 @@ mod tests {
     fn a_failed_write_leaves_no_file_and_a_file_is_not_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("archive");
-        let failed = made(&path, |file| {
+        let failed = create_private_file(&path, |file| {
             file.write_all(b"half")?;
             Err(Error::other("the disk is full"))
         });
         assert!(failed.unwrap_err().to_string().contains("full"));
-        made(&path, |file| file.write_all(b"whole")).unwrap();
-        assert!(made(&path, |file| file.write_all(b"another")).is_err());
+        create_private_file(&path, |file| file.write_all(b"whole")).unwrap();
+        assert!(create_private_file(&path, |file| file.write_all(b"another")).is_err());
         assert_eq!(fs::read(&path).unwrap(), b"whole");
     }
 }

@@ -7,10 +7,10 @@ mod readiness;
 mod tree;
 
 use super::completion::values;
-use super::ended;
 use super::lists;
 use super::output::{note, print};
 use super::parsers::object_name;
+use super::run_and_print;
 use super::service::ClusterArgs;
 use clap::Args;
 use cloud_server_operator::api::{Account, Instance};
@@ -52,12 +52,12 @@ struct Objects {
 
 /// Prints the tree of Accounts and Instances.
 pub(super) fn status(args: &StatusArgs) -> ExitCode {
-    ended(show_tree(args), |text| print(&text))
+    run_and_print(show_tree(args), |text| print(&text))
 }
 
 /// Explains the state of each of these Instances.
 pub(super) fn describe(args: &DescribeArgs) -> ExitCode {
-    ended(show_each(args), |text| print(&text))
+    run_and_print(show_each(args), |text| print(&text))
 }
 
 async fn show_tree(args: &StatusArgs) -> Result<String, String> {

@@ -8,9 +8,9 @@ use jiff::Timestamp;
 
 /// The text for an object without a status.
 pub(super) const NEVER_OBSERVED: &str =
-    "The operator has not observed it yet: check that one runs and watches this namespace.";
-const EDIT_NOT_OBSERVED: &str = "The operator has not observed the newest edit yet. If this lasts, check that one runs and watches \
-     this namespace.";
+    "The operator has not observed it yet: check that an operator runs and watches this namespace.";
+const EDIT_NOT_OBSERVED: &str = "The operator has not observed the newest edit yet. If this lasts, check that an operator runs and \
+     watches this namespace.";
 /// The text for a reason of a newer operator.
 const READ_THE_MESSAGE: &str = "Read the message of the condition Ready.";
 /// A user must not delete an Instance before it is certain that its server is gone.
@@ -48,9 +48,13 @@ fn idle(status: &InstanceStatus) -> String {
     let synced = condition(&status.conditions, SYNCED).filter(|synced| synced.status == "False");
     match synced.map(|synced| Reason::of(&synced.reason)) {
         None => nothing.to_owned(),
-        Some(Some(reason)) => format!("Nothing, and no change either: {}", reason.remedy()),
+        Some(Some(reason)) => format!(
+            "Nothing; a change would have to wait, too: {}",
+            reason.remedy()
+        ),
         Some(None) => {
-            "Nothing, and no change either: read the message of the condition Synced.".to_owned()
+            "Nothing; a change would have to wait, too: read the message of the condition Synced."
+                .to_owned()
         }
     }
 }
@@ -64,7 +68,7 @@ fn progress(open: &Operation, durations: &Durations, now: Timestamp) -> String {
     };
     let cause = open.cause.map(|cause| format!(", {cause}"));
     format!(
-        "The {} (number {}{}) is followed to its end; {call}. {}.",
+        "The operator follows the {} (attempt {}{}) until it ends; {call}. {}.",
         open.verb,
         open.attempt,
         cause.unwrap_or_default(),

@@ -130,7 +130,7 @@ fn an_operation_is_described_with_its_task_and_a_finished_one_with_its_time() {
         "Its server is ecs-2.",
         "State: Reconciling (Reinstalling)",
         "Ready is False since 3 min (Reinstalling): its disk is erased",
-        "The reinstall (number 2, as the spec asks) is followed to its end; the service accepted it as task task-7. [#####-----] 50 %",
+        "The operator follows the reinstall (attempt 2, as the spec asks) until it ends; the service accepted it as task task-7. [#####-----] 50 %",
         "2 h ago: create 1: done in 30 s, as the spec asks",
     ] {
         assert!(text.contains(words), "{words:?} is not in\n{text}");
@@ -209,7 +209,7 @@ fn a_problem_of_an_account_is_shown_also_for_its_ready_instances() {
     assert!(tree.contains(line), "{tree}");
     let text = describe::describe(&instance, &Durations::default(), now());
     let remedy = Reason::TokenRefused.remedy();
-    let next = format!("Next step\n  Nothing, and no change either: {remedy}\n");
+    let next = format!("Next step\n  Nothing; a change would have to wait, too: {remedy}\n");
     assert!(text.contains(&next), "{text}");
 }
 

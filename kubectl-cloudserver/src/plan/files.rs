@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 /// Extensions of the files that are read in a directory.
 const ENDINGS: [&str; 3] = ["yaml", "yml", "json"];
 
-/// Levels of nesting in a document. Each needs stack; no Kubernetes object has a quarter of them.
-const DEEPEST: usize = 128;
+/// The most levels of nesting in a document. Each needs stack; no Kubernetes object has a quarter of them.
+const MAX_DEPTH: usize = 128;
 
-/// Values that aliases (`*name`) of a file may expand to, since each needs memory.
-const EXPANDED: usize = 2_000_000;
+/// The most values that the aliases (`*name`) of a file may expand to, since each needs memory.
+const MAX_ALIAS_EVENTS: usize = 2_000_000;
 
 /// The group of kustomize's own files.
 const KUSTOMIZE: &str = "kustomize.config.k8s.io/";
@@ -69,7 +69,7 @@ impl Manifest {
     }
 }
 
-/// Reads all files; - is standard input, and of a directory every YAML and JSON file is read.
+/// Reads all files. `-` is standard input; in a directory, every YAML and JSON file is read.
 ///
 /// # Errors
 /// A file cannot be read, or is neither YAML nor JSON.
@@ -82,7 +82,7 @@ pub(super) fn read(files: &[PathBuf]) -> Result<Manifests, String> {
         };
         if file == Path::new("-") {
             let text = std::io::read_to_string(std::io::stdin()).map_err(unreadable)?;
-            all.take("standard input", &text)?;
+            all.add_file("standard input", &text)?;
             continue;
         }
         let files = match file.is_dir() {
@@ -91,13 +91,13 @@ pub(super) fn read(files: &[PathBuf]) -> Result<Manifests, String> {
         };
         for file in files {
             let text = std::fs::read_to_string(&file).map_err(unreadable)?;
-            all.take(&file.display().to_string(), &text)?;
+            all.add_file(&file.display().to_string(), &text)?;
         }
     }
     Ok(all)
 }
 
-/// The message for a file that is no YAML, with the place and the remedy.
+/// The message for a file that is neither YAML nor JSON, with the place and the remedy.
 fn malformed(file: &str, error: &Error) -> String {
     let line = error.location().map(|at| at.line());
     let line = line.filter(|line| *line > 0);
@@ -132,7 +132,7 @@ fn budget() -> Option<Budget> {
         max_recorded_anchor_events: usize::MAX,
         max_recorded_anchor_bytes: usize::MAX,
         enforce_alias_anchor_ratio: false,
-        max_depth: DEEPEST,
+        max_depth: MAX_DEPTH,
     }
 }
 
@@ -149,30 +149,30 @@ fn of_directory(directory: &Path) -> std::io::Result<Vec<PathBuf>> {
 }
 
 impl Manifests {
-    fn take(&mut self, file: &str, text: &str) -> Result<(), String> {
+    fn add_file(&mut self, file: &str, text: &str) -> Result<(), String> {
         // The parser needs no stack for nested values, but their conversion does: so the depth is checked first.
         let checked =
             budget().map(|budget| check_yaml_budget(text, budget, EnforcingPolicy::AllContent));
         if matches!(checked, Some(Ok(report)) if report.breached.is_some()) {
             return Err(format!(
-                "{file}: more than {DEEPEST} levels of nesting: no Kubernetes object has as many: fix it"
+                "{file}: more than {MAX_DEPTH} levels of nesting: no Kubernetes object has as many: fix the file"
             ));
         }
         let options = options! {
             budget: budget(),
             emit_comments: false,
-            alias_limits: alias_limits! { max_total_replayed_events: EXPANDED },
+            alias_limits: alias_limits! { max_total_replayed_events: MAX_ALIAS_EVENTS },
         };
         let documents: Vec<Spanned<Value>> =
             serde_saphyr::from_multiple_with_options(text, options)
                 .map_err(|error| malformed(file, &error))?;
         for document in documents {
-            self.sort(file, document.referenced.line(), document.value)?;
+            self.classify(file, document.referenced.line(), document.value)?;
         }
         Ok(())
     }
 
-    fn sort(&mut self, file: &str, line: u64, mut value: Value) -> Result<(), String> {
+    fn classify(&mut self, file: &str, line: u64, mut value: Value) -> Result<(), String> {
         if value.is_null() {
             return Ok(()); // an empty document
         }
@@ -180,7 +180,7 @@ impl Manifests {
         let (version, kind) = (text("apiVersion").to_owned(), text("kind").to_owned());
         if kind.is_empty() || version.is_empty() {
             return Err(format!(
-                "the document in {} has no apiVersion or no kind: it is no manifest, take it out or fix it",
+                "the document in {} has no apiVersion or no kind: it is not a manifest: remove or fix it",
                 place(file, line)
             ));
         }
@@ -190,7 +190,7 @@ impl Manifests {
         if is_list {
             if let Some(Value::Array(items)) = value.get_mut("items").map(Value::take) {
                 for item in items {
-                    self.sort(file, line, item)?;
+                    self.classify(file, line, item)?;
                 }
             }
             return Ok(());
@@ -219,9 +219,9 @@ impl Manifests {
 mod tests {
     use super::*;
 
-    fn taken(text: &str) -> Result<Manifests, String> {
+    fn read_text(text: &str) -> Result<Manifests, String> {
         let mut all = Manifests::default();
-        all.take("f.yaml", text).map(|()| all)
+        all.add_file("f.yaml", text).map(|()| all)
     }
 
     #[test]
@@ -230,7 +230,7 @@ mod tests {
                     {\"apiVersion\": \"v1\", \"kind\": \"List\", \"items\": [{\"apiVersion\": \"cloudserver.dev/v1alpha1\", \
                     \"kind\": \"Instance\", \"metadata\": {\"name\": \"b\", \"namespace\": \"n\"}}, {\"apiVersion\": \"v1\", \
                     \"kind\": \"Secret\", \"metadata\": {\"name\": \"s\"}}]}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n";
-        let all = taken(text).unwrap();
+        let all = read_text(text).unwrap();
         let names: Vec<_> = all.instances.iter().map(Manifest::name).collect();
         assert_eq!(names, [Some("a"), Some("b")]);
         assert_eq!(all.instances[1].namespace(), Some("n"));
@@ -242,7 +242,7 @@ mod tests {
 
     #[test]
     fn an_object_without_a_name_is_named_by_its_place_and_a_file_for_kustomize_is_skipped() {
-        let all = taken(
+        let all = read_text(
             "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [a.yaml]\n---\n\
              apiVersion: v1\nkind: ConfigMap\nmetadata: {generateName: c-}\n",
         );
@@ -251,7 +251,8 @@ mod tests {
 
     #[test]
     fn an_instance_of_another_group_is_skipped() {
-        let all = taken("apiVersion: other.dev/v1\nkind: Instance\nmetadata: {name: a}\n").unwrap();
+        let all =
+            read_text("apiVersion: other.dev/v1\nkind: Instance\nmetadata: {name: a}\n").unwrap();
         assert!(all.instances.is_empty());
         assert_eq!(all.others, ["Instance a"]);
     }
@@ -264,7 +265,7 @@ mod tests {
             ("{", "f.yaml"),
             ("kind: a\nspec: [\n", "f.yaml, line "),
         ] {
-            let error = taken(text).unwrap_err();
+            let error = read_text(text).unwrap_err();
             assert!(error.contains(place), "{error}");
             assert!(!error.contains('\n'), "one line: {error}");
         }
@@ -290,9 +291,9 @@ mod tests {
     fn a_file_may_be_as_large_as_for_kubectl() {
         let instance =
             "---\napiVersion: cloudserver.dev/v1alpha1\nkind: Instance\nmetadata: {name: i}\n";
-        let documents = taken(&instance.repeat(10_000)).unwrap();
+        let documents = read_text(&instance.repeat(10_000)).unwrap();
         assert_eq!(documents.instances.len(), 10_000);
-        assert_eq!(taken(&list(2_000)).unwrap().instances.len(), 2_000);
+        assert_eq!(read_text(&list(2_000)).unwrap().instances.len(), 2_000);
         let aliases = "labels: &l {a: b, c: d}\nbase: &b {e: f}\n".to_owned()
             + &(0..20_000)
                 .map(|n| format!("x{n}: {{labels: *l, <<: *b}}\n"))
@@ -304,14 +305,14 @@ mod tests {
                 .replacen("labels", "  labels", 1)
         );
         assert_eq!(
-            taken(&one).unwrap().instances[0].text("/spec/x19999/e"),
+            read_text(&one).unwrap().instances[0].text("/spec/x19999/e"),
             Some("f")
         );
         let comments = "# a comment\n".repeat(100_000);
         let commented = format!(
             "{comments}{instance}spec:\n{comments}  zone: z\n{comments}  list:\n{comments}  - a\n"
         );
-        assert_eq!(taken(&commented).unwrap().instances.len(), 1);
+        assert_eq!(read_text(&commented).unwrap().instances.len(), 1);
     }
 
     #[test]
@@ -330,7 +331,7 @@ mod tests {
             },
         );
         for text in [nested, bomb] {
-            let why = taken(&text).unwrap_err();
+            let why = read_text(&text).unwrap_err();
             assert!(why.contains("f.yaml"), "{why}");
         }
     }
@@ -341,7 +342,7 @@ mod tests {
         let json = "{\"kind\": \"Instance\",\n\"spec\": {\"zone\": \"a\",\n\"zone\": \"b\"}}";
         for (text, line) in [(yaml, 7), (json, 3)] {
             assert_eq!(
-                taken(text).unwrap_err(),
+                read_text(text).unwrap_err(),
                 format!(
                     "key \"zone\" occurs twice in one object, the second time in f.yaml, line {line}: remove one of them"
                 )

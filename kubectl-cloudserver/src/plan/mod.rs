@@ -14,8 +14,8 @@ mod stage;
 mod verdict;
 
 use super::completion::values;
-use super::ended;
 use super::progress::Progress;
+use super::run_and_print;
 use super::service::{Cluster, ClusterArgs};
 use crate::output::finish;
 use clap::{Args, ValueEnum};
@@ -80,7 +80,7 @@ enum Form {
 
 /// Prints the effects.
 pub(super) fn plan(args: &PlanArgs) -> ExitCode {
-    ended(answer(args), |(text, status)| finish(&text, status))
+    run_and_print(answer(args), |(text, status)| finish(&text, status))
 }
 
 async fn answer(args: &PlanArgs) -> Result<(String, u8), String> {
@@ -101,7 +101,7 @@ async fn answer(args: &PlanArgs) -> Result<(String, u8), String> {
     }
     drop(progress);
     let effects = answers.iter().flat_map(|answer| &answer.effects);
-    let status = verdict::status(effects.map(|finding| finding.effect));
+    let status = verdict::exit_status(effects.map(|finding| finding.effect));
     let text = match args.output {
         Form::Text => show::text(&answers),
         Form::Json => {
@@ -208,7 +208,7 @@ async fn judged(
         name: manifest.name().unwrap_or("(without a name)").to_owned(),
         file: manifest.file.clone(),
         line: manifest.line,
-        verdict: verdict::weightiest(&effects),
+        verdict: verdict::most_important(&effects),
         effects,
         changes,
         notes,

@@ -64,7 +64,7 @@ fn summary(answers: &[Answer]) -> String {
     }
     let parts = counts.into_iter().map(|(effect, count)| {
         let style = style(effect);
-        format!("{count} {style}{}{style:#}", effect.counted(count))
+        format!("{count} {style}{}{style:#}", effect.words_for(count))
     });
     let parts: Vec<String> = parts.collect();
     let colon = if parts.is_empty() { "" } else { ": " };

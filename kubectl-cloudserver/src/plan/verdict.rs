@@ -4,7 +4,8 @@ use super::changes::Change;
 use cloud_server_operator::api::conditions::{Readiness, Reason};
 use serde::Serialize;
 
-/// The effects of a manifest, ordered by the attention that they need.
+/// The effects of a manifest, ordered by the attention that they need. The order is for display; the exit status has its own
+/// (`row`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum Effect {
@@ -79,14 +80,14 @@ impl Effect {
         self.row().1
     }
 
-    pub(super) fn counted(self, count: usize) -> &'static str {
+    pub(super) fn words_for(self, count: usize) -> &'static str {
         let (_, one, several) = self.row();
         if count == 1 { one } else { several }
     }
 }
 
 /// The exit status of all effects: an unknown effect takes precedence, then the higher number.
-pub(super) fn status(effects: impl IntoIterator<Item = Effect>) -> u8 {
+pub(super) fn exit_status(effects: impl IntoIterator<Item = Effect>) -> u8 {
     let all: Vec<u8> = effects.into_iter().map(|effect| effect.row().0).collect();
     match all.contains(&1) {
         true => 1,
@@ -104,7 +105,7 @@ impl Finding {
         }
     }
 
-    /// Something that the operator reports and that holds it up.
+    /// A state that the operator reports and in which it waits.
     pub(super) fn waits(readiness: &Readiness) -> Self {
         Self::reported(Effect::Waits, readiness.reason, readiness.message.as_str())
     }
@@ -128,7 +129,7 @@ impl Finding {
 }
 
 /// The most important effect.
-pub(super) fn weightiest(effects: &[Finding]) -> Effect {
+pub(super) fn most_important(effects: &[Finding]) -> Effect {
     let all = effects.iter().map(|finding| finding.effect);
     all.max().unwrap_or(Effect::Nothing)
 }
@@ -140,10 +141,10 @@ mod tests {
     #[test]
     fn the_highest_exit_status_counts_and_an_unknown_effect_precedes_all() {
         use Effect::{ErasesDisk, InPlace, Nothing, Refused, Unknown};
-        assert_eq!(status([]), 0);
-        assert_eq!(status([Nothing, InPlace]), 2);
-        assert_eq!(status([ErasesDisk, InPlace]), 3);
-        assert_eq!(status([ErasesDisk, Refused]), 4);
-        assert_eq!(status([Unknown, Refused, ErasesDisk]), 1);
+        assert_eq!(exit_status([]), 0);
+        assert_eq!(exit_status([Nothing, InPlace]), 2);
+        assert_eq!(exit_status([ErasesDisk, InPlace]), 3);
+        assert_eq!(exit_status([ErasesDisk, Refused]), 4);
+        assert_eq!(exit_status([Unknown, Refused, ErasesDisk]), 1);
     }
 }

@@ -1,7 +1,7 @@
 //! The edit of the spec that a verb makes, and the condition for its completion. Pure.
 
 use super::goal::Aim;
-use super::managers::applier;
+use super::managers::reverting_applier;
 use cloud_server_operator::api::{Instance, ManagementPolicy, Pause, PowerState, ReinstallPolicy};
 use kube::ResourceExt;
 use serde_json::{Value, json};
@@ -120,7 +120,7 @@ pub(super) fn edit(verb: &Verb, live: &Instance, token: &str) -> Result<Edit, St
     if spec[field] == value {
         return Ok(edit);
     }
-    if let Some(applier) = applier(live, field, &value) {
+    if let Some(applier) = reverting_applier(live, field, &value) {
         if matches!(verb, Verb::Restart | Verb::Reinstall) {
             // Each change of the token causes one action: if a manifest reverted it, the action would happen twice.
             return Err(format!(

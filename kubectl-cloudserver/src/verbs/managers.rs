@@ -6,18 +6,18 @@ use kube::ResourceExt;
 use serde_json::Value;
 
 /// Field manager of the edits that verbs make. Flux treats names that begin with `kubectl` as manual edits, and reverts them.
-pub(super) const MANAGER: &str = "cloudserver-cli";
+pub(super) const FIELD_MANAGER: &str = "cloudserver-cli";
 
-/// The other applier of this field of the spec, if one would revert this value: a field manager of server-side applies, or kubectl,
-/// unless its last manifest has the value already.
-pub(super) fn applier(live: &Instance, field: &str, value: &Value) -> Option<String> {
+/// The writer that would revert this edit of the spec: a server-side field manager that owns the field, whatever its value;
+/// otherwise kubectl, if its last-applied manifest has another value.
+pub(super) fn reverting_applier(live: &Instance, field: &str, value: &Value) -> Option<String> {
     let entries = live.metadata.managed_fields.iter().flatten();
     let mut server_side = entries.filter(|entry| entry.operation.as_deref() == Some("Apply"));
     let by = server_side.find_map(|entry| {
         let manager = entry
             .manager
             .as_deref()
-            .filter(|manager| *manager != MANAGER)?;
+            .filter(|manager| *manager != FIELD_MANAGER)?;
         let fields = &entry.fields_v1.as_ref()?.0;
         let has = fields.pointer(&format!("/f:spec/f:{field}")).is_some();
         has.then(|| format!("field manager {manager}"))

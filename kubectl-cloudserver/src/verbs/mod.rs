@@ -12,7 +12,7 @@ mod which;
 
 use super::progress::Progress;
 use super::service::{Cluster, ClusterArgs};
-use super::{chain, ended};
+use super::{chain, run_and_print};
 use crate::output::failed;
 use clap::{Args, Subcommand};
 use cloud_server_operator::api::Instance;
@@ -125,7 +125,7 @@ fn end(
 pub(super) fn verb(command: &VerbCommand) -> ExitCode {
     let now = chance::time_of_day();
     let (verb, args) = match command {
-        VerbCommand::Wait(args) => return ended(wait(args), ExitCode::from),
+        VerbCommand::Wait(args) => return run_and_print(wait(args), ExitCode::from),
         VerbCommand::Start(args) => (Verb::Start, args),
         VerbCommand::Stop(args) => (Verb::Stop, args),
         VerbCommand::Restart(args) => (Verb::Restart, args),
@@ -141,7 +141,7 @@ pub(super) fn verb(command: &VerbCommand) -> ExitCode {
     // A new token, which shows readers of the spec the time of the edit.
     let token = format!("{now} {:08x}", chance::word() >> 32);
     let work = carry_out(&verb, args, &token, needs_question);
-    ended(work, ExitCode::from)
+    run_and_print(work, ExitCode::from)
 }
 
 async fn wait(args: &WaitArgs) -> Result<u8, String> {
@@ -223,7 +223,7 @@ async fn send(
         return Ok((edit.message, goal(live, edit.aim)));
     };
     let api: Api<Instance> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
-    let params = PatchParams::apply(managers::MANAGER).validation_strict();
+    let params = PatchParams::apply(managers::FIELD_MANAGER).validation_strict();
     let name = live.name_any();
     let patch = json_patch(CHANGE, patch).map_err(|error| chain(&error))?;
     let patched = call(CHANGE, api.patch(&name, &params, &patch)).await;

@@ -1,6 +1,6 @@
 use super::edit::{Edit, Verb, edit};
 use super::goal::{Aim, Goal, Outcome, judge};
-use super::managers::MANAGER;
+use super::managers::FIELD_MANAGER;
 use super::*;
 use crate::command;
 use serde_json::{Value, json};
@@ -161,7 +161,7 @@ fn a_token_that_a_manifest_would_revert_is_not_changed() {
             why.contains("kustomize-controller") && why.contains("another"),
             "{why}"
         );
-        assert!(operations(&verb, &applied_by(MANAGER, field)).is_ok());
+        assert!(operations(&verb, &applied_by(FIELD_MANAGER, field)).is_ok());
         assert!(operations(&verb, &applied_by("flux", "image")).is_ok());
         let manifest = json!({"spec": {field: {"token": "a"}}}).to_string();
         let client_side = instance(|one| {

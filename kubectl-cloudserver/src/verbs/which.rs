@@ -19,7 +19,7 @@ pub(super) struct WhichArgs {
     #[arg(value_name = "NAME", value_parser = object_name, add = values::instances())]
     names: Vec<String>,
 
-    /// All Instances of the namespace with these labels: a selector as of kubectl.
+    /// All Instances of the namespace with these labels: a label selector, as for kubectl -l.
     #[arg(short = 'l', long, value_name = "SELECTOR")]
     selector: Option<String>,
 
@@ -41,9 +41,13 @@ impl WhichArgs {
             let params = ListParams::default().labels(labels);
             let all = lists::all(&api, "list the Instances", params).await;
             let all = all.map_err(|error| cluster.explain(&error))?;
+            let flags = self
+                .selector
+                .as_ref()
+                .map_or("-n", |_| "-n and the selector");
             return match all.is_empty() {
                 true => Err(format!(
-                    "no Instance fits in namespace {}: check -n and the selector",
+                    "no Instance in namespace {} matches: check {flags}",
                     cluster.namespace
                 )),
                 false => Ok(all),

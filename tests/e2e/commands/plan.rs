@@ -199,7 +199,7 @@ async fn files_of_all_shapes_are_read_and_other_objects_are_skipped() {
     assert!(output.out.contains("AccountLimitReached"), "{}", output.out);
 
     for (text, word) in [
-        ("a: 1".to_owned(), "no manifest"),
+        ("a: 1".to_owned(), "not a manifest"),
         ("{".to_owned(), "neither YAML nor JSON"),
     ] {
         let output = output_of(&world, &["plan", "-f", "-"], &text).await;

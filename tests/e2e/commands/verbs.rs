@@ -235,7 +235,7 @@ async fn a_failure_ends_the_wait_and_prints_its_message() {
         &world,
         &["start", "-l", "app=none"],
         1,
-        &["no Instance fits"],
+        &["matches: check -n and the selector"],
     )
     .await;
     world.finish().await;
