@@ -190,7 +190,7 @@ impl Verb {
         Self::Restart,
     ];
 
-    /// The label in metrics, which is also used to count calls to the service.
+    /// The label in metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Create => "create",

@@ -101,6 +101,14 @@ impl Verb {
             Self::Pause(_) | Self::Resume | Self::Reconcile => false,
         }
     }
+
+    /// Whether each change of its token causes one operation: if a manifest reverted the token, there would be another one.
+    fn is_repeated_by_a_revert(&self) -> bool {
+        match self {
+            Self::Restart | Self::Reinstall => true,
+            Self::Start | Self::Stop | Self::Pause(_) | Self::Resume | Self::Reconcile => false,
+        }
+    }
 }
 
 /// The edit for this Instance, or why it is refused, with the remedy. `token` must be unused.
@@ -121,8 +129,7 @@ pub(super) fn edit(verb: &Verb, live: &Instance, token: &str) -> Result<Edit, St
         return Ok(edit);
     }
     if let Some(applier) = reverting_applier(live, field, &value) {
-        if matches!(verb, Verb::Restart | Verb::Reinstall) {
-            // Each change of the token causes one action: if a manifest reverted it, the action would happen twice.
+        if verb.is_repeated_by_a_revert() {
             return Err(format!(
                 "{applier} applies spec.{field}: when it reverts the token, the operator would carry out another {field}; put a new \
                  token there instead, or remove spec.{field} from it"

@@ -200,7 +200,7 @@ impl Memory {
     }
 
     /// The latest instant from which a settling time counts.
-    pub fn newest_attempt(&self) -> Option<Instant> {
+    pub fn settling_since(&self) -> Option<Instant> {
         self.call.as_deref().map(|call| call.since)
     }
 

@@ -157,7 +157,7 @@ async fn read_detail(
 fn take_in_detail(observed: &mut Observation, id: ServerId, session: &AccountSession) {
     let (former, now) = (*observed.look(), observed.now);
     // A listing from before the purchase cannot show the server, and its absence there is nothing known.
-    let bought = observed.memory.newest_attempt();
+    let bought = observed.memory.settling_since();
     let listed = observed
         .listed(&id)
         .filter(|(at, row)| *row != RowDigest::Absent || bought.is_none_or(|bought| *at > bought));

@@ -36,7 +36,7 @@ pub(super) fn begin(observed: &InSession<'_>) -> OrPlan<Plan> {
     let since = memory.origin.since;
     let doubtful = memory.origin.birth == Birth::Intended || !untouched;
     let settled = match doubtful {
-        true => since.max(memory.newest_attempt().unwrap_or(since)) + observed.session.settle,
+        true => since.max(memory.settling_since().unwrap_or(since)) + observed.session.settle,
         false => since + times::LISTED_WITHIN,
     };
     if observed.listing.is_none() {
@@ -62,7 +62,7 @@ pub(super) fn go_on(observed: &InSession<'_>, record: &PurchaseRecord) -> OrPlan
     let attempt = observed.memory.attempt(record);
     first_what_is_ours(observed, attempt.map(|attempt| attempt.since))?;
     // If an operation has followed the attempt, its call is the newest.
-    let since = observed.memory.newest_attempt().unwrap_or(observed.now);
+    let since = observed.memory.settling_since().unwrap_or(observed.now);
     // Its server existed, and a user removed the identifier from the record; or a later purchase is in doubt.
     let is_outdated =
         observed.facts.status.applied.is_some() || observed.memory.in_doubt_since(record).is_some();

@@ -229,11 +229,11 @@ fn clock(observed: &InSession<'_>) -> Instant {
     let unseen = !was_seen && gone().any(|(how, _)| how == Gone::NotFound);
     if is_clean(observed) && !unseen {
         return last
-            .or_else(|| memory.newest_attempt())
+            .or_else(|| memory.settling_since())
             .unwrap_or(memory.origin.since);
     }
     let since = memory.origin.since;
-    let doubt = memory.newest_attempt().map_or(since, |at| at.max(since));
+    let doubt = memory.settling_since().map_or(since, |at| at.max(since));
     (doubt + observed.session.settle).max(last.unwrap_or(doubt))
 }
 

@@ -93,7 +93,8 @@ impl<'a> Comparison<'a> {
         };
         let is_held = matches!(self.reinstall(), ReinstallDecision::Held(_));
         let may_reinstall = !specified.image.is_empty() && !is_held;
-        // As after a reinstall, a token that was removed does not undo what was applied.
+        // Nothing is reinstalled here. The values are combined as after a reinstall: those of the spec count, and a token that was
+        // removed does not undo what was applied.
         let mut accepted = target(Verb::Reinstall, applied, specified);
         if !may_reinstall {
             // The changes that only a reinstall makes are not applied while none may begin.

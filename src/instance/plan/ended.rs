@@ -43,7 +43,7 @@ pub(in crate::instance) fn badly(
     let is_create = operation.verb == Verb::Create;
     let times = match observed.facts.purchase() {
         Some(record) if is_create => record.failed.saturating_add(1),
-        _ => times(observed, operation.verb, reason) + 1,
+        _ => times_before(observed, operation.verb, reason) + 1,
     };
     let pause = match reason {
         // The server was stopped for it, and each try would be an outage.
@@ -96,7 +96,7 @@ pub(super) fn with_end(
 }
 
 /// How often in a row an operation of this verb ended like this.
-fn times(observed: &Observation, verb: Verb, reason: EndReason) -> u32 {
+fn times_before(observed: &Observation, verb: Verb, reason: EndReason) -> u32 {
     let is_alike =
         |retry: &&Retry| times::pause_after(retry.reason, 1) == times::pause_after(reason, 1);
     let retry = retry(observed, verb).filter(is_alike);

@@ -92,7 +92,7 @@ pub(super) fn plan_while_breaker_open(observed: &Observation) -> Option<Plan> {
 pub(super) fn is_missing(observed: &OnRecord<'_>) -> bool {
     let id = &observed.id;
     // None if this process knows no call.
-    let settling_since = observed.memory.newest_attempt();
+    let settling_since = observed.memory.settling_since();
     let was_seen = was_seen(observed, id);
     let began = match observed.listed(id) {
         Some((began, RowDigest::Absent)) => began,

@@ -58,7 +58,7 @@ impl OpenOperation<'_> {
         }
         let (task, is_settled) = (&self.observed.task, self.observed.has_been_idle());
         if let Fact::Known(TaskState::Failed { reason }) = task {
-            if self.shows_power_state() {
+            if self.shows_sufficient_effect() {
                 return self.call_ended(None);
             }
             let message = reason.as_deref().unwrap_or("the service gave no reason");
@@ -109,7 +109,9 @@ impl OpenOperation<'_> {
                 let operation = &operation;
                 OpenOperation { operation, ..*self }.call_ended(None)
             }
-            _ => self.call_ended(None),
+            Evidence::PowerState(_) | Evidence::Image | Evidence::Work | Evidence::Nothing => {
+                self.call_ended(None)
+            }
         }
     }
 
@@ -149,12 +151,11 @@ impl OpenOperation<'_> {
         }
     }
 
-    /// Whether the call was to change the power state, and the idle server has the new one.
-    fn shows_power_state(&self) -> bool {
-        let is_power = matches!(self.row().evidence, Evidence::PowerState(_));
+    /// Whether the idle server shows the effect of the call, and that is enough: it has the power state that the call requests.
+    fn shows_sufficient_effect(&self) -> bool {
         let detail = self.observed.detail.known();
         let is_idle = detail.is_some_and(|detail| is_idle(detail.pending()));
-        is_power && self.effect() == Some(true) && is_idle
+        self.row().evidence.is_enough() && self.effect() == Some(true) && is_idle
     }
 
     /// Whether the service was busy with the server after the current call.

@@ -19,6 +19,17 @@ pub(super) enum Evidence {
     Nothing,
 }
 
+impl Evidence {
+    /// Whether the effect is enough once the server shows it. Then it does not matter who caused it, and a call that takes effect
+    /// later changes nothing more.
+    pub(super) fn is_enough(self) -> bool {
+        match self {
+            Self::PowerState(_) => true,
+            Self::Image | Self::Work | Self::Nothing => false,
+        }
+    }
+}
+
 /// The properties of a verb that the planner uses.
 #[derive(Debug)]
 pub(in crate::instance) struct VerbRow {

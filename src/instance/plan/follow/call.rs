@@ -39,7 +39,7 @@ impl OpenOperation<'_> {
         let left = not_before.saturating_duration_since(observed.now);
         match reason {
             // The server already has this state, which is why the service refused.
-            _ if self.shows_power_state() => self.call_ended(None),
+            _ if self.shows_sufficient_effect() => self.call_ended(None),
             // The disk is erased next, so nothing is lost if the operating system is not asked.
             _ if is_final && self.may_cut_for_reinstall() => self.next_call(|operation| {
                 operation.power_cut = true;

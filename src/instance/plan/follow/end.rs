@@ -21,8 +21,8 @@ impl OpenOperation<'_> {
         };
         let effect = self.effect();
         // A call whose effect shows cannot take effect later. For a reinstall there must be evidence that the effect is ours.
-        let is_power = matches!(self.row().evidence, Evidence::PowerState(_));
-        let is_evident = effect == Some(true) && (is_power || self.was_busy());
+        let is_enough = self.row().evidence.is_enough();
+        let is_evident = effect == Some(true) && (is_enough || self.was_busy());
         if !is_idle(detail.pending()) || (observed.now < settled && !is_evident) {
             return self.unconfirmed(settled);
         }
