@@ -91,8 +91,7 @@ async fn show(args: &InstancesArgs) -> Result<String, String> {
     {
         let shown: BTreeSet<&str> = whole.iter().map(|server| server.id.as_str()).collect();
         let places = &servers.places;
-        let is_here =
-            |instance: &&Instance| places.includes(&instance.spec.region, &instance.spec.zone);
+        let is_here = |it: &&Instance| places.includes(&it.spec.region, &it.spec.zone);
         let waiting = owners.instances().filter(is_here);
         rows.extend(waiting.filter_map(|instance| serverless(instance, account, &shown)));
     }

@@ -23,7 +23,7 @@ use kube::api::{Api, ApiResource, DynamicObject, ListParams};
 use redact::redacted;
 use serde_json::{Value, json};
 use std::fs::{self, File, OpenOptions};
-use std::io::Write;
+use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -72,7 +72,7 @@ impl Bundle {
         }
     }
 
-    fn archive(&self) -> std::io::Result<Vec<u8>> {
+    fn archive(&self) -> io::Result<Vec<u8>> {
         let mut archive = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::default()));
         let missing = ("missing.txt".to_owned(), self.missing.join("\n"));
         for (name, text) in self.files.iter().chain([&missing]) {
@@ -104,21 +104,13 @@ async fn collect(args: &SupportArgs) -> Result<String, String> {
     let label = format!("app.kubernetes.io/name={MANAGER}");
     let namespace_of_objects = (!args.all_namespaces).then_some(cluster.namespace.as_str());
     for (resource, labels, file) in [
-        (resource::<Account>(), "", "accounts.yaml"),
-        (resource::<Instance>(), "", "instances.yaml"),
-        (resource::<Event>(), "", EVENTS),
-        (
-            resource::<Deployment>(),
-            &*label,
-            "operator/deployments.yaml",
-        ),
-        (
-            resource::<StatefulSet>(),
-            &label,
-            "operator/statefulsets.yaml",
-        ),
-        (resource::<Lease>(), "", "operator/leases.yaml"),
-        (resource::<Pod>(), &label, PODS),
+        (kind::<Account>(), "", "accounts.yaml"),
+        (kind::<Instance>(), "", "instances.yaml"),
+        (kind::<Event>(), "", EVENTS),
+        (kind::<Deployment>(), &*label, "operator/deployments.yaml"),
+        (kind::<StatefulSet>(), &label, "operator/statefulsets.yaml"),
+        (kind::<Lease>(), "", "operator/leases.yaml"),
+        (kind::<Pod>(), &label, PODS),
     ] {
         let namespace = match file.starts_with("operator/") {
             true => Some(args.operator_namespace.as_str()),
@@ -142,7 +134,7 @@ async fn collect(args: &SupportArgs) -> Result<String, String> {
     write(args.output.clone(), &bundle)
 }
 
-fn resource<K: Resource<DynamicType = ()>>() -> ApiResource {
+fn kind<K: Resource<DynamicType = ()>>() -> ApiResource {
     ApiResource::erase::<K>(&())
 }
 
@@ -194,7 +186,7 @@ fn write(output: Option<PathBuf>, bundle: &Bundle) -> Result<String, String> {
         format!("cloud-server-support-{at}.tar.gz").into()
     });
     let written = bundle.archive().and_then(|bytes| {
-        create_private_file(&file, |target| {
+        create_private(&file, |target| {
             target.write_all(&bytes)?;
             target.sync_all()
         })
@@ -213,10 +205,7 @@ fn write(output: Option<PathBuf>, bundle: &Bundle) -> Result<String, String> {
 
 /// Creates a file that only its owner can read, and writes it. A failed write removes the file: half an archive would block the
 /// next try, and look complete.
-fn create_private_file(
-    path: &Path,
-    write: impl FnOnce(&mut File) -> std::io::Result<()>,
-) -> std::io::Result<()> {
+fn create_private(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
     let mut options = OpenOptions::new();
     let options = options.write(true).create_new(true).mode(0o600);
     let mut file = options.open(path)?;
@@ -229,19 +218,18 @@ fn create_private_file(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Error;
 
     #[test]
     fn a_failed_write_leaves_no_file_and_a_file_is_not_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("archive");
-        let failed = create_private_file(&path, |file| {
+        let failed = create_private(&path, |file| {
             file.write_all(b"half")?;
-            Err(Error::other("the disk is full"))
+            Err(io::Error::other("the disk is full"))
         });
         assert!(failed.unwrap_err().to_string().contains("full"));
-        create_private_file(&path, |file| file.write_all(b"whole")).unwrap();
-        assert!(create_private_file(&path, |file| file.write_all(b"another")).is_err());
+        create_private(&path, |file| file.write_all(b"whole")).unwrap();
+        assert!(create_private(&path, |file| file.write_all(b"another")).is_err());
         assert_eq!(fs::read(&path).unwrap(), b"whole");
     }
 }

@@ -11,8 +11,9 @@ pub(super) const NEVER_OBSERVED: &str =
     "The operator has not observed it yet: check that an operator runs and watches this namespace.";
 const EDIT_NOT_OBSERVED: &str = "The operator has not observed the newest edit yet. If this lasts, check that an operator runs and \
      watches this namespace.";
-/// The text for a reason of a newer operator.
-const READ_THE_MESSAGE: &str = "Read the message of the condition Ready.";
+/// The texts for a reason of a newer operator.
+const READ_READY: &str = "Read the message of the condition Ready.";
+const READ_SYNCED: &str = "read the message of the condition Synced.";
 /// A user must not delete an Instance before it is certain that its server is gone.
 const EXISTENCE_UNKNOWN: &str = "Wait: the operator does not know yet whether the server exists.";
 
@@ -44,19 +45,12 @@ pub(super) fn next(
 
 /// The text for a Ready Instance. If the service rejects the token of its Account, an edit would have to wait for a user.
 fn idle(status: &InstanceStatus) -> String {
-    let nothing = "Nothing, until the spec, a Secret or the server changes.";
     let synced = condition(&status.conditions, SYNCED).filter(|synced| synced.status == "False");
-    match synced.map(|synced| Reason::of(&synced.reason)) {
-        None => nothing.to_owned(),
-        Some(Some(reason)) => format!(
-            "Nothing; a change would have to wait, too: {}",
-            reason.remedy()
-        ),
-        Some(None) => {
-            "Nothing; a change would have to wait, too: read the message of the condition Synced."
-                .to_owned()
-        }
-    }
+    let Some(synced) = synced else {
+        return "Nothing, until the spec, a Secret or the server changes.".to_owned();
+    };
+    let remedy = Reason::of(&synced.reason).map_or(READ_SYNCED, Reason::remedy);
+    format!("Nothing; a change would have to wait, too: {remedy}")
 }
 
 /// The known facts of an open operation.
@@ -81,6 +75,6 @@ fn remedy(reason: &str, status: &InstanceStatus) -> &'static str {
     match Reason::of(reason) {
         Some(Reason::ServerMissing) if !is_stalled(&status.conditions) => EXISTENCE_UNKNOWN,
         Some(reason) => reason.remedy(),
-        None => READ_THE_MESSAGE,
+        None => READ_READY,
     }
 }

@@ -43,7 +43,7 @@ pub(super) struct Replay {
     /// Why the server could not be read, if the server in status was used instead.
     pub(super) unread: Option<String>,
     /// The operation in progress, which ends before the first step.
-    first: Option<String>,
+    in_progress: Option<String>,
     /// The spec as it is applied, with its pause and policy.
     spec: Arc<InstanceSpec>,
     /// The report of the pause or the policy `Observe` that holds back the first step.
@@ -60,9 +60,9 @@ pub(super) async fn replay(
 ) -> Replay {
     let facts = Facts::of(&context.cluster, &unrestricted(instance));
     let memory = context.memories.met(facts.uid.as_str(), &facts.key, is_new);
-    // Nothing is bought here, so a purchase that may have been lost a moment ago needs no wait.
-    let listed = Instant::now().checked_sub(times::LISTED_WITHIN);
-    lock(&memory).origin.since = listed.unwrap_or_else(Instant::now);
+    // The replay buys nothing, so it need not wait `LISTED_WITHIN` for a lost purchase to be listed: backdate `since` by that time.
+    let backdated = Instant::now().checked_sub(times::LISTED_WITHIN);
+    lock(&memory).origin.since = backdated.unwrap_or_else(Instant::now);
     let (observed, session) = observe(context, facts, &memory).await;
     let mut replay = Replay::of(observed, instance);
     let facts = &replay.observed.facts;
@@ -81,11 +81,11 @@ pub(super) async fn replay(
         }
         let plan = planned(context, &mut replay.observed, session.as_ref(), &memory).await;
         if let (true, Some(session)) = (plan.buys(), &session) {
-            // Instances that are replayed later find one place less.
+            // Count this server, so that the quota has one less for the Instances that are replayed later.
             let (facts, account) = (&replay.observed.facts, &replay.observed.account_key);
-            let quota = context.sessions.owners();
-            if !quota.admit(&facts.uid, account, session.limits) {
-                replay.observed.quota = quota.check(&facts.uid, account, session.limits);
+            let owners = context.sessions.owners();
+            if !owners.admit(&facts.uid, account, session.limits) {
+                replay.observed.quota = owners.check(&facts.uid, account, session.limits);
                 continue;
             }
         }
@@ -101,7 +101,7 @@ impl Replay {
             effects: Vec::new(),
             notes: Vec::new(),
             unread: None,
-            first: None,
+            in_progress: None,
             spec: Arc::new(instance.spec.clone()),
             restriction: None,
         }
@@ -138,7 +138,7 @@ impl Replay {
             temporary: None,
         };
         if let Some(open) = self.observed.open() {
-            self.first = Some(format!("the {} in progress", open.verb));
+            self.in_progress = Some(format!("the {} in progress", open.verb));
             complete(&mut self.observed, &open);
         }
         if let Fact::Known(detail) = &mut self.observed.detail
@@ -146,7 +146,7 @@ impl Replay {
             && !is_idle(Some(&word))
         {
             let words = || format!("the service's own operation on the server ({word})");
-            self.first.get_or_insert_with(words);
+            self.in_progress.get_or_insert_with(words);
         }
         Continue(())
     }
@@ -159,22 +159,23 @@ impl Replay {
                 let zone = record.places.last().map_or("", String::as_str);
                 let image = &record.target.image;
                 let why = format!("package {} in {zone}, image {image}", record.package);
-                self.finding(Effect::NewServer, Some(Verb::Create), why)?;
+                self.add_step(Effect::NewServer, Some(Verb::Create), why)?;
                 return Break(());
             }
             Step::Operate { operation, .. } => {
                 let effect = match operation.verb {
+                    // `Create` and `Release` are never planned as `Operate`.
                     Verb::Reinstall | Verb::Create | Verb::Release => Effect::ErasesDisk,
                     Verb::Restart => Effect::Restart,
                     Verb::ModifyPassword | Verb::Start | Verb::Stop => Effect::InPlace,
                 };
                 let why = cause(&self.observed, operation);
-                self.finding(effect, Some(operation.verb), why)?;
+                self.add_step(effect, Some(operation.verb), why)?;
                 complete(&mut self.observed, operation);
             }
             Step::Release { id, .. } => {
-                let why = format!("this Instance does not need server {id}");
-                self.finding(Effect::ErasesDisk, Some(Verb::Release), why)?;
+                let why = format!("server {id} is surplus or replaced, and is released");
+                self.add_step(Effect::ErasesDisk, Some(Verb::Release), why)?;
                 let gone = Release::Gone(Gone::Released, self.observed.now);
                 let releases = &mut self.observed.memory.releases;
                 releases.insert(id.clone(), gone);
@@ -185,7 +186,7 @@ impl Replay {
                 if recorded.is_none_or(|recorded| recorded.id != record.id) {
                     let name = record.imported.as_deref();
                     let name = name.map_or_else(String::new, |name| format!(" ({name})"));
-                    self.finding(Effect::TakesOver, None, format!("server {id}{name}"))?;
+                    self.add_step(Effect::TakesOver, None, format!("server {id}{name}"))?;
                     return Break(());
                 }
                 // The operator first adds its finalizer again.
@@ -201,18 +202,20 @@ impl Replay {
     fn secret(&mut self, chore: &Chore, plan: &Plan) -> ControlFlow<()> {
         let name = self.observed.facts.login_secret().map(|secret| secret.name);
         let name = name.unwrap_or_default();
-        let is_new = matches!(chore, Chore::Generate | Chore::Renew { .. });
-        let is_unowned = matches!(self.observed.login, LoginFact::Unowned(_));
-        if is_new {
+        if matches!(chore, Chore::Generate | Chore::Renew { .. }) {
             let why = format!("a password is generated in Secret {name}");
-            self.finding(Effect::InPlace, None, why)?;
+            self.add_step(Effect::InPlace, None, why)?;
             self.observed.secret_version = Some(format!("{name}/generated"));
-        } else if self.effects.is_empty() && !matches!(chore, Chore::Connect(_)) {
-            let why = "a Secret of the operator gets its current content".to_owned();
-            self.finding(Effect::InPlace, None, why)?;
+            return self.with_stand_in();
         }
+        // After another step, this write is only a consequence of it.
+        if self.effects.is_empty() && !matches!(chore, Chore::Connect(_)) {
+            let why = "a Secret of the operator gets its current content".to_owned();
+            self.add_step(Effect::InPlace, None, why)?;
+        }
+        let is_unowned = matches!(self.observed.login, LoginFact::Unowned(_));
         let flow = self.with_stand_in();
-        match is_new || is_unowned {
+        match is_unowned {
             true => flow,
             // The plan of the server itself may wait.
             false => self.rest(plan),
@@ -236,15 +239,15 @@ impl Replay {
                 return self.unknown(why, Reason::ServiceUnreachable);
             }
         }
-        let Some(readiness) = plan.why.as_ref() else {
-            return match self.observed.detail {
-                Fact::Known(_) => Break(()),
-                _ => self.missing(
-                    "the operator has not read its Account yet",
-                    Reason::AccountPending,
-                ),
-            };
-        };
+        match (&plan.why, &self.observed.detail) {
+            (Some(readiness), _) => self.waits_for_reason(readiness),
+            (None, Fact::Known(_)) => Break(()),
+            (None, _) => self.missing("its Account has not been read", Reason::AccountPending),
+        }
+    }
+
+    /// The plan waits for this reason.
+    fn waits_for_reason(&mut self, readiness: &Readiness) -> ControlFlow<()> {
         let (reason, message) = (readiness.reason, readiness.message.clone());
         let waits = Finding::waits(readiness);
         let is_login_unknown = !matches!(self.observed.login, LoginFact::Ready(_));
@@ -252,7 +255,7 @@ impl Replay {
         // A pause after a failure ends automatically.
         let is_retried = retries.any(|retry| retry.not_before.is_some());
         match reason {
-            // The operator may read a Secret that the user may not read.
+            // The login: the operator may read a Secret that the user may not read. A wrong one is shown with the other steps.
             Reason::SecretReadFailed if is_login_unknown => {
                 self.notes.push(message);
                 return self.with_stand_in();
@@ -265,6 +268,7 @@ impl Replay {
                 self.effects.push(waits);
                 return self.with_stand_in();
             }
+            // A failed operation is retried after a pause.
             Reason::OperationFailed if is_retried => {
                 self.notes.push(message);
                 return self.without_retries();
@@ -273,16 +277,19 @@ impl Replay {
                 self.effects.push(waits);
                 return self.without_retries();
             }
+            // A purchase follows later, without a user.
             Reason::CreateRateReached | Reason::CreateFailed | Reason::RecordedByOtherCluster => {
-                self.finding(Effect::NewServer, Some(Verb::Create), message)?;
+                self.add_step(Effect::NewServer, Some(Verb::Create), message)?;
             }
             Reason::ServerMissing if readiness.state == State::Reconciling => {
                 return self.missing(&message, reason);
             }
+            // Nothing to do: the state is as the spec asks, or a note reports the difference.
             Reason::Available => {}
-            Reason::PowerStateDiffers if self.first.is_some() => {}
+            Reason::PowerStateDiffers if self.in_progress.is_some() => {}
             Reason::ImageDiffers | Reason::PowerStateDiffers => self.notes.push(message),
             Reason::NameDiffers if is_own(&self.observed) => self.notes.push(message),
+            // The next step depends on an answer of the service that is still missing.
             Reason::Creating
             | Reason::CreateUnconfirmed
             | Reason::CheckingForExistingServer
@@ -323,21 +330,24 @@ impl Replay {
             return self.unknown(why.to_owned(), reason);
         }
         let why = "its server is gone, and spec.onExternalDeletion is Recreate".to_owned();
-        self.finding(Effect::NewServer, Some(Verb::Create), why)?;
+        self.add_step(Effect::NewServer, Some(Verb::Create), why)?;
         Break(())
     }
 
-    /// Adds a step. Before the first one, the plan with the spec's own pause and policy shows whether they hold it back. The
-    /// replay ends if it repeats a step.
-    fn finding(&mut self, effect: Effect, verb: Option<Verb>, why: String) -> ControlFlow<()> {
+    /// Notes whether the spec's own pause or policy holds back the next step, as the plan with them shows.
+    fn note_restriction(&mut self) {
+        let mut restricted = self.observed.clone();
+        restricted.facts.spec = self.spec.clone();
+        let Plan { step, why, .. } = plan(&restricted);
+        let waits = |it: &Readiness| matches!(step, Step::Rest) && it.state != State::Ready;
+        self.restriction = why.filter(waits);
+    }
+
+    /// Adds a step. The replay ends if it repeats a step.
+    fn add_step(&mut self, effect: Effect, verb: Option<Verb>, why: String) -> ControlFlow<()> {
         let is_restricted = self.spec != self.observed.facts.spec;
         if is_restricted && !self.effects.iter().any(Finding::is_step) {
-            let mut restricted = self.observed.clone();
-            restricted.facts.spec = self.spec.clone();
-            let restricted = plan(&restricted);
-            let readiness = restricted.why;
-            self.restriction = readiness
-                .filter(|it| matches!(restricted.step, Step::Rest) && it.state != State::Ready);
+            self.note_restriction();
         }
         let finding = Finding {
             operation: verb.map(|verb| verb.to_string()),
@@ -359,24 +369,23 @@ impl Replay {
     /// All effects, and notes. `is_changed`: the manifest changes the object.
     pub(super) fn findings(self, is_changed: bool) -> (Vec<Finding>, Vec<String>) {
         let mut notes = self.notes;
-        let unread = self.unread.iter();
-        notes.extend(unread.map(|why| format!("the server counts as status shows it: {why}")));
+        if let Some(why) = self.unread {
+            notes.push(format!(
+                "the plan assumes the server as status shows it, because {why}"
+            ));
+        }
         let (steps, others): (Vec<Finding>, Vec<Finding>) =
             self.effects.into_iter().partition(Finding::is_step);
-        if let Some(first) = self.first {
+        if let Some(operation) = self.in_progress {
             notes.push(match steps.is_empty() {
-                true => format!("{first} continues"),
-                false => format!("these steps begin after {first}"),
+                true => format!("{operation} continues"),
+                false => format!("these steps begin after {operation}"),
             });
         }
         let mut all = match self.restriction {
             None => steps,
             Some(restriction) => {
-                let held = steps.into_iter().map(|step| {
-                    let operation = step.operation.unwrap_or_default();
-                    format!("{operation} ({}, {})", step.effect.words(), step.why)
-                });
-                let held: Vec<String> = held.collect();
+                let held: Vec<String> = steps.iter().map(Finding::to_words).collect();
                 notes.push(format!("held back: {}", held.join("; ")));
                 vec![Finding::waits(&restriction)]
             }

@@ -118,6 +118,15 @@ impl Finding {
         }
     }
 
+    /// The finding in a sentence. Take-overs and generated passwords are no operations at the service.
+    pub(super) fn to_words(&self) -> String {
+        let (effect, why) = (self.effect.words(), &self.why);
+        match &self.operation {
+            Some(operation) => format!("{operation} ({effect}, {why})"),
+            None => format!("{effect}, {why}"),
+        }
+    }
+
     /// Whether it is a step of the operator.
     pub(super) fn is_step(&self) -> bool {
         use Effect::{ErasesDisk, InPlace, NewServer, Restart, TakesOver};
@@ -146,5 +155,17 @@ mod tests {
         assert_eq!(exit_status([ErasesDisk, InPlace]), 3);
         assert_eq!(exit_status([ErasesDisk, Refused]), 4);
         assert_eq!(exit_status([Unknown, Refused, ErasesDisk]), 1);
+    }
+
+    #[test]
+    fn a_step_that_is_no_operation_is_described_without_parentheses() {
+        let take_over = Finding::of(Effect::TakesOver, "server ecs-1");
+        assert_eq!(take_over.to_words(), "takes over a server, server ecs-1");
+        let reinstall = Finding {
+            operation: Some("reinstall".to_owned()),
+            ..Finding::of(Effect::ErasesDisk, "image a → b")
+        };
+        let words = "reinstall (ERASES THE DISK, image a → b)";
+        assert_eq!(reinstall.to_words(), words);
     }
 }

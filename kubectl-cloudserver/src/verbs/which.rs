@@ -41,10 +41,7 @@ impl WhichArgs {
             let params = ListParams::default().labels(labels);
             let all = lists::all(&api, "list the Instances", params).await;
             let all = all.map_err(|error| cluster.explain(&error))?;
-            let flags = self
-                .selector
-                .as_ref()
-                .map_or("-n", |_| "-n and the selector");
+            let flags = self.selector.as_ref().map_or("-n", |_| "-n and -l");
             return match all.is_empty() {
                 true => Err(format!(
                     "no Instance in namespace {} matches: check {flags}",

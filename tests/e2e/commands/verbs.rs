@@ -235,7 +235,7 @@ async fn a_failure_ends_the_wait_and_prints_its_message() {
         &world,
         &["start", "-l", "app=none"],
         1,
-        &["matches: check -n and the selector"],
+        &["matches: check -n and -l"],
     )
     .await;
     world.finish().await;

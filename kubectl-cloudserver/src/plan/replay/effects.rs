@@ -40,7 +40,7 @@ pub(super) fn unread(observed: &Observation, id: &ServerId) -> String {
     format!("server {id} could not be read: {why}")
 }
 
-/// The server counts as status shows it, and its Account as usable.
+/// Assumes the server as status shows it, and its Account as usable.
 pub(super) fn as_in_status(observed: &mut Observation, id: ServerId) {
     let fields = observed.facts.status.detail.clone();
     observed.detail = Fact::Known(Detail { id, fields });

@@ -324,7 +324,7 @@ async fn a_server_that_could_not_be_read_counts_as_status_shows_it() {
     };
     let all = away(converged()).has(&[(Nothing, "")]).await;
     assert!(
-        all.contains("as status shows it: server ecs-1 could not be read"),
+        all.contains("as status shows it, because server ecs-1 could not be read"),
         "{all}"
     );
     let edited = converged().spec(&json!({"image": {"id": "img-2"}}));
