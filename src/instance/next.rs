@@ -48,8 +48,8 @@ impl Ending<'_> {
             // It is woken when it gets a slot, so it need not retry overdue queries before that.
             again = again.max(times::QUEUED_RECHECK);
         }
-        if self.is_lost() {
-            memory.forget_server();
+        if self.is_unreported() {
+            memory.observations.look.at = None;
         }
         journal::reconciled(&self.observed.facts, self.plan, again);
         match self.reported {
@@ -160,7 +160,7 @@ impl Ending<'_> {
 
     /// Whether the reconcile read something that is not in status, so that it must be read again. The leftover of a failed create
     /// is never in status.
-    fn is_lost(&self) -> bool {
+    fn is_unreported(&self) -> bool {
         let observed = self.observed;
         let is_unwritten = matches!(
             (self.outcome, self.reported),

@@ -1,11 +1,11 @@
-//! Writes the status if anything but a timestamp changed, then publishes Events.
+//! Writes the status if it differs by more than the time of the observation, then publishes Events.
 
 use crate::api::conditions::{Readiness, Reason};
 use crate::api::{InstanceStatus, Operation, Verb};
 use crate::credentials::Chore;
 use crate::instance::context::Context;
 use crate::instance::facts::Facts;
-use crate::instance::memory::parts::{Pause, StatusWrites};
+use crate::instance::memory::parts::{StatusPause, StatusWrites};
 use crate::instance::memory::{Memory, lock};
 use crate::instance::observation::{Observation, of_purchase};
 use crate::instance::outcome::Outcome;
@@ -95,7 +95,7 @@ async fn write(
     let facts = &observed.facts;
     let failed = lock(memory).status_writes.pause;
     let failed = failed.filter(|pause| pause.digest.is_none());
-    if let Some(left) = failed.and_then(|pause| rest(pause.until, observed.now)) {
+    if let Some(left) = failed.and_then(|pause| rest(pause.until, Instant::now())) {
         return Err(left); // a write failed a moment ago, and events in between do not trigger another one
     }
     let error = match write_status(context, facts, status, memory).await {
@@ -110,10 +110,12 @@ async fn write(
     let wait = memory.pace.backoff.fail().min(longest);
     // After a conflict, the event of the other write triggers the next reconcile.
     let is_overtaken = error.is_overtaken();
-    memory.status_writes.pause = (!is_overtaken).then(|| Pause {
-        until: Instant::now() + wait,
-        digest: None,
-    });
+    if !is_overtaken {
+        memory.status_writes.pause = Some(StatusPause {
+            until: Instant::now() + wait,
+            digest: None,
+        });
+    }
     if facts.deleting && !is_overtaken {
         // A release needs no write before it, so a deletion continues even if status cannot be written.
         memory.status_writes.acknowledged = Some(facts.generation);
@@ -201,8 +203,9 @@ fn wait(
         true => Some(times::IDLE_REQUEUE),
         false => rest(writes.progress?.1 + times::patience(why.reason), now),
     });
-    let same = (writes.pause).filter(|pause| pause.digest == Some(digest(next)));
-    patience.max(same.and_then(|pause| rest(pause.until, now)))
+    let written = Some(digest(next)).filter(|written| digest(former) != *written);
+    let replaced = (writes.pause).filter(|pause| written.is_some() && pause.digest == written);
+    patience.max(replaced.and_then(|pause| rest(pause.until, now)))
 }
 
 /// Whether status shows this progress, so that another message is not worth a write.

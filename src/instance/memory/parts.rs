@@ -70,14 +70,15 @@ pub struct StatusWrites {
     pub acknowledged: Option<i64>,
     /// The progress that status does not show yet, and since when it has lasted.
     pub progress: Option<(Reason, Instant)>,
-    pub pause: Option<Pause>,
+    pub pause: Option<StatusPause>,
 }
 
-/// A pause of status writes, which begins with each of them.
+/// A pause of status writes. It begins when a status is written, and when the report of one fails.
 #[derive(Clone, Copy, Debug)]
-pub struct Pause {
+pub struct StatusPause {
     pub until: Instant,
-    /// The digest of the status that was written and need not be written again; None after a failed write, since which none is.
+    /// The digest of the status that was written, which is not written again until then; None after a failed report: no status is
+    /// written until then.
     pub digest: Option<u64>,
 }
 

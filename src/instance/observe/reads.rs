@@ -20,7 +20,7 @@ use crate::api::{Operation, resync_period};
 use crate::cloud::{CallPriority, ServerId, TaskState};
 use crate::instance::fact::Fact;
 use crate::instance::memory::call::CallState;
-use crate::instance::memory::look::RowDigest;
+use crate::instance::memory::look::{LastAnswer, RowDigest};
 use crate::instance::observation::{Observation, is_idle, pending};
 use crate::instance::plan::step::NeededRead;
 use crate::instance::times;
@@ -176,6 +176,10 @@ fn steady_at(observed: &Observation, id: &ServerId) -> Option<Instant> {
     }
     if let Some(at) = look.at.filter(|_| look.is_unreadable) {
         return Some(at + times::UNREADABLE_RETRY);
+    }
+    // The last answer is not in status.
+    if look.at.is_none() && look.answer != LastAnswer::None {
+        return Some(observed.now);
     }
     let last = look.at.unwrap_or(memory.origin.since);
     let spec = &observed.facts.spec;

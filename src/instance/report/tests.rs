@@ -52,6 +52,32 @@ async fn progress_is_written_once_it_lasts_and_at_once_after_an_edit() {
     assert!(progress(&facts, Reason::Creating, writes).is_some());
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_replaced_status_waits_and_news_under_the_same_conditions_do_not() {
+    let ours = Readiness::ready(Reason::Available, "ours");
+    let mut next = status_of(&ours);
+    let writes = &mut StatusWrites {
+        pause: Some(StatusPause {
+            until: Instant::now() + times::SAME_STATUS_REWRITE,
+            digest: Some(digest(&next)),
+        }),
+        ..StatusWrites::default()
+    };
+    let mut wait = |former: &InstanceStatus, next: &InstanceStatus| {
+        let changes = StatusChanges::default();
+        super::wait(&shows(former), &changes, Some(&ours), next, writes)
+    };
+    let replaced = releasing("theirs");
+    assert_eq!(wait(&replaced, &next), Some(times::SAME_STATUS_REWRITE));
+    let other = status_of(&Readiness::ready(Reason::Available, "another message"));
+    assert_eq!(wait(&replaced, &other), None);
+    let former = next.clone();
+    next.last_reconcile_token = Some("new".to_owned());
+    assert_eq!(wait(&former, &next), None);
+    tokio::time::advance(times::SAME_STATUS_REWRITE).await;
+    assert_eq!(wait(&replaced, &next), None);
+}
+
 #[test]
 fn an_operation_that_status_lacks_is_written_at_once() {
     let operation = serde_json::from_value::<Operation>(json!({

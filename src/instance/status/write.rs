@@ -4,7 +4,7 @@ use crate::api::names::BINDING;
 use crate::api::{Instance, InstanceStatus, PurchaseRecord};
 use crate::instance::context::Context;
 use crate::instance::facts::Facts;
-use crate::instance::memory::parts::Pause;
+use crate::instance::memory::parts::StatusPause;
 use crate::instance::memory::{Memory, lock};
 use crate::instance::status::{change_of_ready, ready};
 use crate::instance::{journal, times};
@@ -58,7 +58,7 @@ pub fn status_written(facts: &Facts, status: &InstanceStatus, version: &str, mem
     let writes = &mut memory.status_writes;
     writes.acknowledged = Some(status.observed_generation);
     writes.progress = None;
-    writes.pause = Some(Pause {
+    writes.pause = Some(StatusPause {
         until: Instant::now() + times::SAME_STATUS_REWRITE,
         digest: Some(digest(status)),
     });
