@@ -51,7 +51,7 @@ pub(super) fn describe(instance: &Instance, durations: &Durations, now: Timestam
         lines.push(String::new());
         lines.push("History, the newest first".to_owned());
         let entries = status.history.iter();
-        lines.extend(entries.map(|entry| format!("  {}", ended(entry, now))));
+        lines.extend(entries.map(|entry| format!("  {}", history_line(entry, now))));
     }
     joined(&lines) + "\n"
 }
@@ -79,7 +79,7 @@ fn server(status: &InstanceStatus) -> String {
     words.join(", ") + "."
 }
 
-fn ended(entry: &HistoryEntry, now: Timestamp) -> String {
+fn history_line(entry: &HistoryEntry, now: Timestamp) -> String {
     let ago = about(now.duration_since(entry.finished_at.0));
     let took = about(entry.finished_at.0.duration_since(entry.started_at.0));
     let cause = entry.cause.map(|cause| format!(", {cause}"));

@@ -141,7 +141,7 @@ async fn answers(
         .iter()
         .filter_map(|(_, result)| result.as_ref().ok());
     let applied: Vec<&Applied> = applied.collect();
-    stage.furnish(&applied, &files.accounts).await;
+    stage.read_accounts(&applied, &files.accounts).await;
     done.set(0);
     let stage = &stage;
     let answers = stream::iter(&results)

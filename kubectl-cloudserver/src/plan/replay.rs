@@ -22,7 +22,7 @@ use cloud_server_operator::instance::plan::plan;
 use cloud_server_operator::instance::plan::step::{NeededRead, Plan, Step};
 use cloud_server_operator::instance::times;
 use cloud_server_operator::runtime::watch::ObjectKey;
-use effects::{as_in_status, cause, complete, is_own, stand_in, unread};
+use effects::{as_in_status, cause, complete, is_own, stand_in, unread, without_pauses};
 use observed::{observe, planned, unrestricted};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -271,11 +271,11 @@ impl Replay {
             // A failed operation is retried after a pause.
             Reason::OperationFailed if is_retried => {
                 self.notes.push(message);
-                return self.without_retries();
+                return without_pauses(&mut self.observed);
             }
             Reason::OperationRefused if is_retried => {
                 self.effects.push(waits);
-                return self.without_retries();
+                return without_pauses(&mut self.observed);
             }
             // A purchase follows later, without a user.
             Reason::CreateRateReached | Reason::CreateFailed | Reason::RecordedByOtherCluster => {
@@ -308,14 +308,6 @@ impl Replay {
     /// Continues as if the login had been read.
     fn with_stand_in(&mut self) -> ControlFlow<()> {
         self.observed.login = stand_in(&self.observed);
-        Continue(())
-    }
-
-    /// Continues as if the pauses after failures were over.
-    fn without_retries(&mut self) -> ControlFlow<()> {
-        let status = Arc::make_mut(&mut self.observed.facts.status);
-        status.operation = None;
-        status.retries.retain(|retry| retry.not_before.is_none());
         Continue(())
     }
 

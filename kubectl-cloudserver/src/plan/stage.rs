@@ -132,7 +132,7 @@ impl Stage {
     }
 
     /// Reads the Accounts of the Instances, from the cluster or the files, and the versions of their Secrets.
-    pub(super) async fn furnish(&mut self, all: &[&Applied], accounts: &[Manifest]) {
+    pub(super) async fn read_accounts(&mut self, all: &[&Applied], accounts: &[Manifest]) {
         let (mut needed, mut secrets) = (BTreeSet::new(), BTreeSet::new());
         for Applied { object, .. } in all {
             let namespace = object.namespace().unwrap_or_default();
@@ -141,7 +141,7 @@ impl Stage {
             secrets.extend(object.secrets().map(key));
         }
         for key in needed {
-            if let Err(problem) = self.session(&key, accounts).await {
+            if let Err(problem) = self.install(&key, accounts).await {
                 self.context.sessions.mark_unusable(&key, problem);
             }
         }
@@ -190,16 +190,16 @@ impl Stage {
     fn add_remedy(&self, account: &ObjectKey, why: &mut String) {
         if let AccountState::Usable(session) = self.context.sessions.state_of(account) {
             let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-            let tokens = format!("the Secret of Account {}", named(account));
-            let remedy = remedy(&session.shared.client, refused.contains(account), &tokens);
+            let secret = format!("the Secret of Account {}", named(account));
+            let remedy = remedy(&session.shared.client, refused.contains(account), &secret);
             why.push_str(&format!(": {remedy}"));
         }
     }
 
     /// Installs an account session for an Account. A missing Account is not announced: the operator would not find it either.
-    async fn session(&mut self, key: &ObjectKey, files: &[Manifest]) -> Result<(), Problem> {
+    async fn install(&mut self, key: &ObjectKey, files: &[Manifest]) -> Result<(), Problem> {
         let live = self.cluster.account(key).await;
-        let account = live.map(|live| self.planned(live, key, files));
+        let account = live.map(|live| self.with_files(live, key, files));
         let sessions = &self.context.sessions;
         if !matches!(account, Ok(None)) {
             sessions.announce(key);
@@ -218,7 +218,7 @@ impl Stage {
     }
 
     /// The Account as the files change it, which are applied together with the Instances. A file may contain a part of it.
-    fn planned(
+    fn with_files(
         &mut self,
         live: Option<Account>,
         key: &ObjectKey,

@@ -128,15 +128,15 @@ pub(super) fn edit(verb: &Verb, live: &Instance, token: &str) -> Result<Edit, St
     if spec[field] == value {
         return Ok(edit);
     }
-    if let Some(applier) = reverting_applier(live, field, &value) {
+    if let Some(writer) = reverting_applier(live, field, &value) {
         if verb.is_repeated_by_a_revert() {
             return Err(format!(
-                "{applier} applies spec.{field}: when it reverts the token, the operator would carry out another {field}; put a new \
+                "{writer} applies spec.{field}: when it reverts the token, the operator would carry out another {field}; put a new \
                  token there instead, or remove spec.{field} from it"
             ));
         }
         edit.notes.push(format!(
-            "{applier} also applies spec.{field} and will revert this change: change it there too"
+            "{writer} also applies spec.{field} and will revert this change: change it there too"
         ));
     }
     if verb.calls_service() && live.spec.pause.is_some() {

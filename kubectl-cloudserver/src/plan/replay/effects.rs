@@ -7,6 +7,7 @@ use cloud_server_operator::instance::fact::Fact;
 use cloud_server_operator::instance::observation::{AccountFact, Observation, SessionFacts};
 use jiff::tz::Offset;
 use serde_json::json;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -56,6 +57,14 @@ pub(super) fn as_in_status(observed: &mut Observation, id: ServerId) {
             shown_ours: false,
         });
     }
+}
+
+/// Continues as if the pauses after failures were over.
+pub(super) fn without_pauses(observed: &mut Observation) -> ControlFlow<()> {
+    let status = Arc::make_mut(&mut observed.facts.status);
+    status.operation = None;
+    status.retries.retain(|retry| retry.not_before.is_none());
+    ControlFlow::Continue(())
 }
 
 /// The operation has succeeded: what it applied, and the server that it left.
