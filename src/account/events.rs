@@ -1,7 +1,7 @@
 //! Events and log lines for changes of an Account's status.
 
+use crate::api::AccountStatus;
 use crate::api::conditions::{READY, Readiness, Reason, State};
-use crate::api::{AccountStatus, counted};
 use crate::runtime::events::EventNote;
 use crate::runtime::watch::ObjectKey;
 use jiff::{SignedDuration, Timestamp};
@@ -57,10 +57,9 @@ fn limit_reached(former: &AccountStatus, next: &AccountStatus) -> Option<EventNo
     let reason = Reason::AccountLimitReached.as_str();
     if first.reason == reason {
         let allowed = limits.instances.allowed.unwrap_or_default();
-        let used = usize::try_from(limits.instances.used).unwrap_or_default();
-        let used = counted(used, "Instance");
+        let used = limits.instances.used;
         let note = format!(
-            "the limit spec.maxInstances ({allowed}) is reached: it counts {used} with a server, or about to get one; waiting: {names}"
+            "the limit spec.maxInstances is reached: {used} of {allowed} Instances have a server or are about to get one; waiting: {names}"
         );
         return Some(EventNote::warning(reason, note));
     }
@@ -139,7 +138,7 @@ mod tests {
         };
         assert_eq!(
             note,
-            "the limit spec.maxInstances (1) is reached: it counts 1 Instance with a server, or about to get one; waiting: a, b, and 1 more"
+            "the limit spec.maxInstances is reached: 1 of 1 Instances have a server or are about to get one; waiting: a, b, and 1 more"
         );
         let fuller = AccountStatus {
             limits: Some(limits(4, &["a"])),
