@@ -60,6 +60,8 @@ impl Cost {
 #[derive(Debug, Default)]
 pub(super) struct Effort {
     spent: BTreeMap<(ProcessId, Cost, String), VecDeque<Instant>>,
+    /// Whether a process ended or took over: the next one queries an operation in progress as often as a young one.
+    has_taken_over: bool,
     /// The times of recent calls for each object that may begin an operation.
     begun: BTreeMap<String, VecDeque<Instant>>,
     /// Excesses that were reported already.
@@ -101,7 +103,8 @@ impl Effort {
             Cost::Polls => {
                 let begun = self.begun.get(object).into_iter().flatten();
                 let begun = begun.filter(|at| **at + MINUTE + GROWN > now).count();
-                (FOLLOWED + YOUNG * begun.saturating_sub(1), 0)
+                let again = begun.saturating_sub(1) + usize::from(self.has_taken_over);
+                (FOLLOWED + YOUNG * again, 0)
             }
         };
         let most = steady * wanting + each * event;
@@ -173,6 +176,8 @@ impl Oracle {
             true => Cost::Polls,
             false => Cost::Calls,
         };
+        let t = &self.troubles;
+        self.effort.has_taken_over = t.crashes + t.ended + t.takeovers > 0;
         let verdict = self.effort.spend((process, cost, object.as_str()), wanting);
         self.judge(cost.rule(), verdict);
     }
