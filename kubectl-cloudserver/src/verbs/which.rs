@@ -20,7 +20,7 @@ pub(super) struct WhichArgs {
     names: Vec<String>,
 
     /// All Instances of the namespace with these labels: a label selector, as for kubectl -l.
-    #[arg(short = 'l', long, value_name = "SELECTOR")]
+    #[arg(short = 'l', long, value_name = "SELECTOR", value_parser = selector)]
     selector: Option<String>,
 
     /// All Instances of the namespace.
@@ -56,6 +56,14 @@ impl WhichArgs {
             all.push(read.map_err(|error| unread(cluster, name, &error))?);
         }
         Ok(all)
+    }
+}
+
+/// A selector that may leave out Instances. A variable of a script that is not set must not choose the whole namespace.
+fn selector(text: &str) -> Result<String, String> {
+    match text.trim() {
+        "" => Err("an empty selector matches every Instance: use --all for that".to_owned()),
+        _ => Ok(text.to_owned()),
     }
 }
 
@@ -102,6 +110,10 @@ mod tests {
             &["--all", "-l", "b"],
         ] {
             assert!(which(wrong).is_err(), "{wrong:?}");
+        }
+        for empty in ["", " "] {
+            let refusal = which(&["-l", empty]).unwrap_err();
+            assert!(refusal.contains("use --all for that"), "{refusal}");
         }
     }
 
