@@ -309,7 +309,7 @@ fn reaching(cluster: Cluster, mut user: AuthInfo) -> Result<Config, String> {
     config.disable_compression = cluster.disable_compression.unwrap_or(false);
     let environment = |name: &str| std::env::var(name).ok();
     let of_cluster = cluster.proxy_url.as_deref();
-    config.proxy_url = proxy::between(&config.cluster_url, of_cluster, environment)?;
+    config.proxy_url = proxy::proxy_to(&config.cluster_url, of_cluster, environment)?;
     if let Some(exec) = user.exec.as_mut().filter(|exec| exec.provide_cluster_info) {
         let info = (&cluster).try_into();
         exec.cluster = Some(info.map_err(|error| unusable(&error))?);

@@ -5,7 +5,7 @@ use ipnet::IpNet;
 use std::net::IpAddr;
 
 /// The proxy to the cluster, if any: that of the kubeconfig, which `NO_PROXY` does not concern, else that of the environment.
-pub(super) fn between(
+pub(super) fn proxy_to(
     cluster: &Uri,
     of_kubeconfig: Option<&str>,
     environment: impl Fn(&str) -> Option<String>,
@@ -13,22 +13,22 @@ pub(super) fn between(
     if let Some(url) = of_kubeconfig.filter(|url| !url.is_empty()) {
         return parsed(url, "the proxy-url of the kubeconfig").map(Some);
     }
-    let first = |names: [&'static str; 2]| {
+    let set = |names: [&'static str; 2]| {
         let value = |name| environment(name).filter(|value: &String| !value.is_empty());
         names
             .into_iter()
             .find_map(|name| Some((name, value(name)?)))
     };
     let named = match cluster.scheme_str() {
-        Some("http") => first(["HTTP_PROXY", "http_proxy"]),
-        _ => first(["HTTPS_PROXY", "https_proxy"]),
+        Some("http") => set(["HTTP_PROXY", "http_proxy"]),
+        _ => set(["HTTPS_PROXY", "https_proxy"]),
     };
-    let direct = first(["NO_PROXY", "no_proxy"]).map_or(String::new(), |(_, list)| list);
+    let direct = set(["NO_PROXY", "no_proxy"]).map_or(String::new(), |(_, list)| list);
     let named = named.filter(|_| !is_direct(cluster, &direct));
     named.map(|(name, url)| parsed(&url, name)).transpose()
 }
 
-/// The URL of a proxy; http where it names no scheme. It may hold a password, so that no message shows it.
+/// The URL of a proxy; http if it names no scheme. It may hold a password, so no message shows it.
 fn parsed(url: &str, what: &'static str) -> Result<Uri, String> {
     let url = match url.split_once("://") {
         // Both resolve names at the proxy; the client library knows one of them.
@@ -70,7 +70,8 @@ fn is_direct(cluster: &Uri, list: &str) -> bool {
             return address == Some(named);
         }
         // A suffix that begins with a dot stands only for the hosts below it.
-        let name = name.strip_prefix('*').unwrap_or(name);
+        let below_star = name.strip_prefix('*').filter(|rest| rest.starts_with('.'));
+        let name = below_star.unwrap_or(name);
         let below = host.strip_suffix(name).filter(|_| !name.is_empty());
         below.is_some_and(|below| name.starts_with('.') || below.is_empty() || below.ends_with('.'))
     };

@@ -1,6 +1,6 @@
 //! The configuration that flags, kubeconfigs and the environment make.
 
-use super::proxy::between;
+use super::proxy::proxy_to;
 use super::*;
 use clap::Parser;
 use secrecy::ExposeSecret;
@@ -200,7 +200,7 @@ fn proxy(cluster: &str, environment: &[(&str, &str)]) -> Option<String> {
         let found = environment.iter().find(|(named, _)| *named == name);
         found.map(|(_, value)| (*value).to_owned())
     };
-    let found = between(&cluster, None, value).unwrap();
+    let found = proxy_to(&cluster, None, value).unwrap();
     found.map(|uri| uri.to_string())
 }
 
@@ -242,6 +242,7 @@ fn no_proxy_is_compared_with_the_cluster_as_kubectl_does() {
         ("https://api.example", "api.example:6443"),
         ("https://example", ".example"),
         ("https://example", "*.example"),
+        ("https://api.example", "*api.example"),
         ("https://api.example", "api.example.org"),
         ("https://10.96.0.1", "10.0.0.0/12"),
         ("https://10.96.0.1", "0.96.0.1"),
@@ -262,7 +263,7 @@ fn the_proxy_of_the_kubeconfig_comes_before_that_of_the_environment() {
             "NO_PROXY" => Some("*".to_owned()),
             _ => None,
         };
-        between(&cluster, Some(named), environment)
+        proxy_to(&cluster, Some(named), environment)
     };
     assert_eq!(
         by("socks5://other:1080").unwrap().unwrap(),

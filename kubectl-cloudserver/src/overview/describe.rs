@@ -35,12 +35,12 @@ pub(super) fn describe(instance: &Instance, durations: &Durations, now: Timestam
     lines.push(format!("State: {readiness}"));
     let is_current = is_current(&instance.metadata, status.observed_generation);
     if !is_current && !status.conditions.is_empty() {
-        lines.push("  These conditions are of the spec before the newest edit.".to_owned());
+        lines.push("  These conditions are older than the newest edit or the deletion.".to_owned());
     }
     for condition in &status.conditions {
         let since = about(now.duration_since(condition.last_transition_time.0));
         lines.push(format!(
-            "  {} is {} since {since} ({}): {}",
+            "  {} has been {} for {since} ({}): {}",
             condition.type_, condition.status, condition.reason, condition.message
         ));
     }

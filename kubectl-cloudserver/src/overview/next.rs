@@ -6,11 +6,11 @@ use cloud_server_operator::api::conditions::{READY, Reason, SYNCED};
 use cloud_server_operator::api::{Instance, InstanceStatus, Operation};
 use jiff::Timestamp;
 
-/// The text for an object without a status.
+/// The same as `NOT_OBSERVED`, with the remedy.
 pub(super) const NEVER_OBSERVED: &str =
     "The operator has not observed it yet: check that an operator runs and watches this namespace.";
-const EDIT_NOT_OBSERVED: &str = "The operator has not observed the newest edit yet. If this lasts, check that an operator runs and \
-     watches this namespace.";
+const EDIT_NOT_OBSERVED: &str = "The operator has not observed the newest edit or the deletion yet. If this lasts, check that an operator \
+     runs and watches this namespace.";
 /// The texts for a reason of a newer operator.
 const READ_READY: &str = "Read the message of the condition Ready.";
 const READ_SYNCED: &str = "read the message of the condition Synced.";

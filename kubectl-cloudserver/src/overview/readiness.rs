@@ -36,7 +36,7 @@ pub(super) fn is_current(metadata: &ObjectMeta, observed_generation: i64) -> boo
     observed_generation >= metadata.generation.unwrap_or(0)
 }
 
-/// Whether waiting is not expected to help.
+/// Whether the object is Stalled: waiting will not help.
 pub(super) fn is_stalled(conditions: &[Condition]) -> bool {
     condition(conditions, STALLED).is_some_and(|stalled| stalled.status == "True")
 }
@@ -45,7 +45,7 @@ pub(super) fn condition<'a>(conditions: &'a [Condition], kind: &str) -> Option<&
     conditions.iter().find(|one| one.type_ == kind)
 }
 
-/// A duration in the unit that matters.
+/// A duration in one unit, rounded down. A unit is used from two of it on: 119 s, then 2 min.
 pub(super) fn about(duration: SignedDuration) -> String {
     let seconds = duration.as_secs().max(0);
     match seconds {

@@ -241,8 +241,8 @@ fn a_status_of_a_former_spec_is_not_shown_for_this_one() {
     deleted.metadata.deletion_timestamp = serde_json::from_value(json!(NOW)).unwrap();
     let text = describe::describe(&edited, &Durations::default(), now());
     for words in [
-        "State: edited, not observed yet\n  These conditions are of the spec before the newest edit.\n",
-        "Next step\n  The operator has not observed the newest edit yet.",
+        "State: edited, not observed yet\n  These conditions are older than the newest edit or the deletion.\n",
+        "Next step\n  The operator has not observed the newest edit or the deletion yet.",
     ] {
         assert!(text.contains(words), "{words:?} is not in\n{text}");
     }

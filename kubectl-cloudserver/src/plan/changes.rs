@@ -4,7 +4,7 @@ use cloud_server_operator::api::names::LAST_APPLIED;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// One field.
+/// One changed field.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Change {
     /// Its path, with dots.
@@ -16,48 +16,50 @@ pub(super) struct Change {
 }
 
 /// The changes in spec, labels and annotations.
-pub(super) fn changes(now: &Value, then: &Value) -> Vec<Change> {
+pub(super) fn changes(current: &Value, planned: &Value) -> Vec<Change> {
     let mut all = Vec::new();
     for part in ["spec", "metadata.labels", "metadata.annotations"] {
         let pointer = format!("/{}", part.replace('.', "/"));
         let empty = Value::Object(Map::new());
-        let [now, then] = [now, then].map(|object| object.pointer(&pointer).unwrap_or(&empty));
-        compare(part, now, then, &mut all);
+        let [current, planned] =
+            [current, planned].map(|object| object.pointer(&pointer).unwrap_or(&empty));
+        compare(part, current, planned, &mut all);
     }
     let own = format!("metadata.annotations.{LAST_APPLIED}");
     all.retain(|change| change.field != own);
     all
 }
 
-fn compare(path: &str, now: &Value, then: &Value, all: &mut Vec<Change>) {
-    match (now, then) {
+fn compare(path: &str, current: &Value, planned: &Value, all: &mut Vec<Change>) {
+    match (current, planned) {
         (Value::Object(now), Value::Object(then)) => {
             let mut keys: Vec<&String> = now.keys().chain(then.keys()).collect();
             keys.sort_unstable();
             keys.dedup();
             for key in keys {
-                let [now, then] = [now, then].map(|fields| fields.get(key).unwrap_or(&Value::Null));
-                compare(&format!("{path}.{key}"), now, then, all);
+                let [current, planned] =
+                    [current, planned].map(|fields| fields.get(key).unwrap_or(&Value::Null));
+                compare(&format!("{path}.{key}"), current, planned, all);
             }
         }
-        (now, then) if now == then => {}
-        (now, then) => all.push(Change {
+        (current, planned) if current == planned => {}
+        (current, planned) => all.push(Change {
             field: path.to_owned(),
-            from: now.clone(),
-            to: then.clone(),
+            from: current.clone(),
+            to: planned.clone(),
         }),
     }
 }
 
 /// The patch of a client-side apply: the manifest, and null for fields that only the former manifest had.
-pub(super) fn three_way(before: &Value, manifest: &Value) -> Value {
+pub(super) fn apply_patch(before: &Value, manifest: &Value) -> Value {
     let (Value::Object(before), Value::Object(manifest)) = (before, manifest) else {
         return manifest.clone();
     };
     let mut patch = Map::new();
     for (key, value) in manifest {
         let former = before.get(key).unwrap_or(&Value::Null);
-        patch.insert(key.clone(), three_way(former, value));
+        patch.insert(key.clone(), apply_patch(former, value));
     }
     for key in before.keys().filter(|key| !manifest.contains_key(*key)) {
         patch.insert(key.clone(), Value::Null);
@@ -72,11 +74,11 @@ mod tests {
 
     #[test]
     fn each_field_that_differs_is_listed_once() {
-        let now = json!({"spec": {"image": {"id": "a"}, "restart": {"token": "1"}, "same": [1]},
+        let current = json!({"spec": {"image": {"id": "a"}, "restart": {"token": "1"}, "same": [1]},
             "metadata": {"annotations": {LAST_APPLIED: "x", "b": "1"}, "generation": 1}});
-        let then = json!({"spec": {"image": {"name": "n"}, "restart": {"token": "2"}, "same": [1]},
+        let planned = json!({"spec": {"image": {"name": "n"}, "restart": {"token": "2"}, "same": [1]},
             "metadata": {"labels": {"l": "v"}, "annotations": {LAST_APPLIED: "y", "b": "1"}, "generation": 2}});
-        let listed: Vec<(String, Value, Value)> = changes(&now, &then)
+        let listed: Vec<(String, Value, Value)> = changes(&current, &planned)
             .into_iter()
             .map(|change| (change.field, change.from, change.to))
             .collect();
@@ -97,7 +99,7 @@ mod tests {
         let before =
             json!({"spec": {"pause": {}, "image": {"id": "a"}}, "metadata": {"name": "w"}});
         let manifest = json!({"spec": {"image": {"name": "n"}}, "metadata": {"name": "w"}});
-        let patch = three_way(&before, &manifest);
+        let patch = apply_patch(&before, &manifest);
         let wanted = json!({"spec": {"pause": null, "image": {"name": "n", "id": null}}, "metadata": {"name": "w"}});
         assert_eq!(patch, wanted);
     }

@@ -1,7 +1,7 @@
 //! A dry run of an apply in the cluster, with defaults, rules and admission policies. It writes nothing.
 
 use super::super::service::Cluster;
-use super::changes::{Change, changes, three_way};
+use super::changes::{Change, apply_patch, changes};
 use super::files::Manifest;
 use super::verdict::{Effect, Finding};
 use cloud_server_operator::api::names::LAST_APPLIED;
@@ -116,7 +116,7 @@ async fn client_side(
         let annotations = meta.entry("annotations");
         annotations.or_insert_with(|| Value::Object(Map::new()));
     }
-    let patch = Patch::Merge(three_way(&before, &value));
+    let patch = Patch::Merge(apply_patch(&before, &value));
     let params = PatchParams::apply(CLIENT_SIDE).dry_run();
     let params = params.validation_strict();
     call(DRY_RUN, api.patch(name, &params, &patch)).await

@@ -10,8 +10,8 @@ const PLAIN: &str = "metrics";
 /// Name of the port of `metrics-auth`.
 const WITH_TLS: &str = "metrics-tls";
 
-const NEEDS_A_TOKEN: &str = "this Pod serves metrics with TLS, and with metrics-auth only for a token, which the apiserver does not \
-     pass on: read them by kubectl port-forward, with a token that may get /metrics";
+const NEEDS_A_TOKEN: &str = "this Pod serves metrics with TLS and only to clients with a token (metrics-auth), which the apiserver \
+     does not pass on: read them through kubectl port-forward, with a token that may get /metrics";
 
 /// The metrics, or why they cannot be read.
 pub(super) async fn page(

@@ -15,17 +15,21 @@ use std::pin::pin;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Exit statuses: at least one failed, the time limit was reached, or the user interrupted the wait (as shells report it).
+/// Exit status if at least one failed.
 const FAILED: u8 = 2;
+/// Exit status if the time limit was reached.
 const TIMED_OUT: u8 = 3;
+/// Exit status if the user interrupted the wait, as shells report it.
 pub(super) const INTERRUPTED: u8 = 130;
 
 /// The Instances that have not reached their goals.
 struct Waiting<'a> {
-    cluster: &'a Cluster,
+    namespace: &'a str,
     progress: &'a Progress,
     /// By name: the goal, and the last known state.
     goals: BTreeMap<String, (Goal, String)>,
+    /// Why the watch was interrupted. An Instance that does not change meanwhile has no event afterwards, so its state stays.
+    interruption: Option<String>,
     count: usize,
     has_failed: bool,
 }
@@ -45,11 +49,12 @@ pub(super) async fn follow(
     let unknown = |goal| (goal, "the cluster has not answered".to_owned());
     let goals = goals.into_iter().map(|(name, goal)| (name, unknown(goal)));
     let mut waiting = Waiting {
-        cluster,
+        namespace: &cluster.namespace,
         progress,
         count: goals.len(),
         has_failed: false,
         goals: goals.collect(),
+        interruption: None,
     };
     let events = watcher(api, config(&waiting.goals)).default_backoff();
     let end = Instant::now() + timeout;
@@ -76,21 +81,25 @@ impl Waiting<'_> {
         let mut listed = BTreeSet::new();
         self.show();
         while !self.goals.is_empty() {
-            match events.next().await {
+            let event = events.next().await;
+            if matches!(event, Some(Ok(_))) {
+                self.interruption = None;
+            }
+            match event {
                 Some(Ok(Event::Init)) => listed.clear(),
                 Some(Ok(Event::InitApply(object))) => {
                     listed.insert(object.name_any());
-                    self.judge(&object.name_any(), Some(&object));
+                    self.update(&object.name_any(), Some(&object));
                 }
-                Some(Ok(Event::Apply(object))) => self.judge(&object.name_any(), Some(&object)),
-                Some(Ok(Event::Delete(object))) => self.judge(&object.name_any(), None),
+                Some(Ok(Event::Apply(object))) => self.update(&object.name_any(), Some(&object)),
+                Some(Ok(Event::Delete(object))) => self.update(&object.name_any(), None),
                 Some(Ok(Event::InitDone)) => {
                     let gone = self.goals.keys().filter(|name| !listed.contains(*name));
                     for name in gone.cloned().collect::<Vec<_>>() {
-                        self.judge(&name, None);
+                        self.update(&name, None);
                     }
                 }
-                Some(Err(error)) => self.failed(&error)?,
+                Some(Err(error)) => self.watch_failed(&error)?,
                 None => return Err("the watch of the Instances ended".to_owned()),
             }
             self.show();
@@ -98,7 +107,7 @@ impl Waiting<'_> {
         Ok(if self.has_failed { FAILED } else { 0 })
     }
 
-    fn judge(&mut self, name: &str, object: Option<&DeserializeGuard<Instance>>) {
+    fn update(&mut self, name: &str, object: Option<&DeserializeGuard<Instance>>) {
         let Some((goal, state)) = self.goals.get_mut(name) else {
             return;
         };
@@ -110,7 +119,7 @@ impl Waiting<'_> {
             Some(Ok(instance)) => Some(instance),
             None => None,
         };
-        let namespace = &self.cluster.namespace;
+        let namespace = self.namespace;
         match judge(instance, goal) {
             Outcome::Waiting(words) => {
                 *state = words;
@@ -128,20 +137,18 @@ impl Waiting<'_> {
     }
 
     /// Handles an error of the watch. Waiting does not help a user who may not watch.
-    fn failed(&mut self, error: &watcher::Error) -> Result<(), String> {
+    fn watch_failed(&mut self, error: &watcher::Error) -> Result<(), String> {
         let why = crate::chain(error);
         if let watcher::Error::InitialListFailed(kube::Error::Api(status))
         | watcher::Error::WatchStartFailed(kube::Error::Api(status)) = error
             && matches!(status.code, 401 | 403)
         {
-            let namespace = &self.cluster.namespace;
+            let namespace = self.namespace;
             return Err(format!(
                 "{why}: have yourself allowed to list and watch Instances in namespace {namespace}"
             ));
         }
-        for (_, state) in self.goals.values_mut() {
-            *state = format!("the cluster does not answer: {why}");
-        }
+        self.interruption = Some(why);
         Ok(())
     }
 
@@ -155,16 +162,23 @@ impl Waiting<'_> {
                 1 => String::new(),
                 count => format!("{} of {}: ", self.goals.len(), counted(count, "Instance")),
             };
-            format!("waiting for {of}{name}: {state}")
+            format!("waiting for {of}{name}: {}", self.last_known(state))
         });
     }
 
-    /// Reports the last known state of the unfinished ones.
+    /// Reports the unfinished ones.
     fn note_unfinished(&self, end: &str) {
-        let namespace = &self.cluster.namespace;
         for (name, (_, state)) in &self.goals {
+            let state = self.last_known(state);
             self.progress
-                .note(&format!("{namespace}/{name}: {end}: {state}"));
+                .note(&format!("{}/{name}: {end}: {state}", self.namespace));
+        }
+    }
+
+    fn last_known(&self, state: &str) -> String {
+        match &self.interruption {
+            None => state.to_owned(),
+            Some(why) => format!("{state} (the cluster has not answered since: {why})"),
         }
     }
 }
@@ -177,5 +191,56 @@ fn config<T>(goals: &BTreeMap<String, T>) -> watcher::Config {
     match (names.next(), names.next()) {
         (Some(only), None) => config.fields(&format!("metadata.name={only}")),
         _ => config,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::goal::Aim;
+    use super::*;
+    use futures::stream;
+    use serde_json::json;
+
+    #[tokio::test]
+    async fn an_interruption_of_the_watch_leaves_the_last_known_state() {
+        let object = json!({
+            "apiVersion": "cloudserver.dev/v1alpha1",
+            "kind": "Instance",
+            "metadata": {"name": "web", "namespace": "team-a", "uid": "u1", "generation": 4},
+            "spec": {
+                "region": "r", "zone": "z", "package": {"code": "p"}, "image": {"id": "img-1"},
+                "firewall": {"id": "fw"}, "login": {"sshKey": {"id": "key"}},
+            },
+        });
+        let listed = || {
+            Ok(Event::InitApply(
+                serde_json::from_value(object.clone()).unwrap(),
+            ))
+        };
+        let goal = Goal {
+            uid: "u1".to_owned(),
+            generation: 4,
+            aim: Aim::Ready,
+        };
+        let progress = Progress::begin("waiting");
+        let mut waiting = Waiting {
+            namespace: "team-a",
+            progress: &progress,
+            goals: BTreeMap::from([("web".to_owned(), (goal, "unknown".to_owned()))]),
+            interruption: None,
+            count: 1,
+            has_failed: false,
+        };
+        let mut shown = async |events: Vec<watcher::Result<_>>| {
+            waiting.all(stream::iter(events)).await.unwrap_err(); // the watch ended
+            waiting.last_known(&waiting.goals["web"].1)
+        };
+        let state = shown(vec![listed(), Ok(Event::InitDone)]).await;
+        assert_ne!(state, "unknown");
+        let interrupted = shown(vec![Err(watcher::Error::NoResourceVersion)]).await;
+        let begin = format!("{state} (the cluster has not answered since: ");
+        assert!(interrupted.starts_with(&begin), "{interrupted}");
+        // The answer may be an event of another Instance.
+        assert_eq!(shown(vec![Ok(Event::Init), listed()]).await, state);
     }
 }

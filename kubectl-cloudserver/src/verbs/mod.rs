@@ -30,13 +30,13 @@ use std::process::ExitCode;
 use std::time::Duration;
 use which::WhichArgs;
 
-/// The contract for scripts.
+/// The exit statuses, on which scripts may rely.
 pub(super) const EXIT_STATUS: &str = "\
 Exit status:
   0    done; without --wait: the edit is accepted
   1    the edit could not be made, or the state could not be read
   2    it failed: the Instance is Stalled, an operation failed, or it is gone
-  3    the time of --timeout was over first
+  3    --timeout elapsed first
   130  Ctrl-C while waiting: the edit stays";
 
 #[derive(Debug, Subcommand)]
@@ -86,7 +86,7 @@ pub(super) struct WaitArgs {
     #[command(flatten)]
     cluster: ClusterArgs,
 
-    /// How long to wait: 90s, 10m, 1h30m.
+    /// How long to wait, with --wait of a verb: 90s, 10m, 1h30m.
     #[arg(long, default_value = "10m", value_parser = duration, value_name = "DURATION")]
     timeout: Duration,
 }
@@ -94,7 +94,7 @@ pub(super) struct WaitArgs {
 #[derive(Debug, Args)]
 pub(super) struct EditArgs {
     #[command(flatten)]
-    of: WaitArgs,
+    common: WaitArgs,
 
     /// Wait until the edit is applied.
     #[arg(long)]
@@ -112,11 +112,13 @@ fn end(
         now.checked_add(lasts).ok()
     };
     let end = match lasts {
-        Some(lasts) => Some(after(lasts).ok_or("--for names a time that no calendar has")?),
+        Some(lasts) => Some(after(lasts).ok_or(
+            "--for is too long: the pause would end after the last date that can be written",
+        )?),
         None => until,
     };
     if end.is_some_and(|end| end <= now) {
-        return Err("that time is over already: nothing would be paused".to_owned());
+        return Err("the pause would end at once: name a later time".to_owned());
     }
     Ok(end.map(|end| end.to_string()))
 }
@@ -162,9 +164,9 @@ async fn carry_out(
     needs_question: bool,
 ) -> Result<u8, String> {
     let mut progress = Progress::begin("asking the cluster");
-    let cluster = args.of.cluster.connect()?;
+    let cluster = args.common.cluster.connect()?;
     let mut edits = Vec::new();
-    for live in args.of.which.read(&cluster).await? {
+    for live in args.common.which.read(&cluster).await? {
         let edit = edit(verb, &live, token);
         edits.push((live, edit));
     }
@@ -192,13 +194,13 @@ async fn carry_out(
         }
     }
     let status = match args.wait && !goals.is_empty() {
-        true => follow(&cluster, goals, args.of.timeout, &progress).await?,
+        true => follow(&cluster, goals, args.common.timeout, &progress).await?,
         false => 0,
     };
     if status == INTERRUPTED {
         progress.note("the edits stay in the specs; `wait` waits for them");
     }
-    // A rejected edit counts, and a failure during the wait counts more.
+    // A rejected edit gives 1; a worse end of the wait (2, 3, 130) takes precedence.
     Ok(status.max(u8::from(has_failed || progress.is_lost())))
 }
 

@@ -11,7 +11,7 @@ use cloud_server_operator::runtime::kubernetes::call;
 use kube::api::{Api, ListParams};
 use std::collections::BTreeSet;
 
-/// Flags that choose the Instances.
+/// Arguments that choose the Instances.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub(super) struct WhichArgs {
@@ -32,7 +32,7 @@ impl WhichArgs {
     /// The Instances as they are now.
     ///
     /// # Errors
-    /// One of them does not exist, or could not be read: then the others are not changed either.
+    /// One of them does not exist or cannot be read: then none is returned, so none is changed.
     pub(super) async fn read(&self, cluster: &Cluster) -> Result<Vec<Instance>, String> {
         let api: Api<Instance> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
         let names: BTreeSet<&String> = self.names.iter().collect();
@@ -41,13 +41,16 @@ impl WhichArgs {
             let params = ListParams::default().labels(labels);
             let all = lists::all(&api, "list the Instances", params).await;
             let all = all.map_err(|error| cluster.explain(&error))?;
-            let flags = self.selector.as_ref().map_or("-n", |_| "-n and -l");
-            return match all.is_empty() {
-                true => Err(format!(
-                    "no Instance in namespace {} matches: check {flags}",
+            return match (all.is_empty(), &self.selector) {
+                (false, _) => Ok(all),
+                (true, None) => Err(format!(
+                    "namespace {} has no Instance: check -n",
                     cluster.namespace
                 )),
-                false => Ok(all),
+                (true, Some(_)) => Err(format!(
+                    "namespace {} has no Instance that matches: check -n and -l",
+                    cluster.namespace
+                )),
             };
         }
         let mut all = Vec::new();
