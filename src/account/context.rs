@@ -88,7 +88,7 @@ impl AccountMemory {
 
 impl AccountMemories {
     /// Failed calls suggest that the Account may have become unusable. If the service refused its token, the next reconcile
-    /// probes the service in any case.
+    /// probes the service, unless a probe within `TOKEN_REFUSED_RETRY` was refused.
     pub fn doubt(&self, account: &ObjectKey, doubt: Doubt) {
         if doubt == Doubt::Credentials {
             self.update(account, |memory| memory.doubted = true);

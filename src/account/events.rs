@@ -42,12 +42,11 @@ pub(super) fn changes(
     events
 }
 
-/// An Instance waits for a limit, and none waited before.
+/// The Event if Instances wait for a limit and none waited before.
 fn limit_reached(former: &AccountStatus, next: &AccountStatus) -> Option<EventNote> {
     let former = former.limits.as_ref().map_or(0, |limits| limits.waiting);
     let limits = next.limits.as_ref();
     let limits = limits.filter(|limits| former == 0 && limits.waiting > 0)?;
-    let first = limits.next.first()?;
     let names = limits.next.iter().map(|waits| waits.name.as_str());
     let mut names = names.collect::<Vec<_>>().join(", ");
     let others = limits.waiting - i64::try_from(limits.next.len()).unwrap_or_default();
@@ -55,9 +54,10 @@ fn limit_reached(former: &AccountStatus, next: &AccountStatus) -> Option<EventNo
         names = format!("{names}, and {others} more");
     }
     let reason = Reason::AccountLimitReached.as_str();
-    if first.reason == reason {
-        let allowed = limits.instances.allowed.unwrap_or_default();
-        let used = limits.instances.used;
+    // The limit that lasts goes first, if Instances wait for both.
+    if limits.next.iter().any(|waits| waits.reason == reason) {
+        // Absent if the limit was removed, and an Instance has not checked again.
+        let (used, allowed) = (limits.instances.used, limits.instances.allowed?);
         let note = format!(
             "the limit spec.maxInstances is reached: {used} of {allowed} Instances have a server or are about to get one; waiting: {names}"
         );
@@ -145,6 +145,17 @@ mod tests {
             ..up.clone()
         };
         assert_eq!(events(&full, &fuller, &well), [], "once");
+        let mut both = limits(2, &["a", "b"]);
+        both.next[0].reason = Reason::CreateRateReached.as_str().to_owned();
+        let mut both = AccountStatus {
+            limits: Some(both),
+            ..up.clone()
+        };
+        let reason = |next: &AccountStatus| events(&up, next, &well).pop().map(|event| event.1);
+        assert_eq!(reason(&both), Some("AccountLimitReached"));
+        // The limit was removed, and the Instances have not checked again.
+        both.limits.as_mut().unwrap().instances.allowed = None;
+        assert_eq!(reason(&both), None);
         let first = events(&AccountStatus::default(), &up, &well);
         assert_eq!(first, [(false, "Available", "well".to_owned())]);
     }

@@ -1,5 +1,5 @@
 //! Releases late servers. A late server has a tombstone's marker: a create request took effect after its Instance
-//! was gone. No other code path will ever release it.
+//! was gone, or the release of its new server failed. No other code path will ever release it.
 
 use super::context::AccountContext;
 use super::times::{LATE_RELEASE_BUSY_RETRY, LATE_RELEASE_RETRY, RELEASE_CALL};
@@ -64,7 +64,7 @@ fn note_result(
     failure: Option<&Error>,
 ) -> Option<EventNote> {
     let (namespace, name) = (&key.namespace, &key.name);
-    let server = format!("server {id} in {place} appeared after its Instance had been deleted");
+    let server = format!("server {id} in {place} was created for an Instance that is deleted");
     match failure {
         None => {
             context.metrics.surplus_released.inc();

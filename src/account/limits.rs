@@ -29,9 +29,10 @@ pub(super) fn limits(
         waiting: number(used.waiting.len()),
         next: used.waiting.iter().take(NAMED).map(waiting).collect(),
     };
-    let have_asked =
+    // After a restart, or while the service does not answer, no Instance has checked the limits yet: the former count stays.
+    let is_complete =
         usable_since.is_some_and(|since| since.elapsed() >= times::WAITING_COUNT_COMPLETE_AFTER);
-    if let Some(former) = former.filter(|former| !have_asked && former.waiting > next.waiting) {
+    if let Some(former) = former.filter(|former| !is_complete && former.waiting > next.waiting) {
         next.waiting = former.waiting;
         next.next.clone_from(&former.next);
     }

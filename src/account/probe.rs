@@ -36,19 +36,20 @@ pub(super) async fn probe_session(
     let memory = context.memories.get(key);
     let now = Instant::now();
     let state = context.sessions.state_of(key);
-    let is_new = !matches!(&state, AccountState::Usable(known) if Arc::ptr_eq(known, &session));
+    let is_in_use = matches!(&state, AccountState::Usable(known) if Arc::ptr_eq(known, &session));
     let trouble = || session.shared.client.health().trouble();
     let probed_within = |time| {
-        let probed = memory.probed.filter(|_| !is_new);
+        let probed = memory.probed.filter(|_| is_in_use);
         probed.is_some_and(|(at, succeeded)| succeeded && now < at + time)
     };
-    let is_shown =
+    let is_shown_usable =
         session.shared.inventory.listed_within(EVIDENCE_MAX_AGE) || probed_within(EVIDENCE_MAX_AGE);
     let is_trusted = trouble().is_none() || probed_within(PROBE_INTERVAL_MIN);
-    if !is_new && !memory.doubted && is_shown && is_trusted {
+    if is_in_use && !memory.doubted && is_shown_usable && is_trusted {
         return Usability::Usable(session);
     }
-    // One probe of a refused token per interval serves all Instances of the Account.
+    // One probe of a refused token per interval serves all Instances of the Account. The reconcile that follows comes after exactly
+    // that interval, so a second of tolerance lets it probe.
     if let AccountState::Unusable(known) = state
         && known.reason == Reason::TokenRefused
         && memory.probed.is_some_and(|(at, succeeded)| {
@@ -76,7 +77,7 @@ pub(super) async fn probe_session(
     let unreachable = |failure: &str| {
         let (endpoint, seconds) = (&account.spec.endpoint, UNREACHABLE_RETRY_MAX.as_secs());
         let message = format!(
-            "the service does not answer as it should since {since}: {failure}. The operator retries every {seconds} s: check \
+            "the service has not answered as it should since {since}: {failure}. The operator retries every {seconds} s: check \
              spec.endpoint ({endpoint}), the network and the service"
         );
         Problem::new(Reason::ServiceUnreachable, message)
@@ -86,8 +87,8 @@ pub(super) async fn probe_session(
         Probed::Answered(Err(error)) => match problem::answered(&error, account) {
             Some(problem) => problem,
             None => {
-                let lasts = trouble().map(|trouble| trouble.since.elapsed());
-                if !is_new && lasts.is_some_and(|lasts| lasts < UNREACHABLE_CERTAIN_AFTER) {
+                let lasted = trouble().map(|trouble| trouble.since.elapsed());
+                if is_in_use && lasted.is_some_and(|lasted| lasted < UNREACHABLE_CERTAIN_AFTER) {
                     return Usability::Usable(session);
                 }
                 unreachable(&error.to_string())
@@ -95,7 +96,7 @@ pub(super) async fn probe_session(
         },
         Probed::Silent => {
             let seconds = PROBE_UNANSWERED_AFTER.as_secs();
-            unreachable(&format!("no call is answered within {seconds} s"))
+            unreachable(&format!("no call was answered within {seconds} s"))
         }
         Probed::NotSent => problem::not_sent(),
     };

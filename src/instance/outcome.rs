@@ -31,8 +31,8 @@ pub enum Outcome {
         /// How long the service asks to wait.
         after: Option<Duration>,
     },
-    /// The call may have taken effect.
-    Unknown(String),
+    /// The call may have taken effect. With the category of the error, for the log: the error may quote the service.
+    Unknown(&'static str),
     Written,
     /// The finalizer was removed, and the object can go.
     Finished,

@@ -20,11 +20,11 @@ const RECEIPTS: u32 = 3;
 impl Attempt<'_> {
     pub(super) async fn receipt(
         &mut self,
-        start: ServiceCall,
+        call: ServiceCall,
         answer: Result<ServerAndTask, Error>,
         session: &AccountSession,
     ) -> Outcome {
-        match (start, answer) {
+        match (call, answer) {
             (ServiceCall::Create(mut record), Ok((id, task))) => {
                 self.was_accepted(&id, task.as_ref());
                 record.id = Some(id.to_string());
@@ -40,18 +40,18 @@ impl Attempt<'_> {
                 Outcome::Accepted { id, task, recorded }
             }
             (ServiceCall::Create(record), Err(error)) => {
-                let outcome = self.was_not_accepted(Verb::Create, &error);
+                let outcome = self.was_not_confirmed(Verb::Create, &error);
                 if let Outcome::Refused {
                     message, reason, ..
                 } = &outcome
                     && reason.is_lasting_refusal()
                 {
-                    self.close(&record, *reason, message).await;
+                    self.record_refusal(&record, *reason, message).await;
                 }
                 outcome
             }
             (ServiceCall::Operate(operation), Err(error)) => {
-                self.was_not_accepted(operation.call(), &error)
+                self.was_not_confirmed(operation.call(), &error)
             }
             (ServiceCall::Release(id, why), answer) => self.release(id, why, answer),
         }
@@ -63,9 +63,9 @@ impl Attempt<'_> {
     }
 
     /// The service refused the call, or no answer arrived.
-    fn was_not_accepted(&self, verb: Verb, error: &Error) -> Outcome {
+    fn was_not_confirmed(&self, verb: Verb, error: &Error) -> Outcome {
         let outcome = match error.may_have_happened() {
-            true => Outcome::Unknown(error.to_string()),
+            true => Outcome::Unknown(error.category()),
             false => {
                 self.context
                     .note_refusal(&self.observed.account_key, error.is_unauthorized());
@@ -87,8 +87,8 @@ impl Attempt<'_> {
         outcome
     }
 
-    /// Writes the receipt of a create, conditional on the object's UID and on the exact intent. Returns whether it is on record. If
-    /// not, this process remembers it, and the next reconcile writes it.
+    /// Writes the receipt of a create, conditional on the object's UID and on the exact intent. Returns whether this process
+    /// knows that it is on record. If not, it remembers the receipt, and the next reconcile writes it.
     ///
     /// If the object is gone, no Instance owns the new server, so it is released.
     async fn give_receipt(
@@ -101,7 +101,7 @@ impl Attempt<'_> {
             return true;
         };
         if !error.is_not_found() && !matches!(self.fresh().await, Err(Outcome::Stale)) {
-            tracing::warn!(%error, server = %id, "the receipt was not written; it is remembered");
+            tracing::warn!(%error, server = %id, "the receipt may not be on record; it is remembered");
         } else if !self.observed.facts.spec.keeps_its_server() {
             // A server that the spec retains is reported as left behind.
             self.release_ownerless(session, receipt, id).await;
@@ -146,7 +146,7 @@ impl Attempt<'_> {
 
     /// Records that the service refused the create, conditional on the exact intent. A later process then does not mistake it for
     /// a lost answer. If the write fails, this process still knows about the refusal.
-    async fn close(&mut self, record: &PurchaseRecord, reason: Reason, message: &str) {
+    async fn record_refusal(&mut self, record: &PurchaseRecord, reason: Reason, message: &str) {
         let refused = Some(Refusal {
             reason: reason.as_str().to_owned(),
             message: message.to_owned(),
@@ -194,13 +194,14 @@ impl Attempt<'_> {
         let places: Vec<_> = places.collect();
         sessions.add_tombstone(account, session, &receipt.marker, &places);
         let why = match permit(session, CallPriority::Urgent).await {
-            None => "the rate limiter gave no permit in time".to_owned(),
+            None => "the rate limiter gave no permit in time",
             // If this process was suspended after its call, another process may have become the leader and adopted the server for
             // an object that was restored with the same marker.
-            Some(_) if self.may_call().is_err() => "no time or no term is left".to_owned(),
+            Some(_) if self.may_call().is_err() => "no time or no term is left",
             Some(permit) => match session.shared.client.release(permit, id).await {
                 Ok(_) => return lock(self.memory).found_gone(id.clone(), Gone::Released),
-                Err(error) => error.to_string(),
+                // A log never quotes the service: it may reach more readers than status.
+                Err(error) => error.category(),
             },
         };
         tracing::error!(server = %id, why, "a server without an Instance was not released");

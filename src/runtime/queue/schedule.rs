@@ -1,13 +1,13 @@
-//! Decides which object is reconciled next: a value without clock, task or objects, so that it also runs in virtual time.
+//! Decides which object is reconciled next. It holds keys only, starts no task and reads no clock, so it also runs in virtual time.
 //!
 //! Objects queue by *flow*: a namespace, and an Account in it. Worker slots are handed out in turn to the flows. Within a flow the most
 //! urgent object goes first, and within a priority the one that came first.
 //!
-//! A namespace may take another slot only while it holds less than twice the number of slots that remain. So some slots are
-//! always free for the next one: a single namespace gets two thirds of the slots; ten greedy ones get two of every twenty-one
-//! each, and one of every twenty-one stays free. Therefore a namespace with many Accounts does not delay other namespaces.
-//! (Switches share their memory in this way: dynamic thresholds, Choudhury and Hahn, 1998.) Within an Account, the objects
-//! without a change leave a quarter of its slots to objects with a change.
+//! A namespace that holds a slot may take another one only while it holds less than twice the number of slots that would then
+//! remain; one that holds none may take any free slot. So a few greedy namespaces leave slots for the next one: a single one gets
+//! two thirds of the slots; ten get two of every twenty-one each, and one of every twenty-one stays free. Therefore a namespace
+//! with many Accounts does not delay other namespaces. Within an Account, the objects without a change leave about a quarter of
+//! its slots to objects with a change.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::hash::Hash;
@@ -50,7 +50,7 @@ pub struct Flow {
     pub account: Arc<str>,
 }
 
-/// A namespace may take another slot while it holds fewer than this many times the slots that remain.
+/// A namespace may take another slot while it holds fewer than this many times the slots that would then remain.
 const SHARE: usize = 2;
 
 /// Objects that are being reconciled, wait for a reconcile, or sleep until their next one.
