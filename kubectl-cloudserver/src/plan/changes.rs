@@ -16,37 +16,35 @@ pub(super) struct Change {
 }
 
 /// The changes in spec, labels and annotations.
-pub(super) fn changes(current: &Value, planned: &Value) -> Vec<Change> {
+pub(super) fn changes(from: &Value, to: &Value) -> Vec<Change> {
     let mut all = Vec::new();
     for part in ["spec", "metadata.labels", "metadata.annotations"] {
         let pointer = format!("/{}", part.replace('.', "/"));
         let empty = Value::Object(Map::new());
-        let [current, planned] =
-            [current, planned].map(|object| object.pointer(&pointer).unwrap_or(&empty));
-        compare(part, current, planned, &mut all);
+        let [from, to] = [from, to].map(|object| object.pointer(&pointer).unwrap_or(&empty));
+        compare(part, from, to, &mut all);
     }
     let own = format!("metadata.annotations.{LAST_APPLIED}");
     all.retain(|change| change.field != own);
     all
 }
 
-fn compare(path: &str, current: &Value, planned: &Value, all: &mut Vec<Change>) {
-    match (current, planned) {
-        (Value::Object(now), Value::Object(then)) => {
-            let mut keys: Vec<&String> = now.keys().chain(then.keys()).collect();
+fn compare(path: &str, from: &Value, to: &Value, all: &mut Vec<Change>) {
+    match (from, to) {
+        (Value::Object(from), Value::Object(to)) => {
+            let mut keys: Vec<&String> = from.keys().chain(to.keys()).collect();
             keys.sort_unstable();
             keys.dedup();
             for key in keys {
-                let [current, planned] =
-                    [current, planned].map(|fields| fields.get(key).unwrap_or(&Value::Null));
-                compare(&format!("{path}.{key}"), current, planned, all);
+                let [from, to] = [from, to].map(|fields| fields.get(key).unwrap_or(&Value::Null));
+                compare(&format!("{path}.{key}"), from, to, all);
             }
         }
-        (current, planned) if current == planned => {}
-        (current, planned) => all.push(Change {
+        (from, to) if from == to => {}
+        (from, to) => all.push(Change {
             field: path.to_owned(),
-            from: current.clone(),
-            to: planned.clone(),
+            from: from.clone(),
+            to: to.clone(),
         }),
     }
 }

@@ -8,7 +8,7 @@ use cloud_server_operator::api::{InstanceSpec, Reference};
 use cloud_server_operator::catalog::{Catalog, Query, SpecReference, in_spec};
 use cloud_server_operator::cloud::Place;
 
-/// Replaces an effect that the service would refuse by a refusal. Returns the lookups that failed.
+/// Replaces an effect by a refusal if the service does not list something that it needs. Returns the lookups that failed.
 pub(super) async fn refuse(
     catalog: &Catalog,
     place: Option<&Place>,

@@ -41,16 +41,13 @@ impl WhichArgs {
             let params = ListParams::default().labels(labels);
             let all = lists::all(&api, "list the Instances", params).await;
             let all = all.map_err(|error| cluster.explain(&error))?;
-            return match (all.is_empty(), &self.selector) {
-                (false, _) => Ok(all),
-                (true, None) => Err(format!(
-                    "namespace {} has no Instance: check -n",
-                    cluster.namespace
-                )),
-                (true, Some(_)) => Err(format!(
-                    "namespace {} has no Instance that matches: check -n and -l",
-                    cluster.namespace
-                )),
+            let missing = match self.selector {
+                Some(_) => "Instance that matches: check -n and -l",
+                None => "Instance: check -n",
+            };
+            return match all.is_empty() {
+                true => Err(format!("namespace {} has no {missing}", cluster.namespace)),
+                false => Ok(all),
             };
         }
         let mut all = Vec::new();
