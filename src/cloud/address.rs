@@ -23,9 +23,15 @@ const METADATA_V4: [Ipv4Addr; 3] = [
     Ipv4Addr::new(168, 63, 129, 16),
     Ipv4Addr::new(192, 0, 0, 192),
 ];
-/// The first 32 bits of the addresses that AWS (fd00:ec2::254, ::23 and others) and Google (fd20:ce::254) use for such
-/// services.
-const METADATA_V6: [[u16; 2]; 2] = [[0xfd00, 0x0ec2], [0xfd20, 0x00ce]];
+/// The first 32 bits of the addresses that AWS (fd00:ec2::254, ::23 and others), Google (fd20:ce::254), Oracle
+/// (fd00:c1::a9fe:a9fe), Scaleway (fd00:42::42) and Akamai (fd00:a9fe:a9fe::1) use for such services.
+const METADATA_V6: [[u16; 2]; 5] = [
+    [0xfd00, 0x0ec2],
+    [0xfd20, 0x00ce],
+    [0xfd00, 0x00c1],
+    [0xfd00, 0x0042],
+    [0xfd00, 0xa9fe],
+];
 
 /// The class of the address if nothing may be sent to it. An IPv6 address that contains an IPv4 address also has the class of
 /// that address.
