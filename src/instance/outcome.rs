@@ -45,8 +45,10 @@ pub enum Outcome {
 /// Why the service did not accept a release.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReleaseFailure {
-    /// The error.
+    /// The error. It may quote the service, so no log shows it.
     pub message: String,
+    /// Its category, for the log.
+    pub category: &'static str,
     /// The call may have taken effect.
     pub is_unknown: bool,
 }

@@ -54,6 +54,7 @@ impl Attempt<'_> {
                     task: accepted.and_then(|call| call.task),
                     failure: Some(ReleaseFailure {
                         message: error.to_string(),
+                        category: error.category(),
                         is_unknown: error.may_have_happened(),
                     }),
                     not_before: Some(at + wait),
@@ -68,7 +69,7 @@ impl Attempt<'_> {
                 true => "the outcome of a call is unknown",
                 false => "the service did not accept the call",
             };
-            journal::not_done(&self.observed.facts, &failure.message, what);
+            journal::not_done(&self.observed.facts, failure.category, what);
         }
         let is_unknown =
             |failure: &Option<ReleaseFailure>| failure.as_ref().is_some_and(|it| it.is_unknown);

@@ -184,11 +184,11 @@ pub enum Gone {
 /// A release call of this process.
 #[derive(Clone, Debug)]
 pub struct ReleaseCall {
-    /// When it was answered.
+    /// When the last call was answered, or failed.
     pub at: Instant,
     /// The task, if the answer named one.
     pub task: Option<TaskId>,
-    /// The service accepted the last call.
+    /// The service accepted a call: the last one, or an earlier one.
     pub accepted: bool,
     /// Why the service did not accept the last call.
     pub failure: Option<ReleaseFailure>,

@@ -109,22 +109,29 @@ fn retain(observed: &Observation, servers: &[ServerId]) -> Plan {
 /// Releases a server of ours that is not known to be gone.
 fn release(observed: &Observation, id: &ServerId) -> Plan {
     let call = observed.memory.release_call(id);
+    let is_idle = matches!(&observed.detail, Fact::Known(detail) if is_idle(detail.pending()));
     // The task failed, or the service refused: retry after a pause. Releasing a server twice does no harm.
     let failure = match (call, &observed.task) {
-        (Some(call), Fact::Known(TaskState::Failed { reason })) if call.accepted => {
+        // The last call was not accepted, and nothing shows that an earlier one is still carried out.
+        (
+            Some(ReleaseCall {
+                failure: Some(failure),
+                accepted,
+                ..
+            }),
+            task,
+        ) if !accepted || is_idle || matches!(task, Fact::Known(TaskState::Failed { .. })) => {
+            Some(format!("releasing server {id}: {}", failure.message))
+        }
+        (Some(_), Fact::Known(TaskState::Failed { reason })) => {
             let words = reason.as_deref().unwrap_or("the service gave no reason");
             Some(format!(
                 "the service failed to release server {id}: {words}"
             ))
         }
-        (Some(call), _) if !call.accepted => {
-            let words = call.failure.as_ref().map_or("no answer", |it| &it.message);
-            Some(format!("releasing server {id}: {words}"))
-        }
         _ => None,
     };
     // A call that was accepted long ago and did not end is repeated once the service reports no operation on the server.
-    let is_idle = matches!(&observed.detail, Fact::Known(detail) if is_idle(detail.pending()));
     let may_end = |call: &ReleaseCall| !is_idle || observed.now <= call.at + times::RELEASE_RETRY;
     if failure.is_none() && call.is_some_and(may_end) {
         let why = releasing(observed, format!("the service is releasing server {id}"));
@@ -156,7 +163,7 @@ fn releasing(observed: &Observation, note: String) -> Readiness {
 /// All known servers are gone, or none is known: prove that no other is left.
 fn prove(observed: &InSession<'_>) -> Plan {
     let id = observed.own_id();
-    let since = clock(observed);
+    let since = proof_since(observed);
     let gone = id.as_ref().and_then(|id| observed.memory.gone(id));
     let was_released = gone.is_some_and(|(how, _)| how == Gone::Released) && is_clean(observed);
     match evidence::proof(observed, id.as_ref(), since) {
@@ -218,9 +225,10 @@ fn confirming(observed: &Observation, since: Instant) -> Plan {
 
 /// The instant after which both passes of the proof must begin.
 ///
-/// If every attempt has the receipt of our own call, this is when the last server was known to be gone. Otherwise a request may
+/// If the outcome of every attempt is known and every server that is gone was seen before, this is when the last one was known to
+/// be gone. Otherwise a request may
 /// still take effect, or a server that no listing has shown may still appear, so the passes begin after the settling time.
-fn clock(observed: &InSession<'_>) -> Instant {
+fn proof_since(observed: &InSession<'_>) -> Instant {
     let memory = &observed.memory;
     let gone = || memory.releases.values().filter_map(Release::gone);
     let last = gone().map(|(_, since)| since).max();
@@ -245,6 +253,6 @@ fn is_clean(observed: &Observation) -> bool {
     let answered = record.id.is_some() && (record.task.is_some() || record.imported.is_some());
     let attempt = observed.memory.attempt(record);
     let known = attempt.is_some_and(|attempt| attempt.state != CallState::Unknown);
-    let is_newest = observed.memory.in_doubt_since(record).is_none();
-    record.lost == 0 && is_newest && (answered || known)
+    let none_later_in_doubt = observed.memory.in_doubt_since(record).is_none();
+    record.lost == 0 && none_later_in_doubt && (answered || known)
 }

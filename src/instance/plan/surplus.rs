@@ -24,12 +24,8 @@ pub(super) fn check(observed: &OnRecord<'_>, plan: Plan) -> Plan {
     let is_safe = matches!(observed.listed(&observed.id), Some((_, RowDigest::Row(_))))
         && is_our_account(observed);
     let is_forbidden = listing.breaker_open() || policy::restriction(observed).is_some();
-    let is_surplus = |other: &&ServerId| {
-        let call = observed.memory.release_call(other);
-        let waits = call.and_then(|call| call.not_before);
-        let waits = waits.is_some_and(|at| observed.now < at);
-        listing.shows_in_both(other) && !recently_released(observed, other) && !waits
-    };
+    let is_surplus =
+        |other: &&ServerId| listing.shows_in_both(other) && !recently_released(observed, other);
     match others.iter().find(is_surplus) {
         Some(other) if is_safe && !is_forbidden => {
             let (id, why) = (other.clone(), ReleaseReason::Surplus);
@@ -45,8 +41,11 @@ pub(super) fn check(observed: &OnRecord<'_>, plan: Plan) -> Plan {
     }
 }
 
-/// Whether the release of this server was accepted recently.
+/// Whether the release of this server was accepted recently, or was not and is not repeated yet.
 pub(super) fn recently_released(observed: &Observation, id: &ServerId) -> bool {
     let call = observed.memory.release_call(id);
-    call.is_some_and(|call| call.accepted && observed.now < call.at + times::RELEASE_RETRY)
+    call.is_some_and(|call| {
+        let is_recent = call.accepted && observed.now < call.at + times::RELEASE_RETRY;
+        is_recent || call.not_before.is_some_and(|at| observed.now < at)
+    })
 }

@@ -30,6 +30,7 @@ use crate::instance::memory::call::{CallState, Gone, Intent, NewestCall, Release
 use crate::instance::memory::look::{LastAnswer, Look};
 use crate::instance::memory::{Memory, lock};
 use crate::instance::observation::{SessionFacts, of_purchase};
+use crate::instance::outcome::ReleaseFailure;
 use crate::instance::pins::{LookUpScope, LookUps};
 use crate::instance::poll_schedule::PollSchedule;
 use crate::instance::status::render;

@@ -101,3 +101,48 @@ fn not_found_by_a_token_of_another_account_is_no_proof_of_a_release() {
         Some((State::Reconciling, Reason::ReleaseUnconfirmed))
     );
 }
+
+#[test]
+fn a_refused_repetition_of_a_release_is_reported_unless_the_earlier_one_is_carried_out() {
+    let scene = |changes: &[(&str, &str)], task| {
+        let mut observed = Scene::converged().deleting();
+        observed.0.detail = Fact::Known(detail(changes));
+        observed.0.task = task;
+        observed.memory(|memory| {
+            let call = ReleaseCall {
+                at: memory.origin.since,
+                task: Some(TaskId::from("t-2")),
+                accepted: true,
+                failure: Some(ReleaseFailure {
+                    message: "403 Locked: unlock it at the console".to_owned(),
+                    category: "refused",
+                    is_unknown: false,
+                }),
+                not_before: None,
+            };
+            let call = Release::Asked(call);
+            memory.releases.insert(ServerId::from(ID), call);
+        })
+    };
+    let failed = || {
+        Fact::Known(TaskState::Failed {
+            reason: Some("busy".to_owned()),
+        })
+    };
+    let busy = [("ecsPendingStatus", "RELEASING")];
+    for (changes, task, is_repeated) in [
+        (&[][..], Fact::Known(TaskState::Running), true),
+        (&[], failed(), true),
+        (&busy, failed(), true),
+        (&busy, Fact::Known(TaskState::Running), false),
+    ] {
+        let plan = scene(changes, task).plan();
+        assert_eq!(rests(&plan), !is_repeated);
+        let message = plan.why.unwrap().message;
+        let expected = match is_repeated {
+            true => "unlock it at the console",
+            false => "the service is releasing server",
+        };
+        assert!(message.contains(expected), "{message}");
+    }
+}
