@@ -31,7 +31,7 @@ pub struct PackageRef {
     /// Minimum size of the system disk, in GiB.
     #[schemars(range(min = 1, max = 10_000_000))]
     pub system_disk: Option<i32>,
-    /// Minimum size of the data disk, in GiB. Without it, packages without a data disk are preferred.
+    /// Minimum size of the data disk, in GiB. Without it, a data disk is allowed: of packages with equal cpu, memory and systemDisk, the one with the smallest data disk, or none, is chosen.
     #[schemars(range(min = 1, max = 10_000_000))]
     pub data_disk: Option<i32>,
     /// How traffic is charged.

@@ -72,7 +72,7 @@ pub fn package(rows: &[Offer], wanted: &PackageRef) -> Choice {
     if let Some(smallest) = large.min_by(order) {
         return Choice::One(smallest.id.clone());
     }
-    // The request exceeds every package, so the largest are the closest.
+    // No package has all of it, so the largest are named.
     let mut near: Vec<&Offer> = rows.iter().collect();
     near.sort_by(|a, b| {
         has_mode(b, wanted)
@@ -104,7 +104,7 @@ pub fn is_large_enough(row: &Offer, wanted: &PackageRef) -> bool {
 }
 
 /// The order of packages, from the smallest: cpu, memory, system disk, data disk, name of the charge mode, included bandwidth or
-/// traffic, code. A missing figure counts as the largest, so that the operator does not buy a package as small that may be large.
+/// traffic, code. A missing figure, except of the data disk, counts as the largest, so that the operator does not buy a package as small that may be large.
 pub fn order(a: &&Offer, b: &&Offer) -> Ordering {
     let known = |figure: Option<u64>| figure.unwrap_or(u64::MAX);
     let key = |row: &Offer| {

@@ -1,10 +1,11 @@
 //! The rate limiter of one (endpoint, token): a rate, a burst, and a limit on concurrent requests.
 //!
-//! The rate is the one that the user allows, or less if the service refuses that. Each refusal halves the rate; then it rises
-//! slowly to the full rate again.
+//! The rate is the one that the user allows, or less if the service refuses that. A refusal halves the rate, at most once a
+//! second; then it rises slowly to the full rate again.
 //!
 //! Requests of one rank wait in order of arrival, and only the first of them waits together with the higher ranks. So a
-//! request waits for those of higher ranks that came before it, and for at most one of each lower rank.
+//! request waits for the earlier ones of its rank, for those of higher ranks that came before it was the first of its rank, and for
+//! at most one of a lower rank.
 //!
 //! The limiter has no task of its own. It uses tokio's clock, so that a test with paused time is exact.
 
@@ -111,7 +112,7 @@ const SLOWER: f64 = 0.5;
 const SLOWEST_PER_SECOND: f64 = 1.0 / 60.0;
 /// The factor by which the limiter raises the rate after a time without a refusal.
 const FASTER: f64 = 1.25;
-/// The requests that pass in this time; fewer do not show whether the service allows the pace.
+/// The rate is raised after the time that this many requests take; fewer do not show whether the service allows the pace.
 const SHOWN_BY: u32 = 10;
 
 /// The rate limiter that every request to the service passes. Cheap to clone; all clones share one state.
@@ -250,7 +251,7 @@ impl RateLimiter {
     /// doubled each time, and then continues more slowly.
     pub(super) fn refused(&self, retry_after: Option<Duration>) {
         let (mut state, now) = (self.lock(), Instant::now());
-        // Refusals of requests that were already in flight belong to the refusal that began the pause.
+        // Refusals during the pause are of requests that were already in flight, and belong to the refusal that began it.
         if now >= state.held_until {
             state.refusals_in_a_row = state.refusals_in_a_row.saturating_add(1);
             state.slow_down(now);

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-/// A read is repeated soon anyway. A longer wait would only occupy a slot of the rate limiter.
+/// A read is repeated soon anyway. A longer wait would only occupy a permit of the rate limiter.
 pub(super) const READ_DEADLINE: Duration = Duration::from_secs(30);
 
-/// A mutating call without an answer has an unknown outcome, so it gets twice the time. It still ends well within the settling
-/// time that follows an unknown outcome.
+/// A mutating call without an answer has an unknown outcome, so it gets twice the time. The settling time begins
+/// when the call has ended.
 pub(super) const MUTATION_DEADLINE: Duration = Duration::from_secs(60);
 
 /// A connection that takes longer to open would not be a good one.

@@ -31,7 +31,8 @@ pub enum Upkeep {
     RenewIn(Duration),
 }
 
-/// The Secret gets its marker and the labels and annotations of the spec, and an expired password is followed by another one.
+/// The next step, if any: the Secret gets its marker and the labels and annotations of the spec, and an expired password is followed
+/// by another one.
 /// `renews`: whether the server is in a state in which another password can be set.
 pub fn upkeep(
     generate: &GeneratedLogin,

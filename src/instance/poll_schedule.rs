@@ -7,20 +7,21 @@ use crate::session::AccountSession;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// A pause is the age divided by this. With the query and the read after it, an end is noticed within a quarter of the task's
-/// duration.
+/// A pause is the age divided by this. With the query and the read after it, an end is noticed within 1.5 s or a quarter of
+/// the task's duration, whichever is longer.
 const AGE_DIVISOR: u32 = 5;
 /// The queries of all operations together take at most this part of the request limit.
 const SHARE_OF_RATE: f64 = 0.8;
-/// If many operations share the request limit, a task is queried at these parts of the time that the last task of its verb
-/// took: the first query finds an end that came as soon, the second one that came as late. So the known time follows tasks
-/// that get shorter or longer.
+/// If many operations share the request limit, a task is queried shortly before and shortly after the time that the last task of its
+/// verb took. The first query finds a task that was a little quicker, the second one that was a little slower, so the known time
+/// follows tasks that get shorter or longer.
 const AROUND_END: [f64; 2] = [0.95, 1.05];
-/// The operator waits for such a query only if it is at most this many shares away, since the task may end much sooner than the
+/// The operator waits for such a query at most this many times `PollSchedule::spread`, since the task may end much sooner than the
 /// last one.
-const EARLY_BY_SHARES: u32 = 2;
+const WAIT_MAX_SPREADS: u32 = 2;
 
-/// When to query the task of an operation. Times count from the instant at which the call was accepted.
+/// When to query the task of an operation. Times count from the instant at which the call was accepted, or at which a
+/// process that took over first saw the task.
 ///
 /// A task of 1, 15, 60 or 600 s takes at most 1, 11, 18 or 32 queries: one more for each 1.2 s up to 6 s, then one more for
 /// each fifth.
@@ -61,7 +62,7 @@ impl PollSchedule {
         let took = self.last_took.filter(|_| is_busy).into_iter();
         let mut around = took
             .flat_map(|took| AROUND_END.map(|part| took.mul_f64(part).max(times::TASK_QUERY_MIN)));
-        let latest = last + self.spread * EARLY_BY_SHARES;
+        let latest = last + self.spread * WAIT_MAX_SPREADS;
         around
             .find(|at| *at > last)
             .filter(|at| *at <= latest)

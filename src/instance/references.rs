@@ -39,7 +39,7 @@ pub fn id(observed: &Observation, reference: Reference) -> Option<String> {
 }
 
 /// Whether the spec has a reference whose meaning is not known.
-pub fn is_open(observed: &Observation, references: &[Reference]) -> bool {
+pub fn is_unresolved(observed: &Observation, references: &[Reference]) -> bool {
     let (spec, place) = (&observed.facts.spec, &observed.facts.place());
     let is_open = |reference: &Reference| {
         in_spec(spec, *reference, place).is_some() && meaning(observed, *reference).is_none()
@@ -48,8 +48,8 @@ pub fn is_open(observed: &Observation, references: &[Reference]) -> bool {
 }
 
 /// Whether image or key pair is unknown, so that the server cannot be compared with the spec.
-pub fn installation_is_open(observed: &Observation) -> bool {
-    is_open(observed, &Reference::OF_INSTALLATION)
+pub fn installation_is_unresolved(observed: &Observation) -> bool {
+    is_unresolved(observed, &Reference::OF_INSTALLATION)
 }
 
 /// The image that the server shows, if the selector matches it.

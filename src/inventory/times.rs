@@ -1,14 +1,15 @@
-//! The driver's fixed time constants, each with its reason; the others are in `Settings`.
+//! The driver's fixed constants, each with its reason; the others are in `Settings`.
 
 use std::time::Duration;
 
 /// Pause before the driver restarts after a panic, since the cause may still be there.
 pub(super) const RESTART_AFTER_PANIC: Duration = Duration::from_secs(1);
 
-/// Longest pause between two attempts at a pass, so that the operator notices within half a minute that the service is back.
+/// Longest pause after a failed pass for which an Instance waits, so that it goes on within half a minute after the service is back.
+/// Other passes keep their interval.
 pub(super) const FAILED_PASS_RETRY_MAX: Duration = Duration::from_secs(20);
 
-/// The same if the service refuses the token; with its jitter the pause stays within half a minute.
+/// The same while the service refuses the token; with its jitter the pause stays within half a minute.
 pub(super) const REFUSED_PASS_RETRY_MAX: Duration = Duration::from_secs(25);
 
 /// The share of the request limit for all listing passes together for which no Instance waits: watching for external changes is

@@ -1,7 +1,7 @@
 //! The slots for calls to the service of one (endpoint, token), and the Instances that wait for one.
 //!
-//! A reconcile that needs the service takes a slot and keeps it until it ends. There are as many slots as the request limit can
-//! use. If none is free, the reconcile ends, and the name of its object waits, which holds no resource that others need. A slot
+//! A reconcile that needs the service takes a slot and keeps it until it ends. There are more slots than calls may be in
+//! flight (`SPARE`). If none is free, the reconcile ends, and the name of its object waits, which holds no resource that others need. A slot
 //! that becomes free is not reserved: the first objects that may use it are woken and ask again. A service that is slow or never
 //! answers thus costs its own Account a few slots and a few bytes for each waiting object, and does not slow other Accounts.
 
@@ -16,7 +16,7 @@ const SPARE: usize = 8;
 const PRIORITIES: usize = CallPriority::ALL.len();
 
 /// How many reconciles may hold a slot under these limits.
-fn number(limits: Limits) -> usize {
+fn slots_for(limits: Limits) -> usize {
     let concurrent = limits.concurrent.max(1);
     concurrent.saturating_add(concurrent.max(SPARE))
 }
@@ -57,7 +57,7 @@ impl CallSlots {
         Self(Arc::new(Inner {
             wake: Box::new(wake),
             state: Mutex::new(State {
-                slots: number(limits),
+                slots: slots_for(limits),
                 ..State::default()
             }),
         }))
@@ -65,7 +65,7 @@ impl CallSlots {
 
     /// Replaces the number of slots by what these limits can use.
     pub fn set_limits(&self, limits: Limits) {
-        self.lock().slots = number(limits);
+        self.lock().slots = slots_for(limits);
         self.wake_next();
     }
 

@@ -10,7 +10,7 @@ pub trait Objects: Send + Sync + 'static {
     fn wake_instance(&self, key: &ObjectKey, priority: Option<Priority>);
     /// Requests a reconcile of an Account. Without a priority the state of the object decides.
     fn wake_account(&self, key: &ObjectKey, priority: Option<Priority>);
-    /// An Instance as the store holds it now.
+    /// An Instance as the store holds it now. `cluster` is the identity by which a record shows that this cluster wrote it.
     fn facts(&self, key: &ObjectKey, cluster: &str) -> Option<Facts>;
     /// Whether the store holds an Instance of this name.
     fn has_instance(&self, key: &ObjectKey) -> bool;

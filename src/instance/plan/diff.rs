@@ -15,7 +15,7 @@ pub(super) fn as_specified(observed: &Observation) -> Applied {
     let key = references::id(observed, Reference::SshKey);
     // With an unresolved image or key, the installation cannot be compared.
     let image = references::id(observed, Reference::Image)
-        .filter(|_| !references::installation_is_open(observed));
+        .filter(|_| !references::installation_is_unresolved(observed));
     Applied {
         image: image.unwrap_or_default(),
         password_secret: observed.secret_version.clone().filter(|_| key.is_none()),

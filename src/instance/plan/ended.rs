@@ -41,16 +41,16 @@ pub(in crate::instance) fn badly(
 ) -> StatusChanges {
     let was_stopped = matches!(operation.stage, Some(Stage::Erasing | Stage::Starting));
     let is_create = operation.verb == Verb::Create;
-    let times = match observed.facts.purchase() {
+    let in_a_row = match observed.facts.purchase() {
         Some(record) if is_create => record.failed.saturating_add(1),
-        _ => times_before(observed, operation.verb, reason) + 1,
+        _ => times_before(observed, &operation, reason) + 1,
     };
     let pause = match reason {
         // The server was stopped for it, and each try would be an outage.
         EndReason::Refused if was_stopped && operation.before.running => {
             Some(times::RETRY_REFUSED_AFTER_STOP)
         }
-        _ => times::pause_after(reason, times),
+        _ => times::pause_after(reason, in_a_row),
     };
     let message = Some(message.to_owned());
     // The record counts the creates that failed.
@@ -61,12 +61,12 @@ pub(in crate::instance) fn badly(
         target: operation.target.clone(),
         reason,
         message: message.clone(),
-        times,
+        times: in_a_row,
         not_before: pause.map(|pause| Time(observed.wall_clock + pause)),
     });
     let entry = ended(observed, &operation, Some(reason), message.clone());
     StatusChanges {
-        operation: Some(with_end(observed, operation, reason, message, times)),
+        operation: Some(with_end(observed, operation, reason, message, in_a_row)),
         ended: Some(entry),
         retry,
         ..StatusChanges::default()
@@ -88,19 +88,28 @@ pub(super) fn with_end(
         finished_at: Time(observed.wall_clock),
     };
     Operation {
-        // If the stop failed, the disk is as it was.
+        // Only `Stopping` is kept: it shows that the disk was not touched.
         stage: operation.stage.filter(|stage| *stage == Stage::Stopping),
         end: Some(end),
         ..operation
     }
 }
 
-/// How often in a row an operation of this verb ended like this.
-fn times_before(observed: &Observation, verb: Verb, reason: EndReason) -> u32 {
+/// How often in a row this operation, with this target, ended like this.
+fn times_before(observed: &Observation, operation: &Operation, reason: EndReason) -> u32 {
     let is_alike =
         |retry: &&Retry| times::pause_after(retry.reason, 1) == times::pause_after(reason, 1);
-    let retry = retry(observed, verb).filter(is_alike);
+    let retry = retry(observed, operation.verb).filter(is_alike);
+    let retry = retry.filter(|retry| requested(&retry.target) == requested(&operation.target));
     retry.map_or(0, |retry| retry.times)
+}
+
+/// The target without the power state that the server last had, which is no part of the request.
+fn requested(target: &Applied) -> Applied {
+    Applied {
+        power_state: None,
+        ..target.clone()
+    }
 }
 
 fn retry(observed: &Observation, verb: Verb) -> Option<&Retry> {
@@ -115,11 +124,6 @@ pub(super) fn pause(
     applied: &Applied,
 ) -> Option<(Duration, Readiness)> {
     let target = diff::target(verb, applied, diff::as_specified(observed));
-    // The power state that the server last had is no part of the request.
-    let requested = |target: &Applied| Applied {
-        power_state: None,
-        ..target.clone()
-    };
     let is_same = |retry: &&Retry| {
         retry.generation == observed.facts.generation
             && requested(&retry.target) == requested(&target)
@@ -136,7 +140,7 @@ fn left(observed: &Observation, retry: &Retry) -> Option<Duration> {
     (!left.is_zero() && left <= times::longest_pause_after(retry.reason)).then_some(left)
 }
 
-/// The reinstall whose outcome is unknown, while the spec requests nothing else: another image, key or token.
+/// The reinstall whose outcome is unknown, unless the spec now requests another image, key or token.
 pub(super) fn undecided<'a>(observed: &'a Observation, applied: &Applied) -> Option<&'a Retry> {
     let retry = retry(observed, Verb::Reinstall)?;
     let is_it = retry.reason == EndReason::OutcomeUnknown
@@ -165,7 +169,8 @@ pub(super) fn is_same_installation(
     of(&desired) == of(target)
 }
 
-/// The reason to report after an operation ended badly. It is `Stalled` once it has failed so often that waiting is not enough.
+/// The reason to report after an operation ended badly. A failure is `Stalled` once there were so many in a row that
+/// waiting is not enough.
 pub(super) fn why(retry: &Retry) -> Readiness {
     let (verb, failed) = (retry.verb, Reason::OperationFailed);
     let message = retry.message.as_deref().unwrap_or_default();

@@ -34,8 +34,8 @@ fn is_its_account(observed: &OnRecord<'_>) -> bool {
 }
 
 /// Whether an operation on the server may still be in progress, although status never showed its end; a server under construction
-/// may not show yet. The state of the task decides. Without a task, the call's answer was lost, and the call is over after the
-/// settling time. If the service forgot the task of another operation than a create, that operation is over too: an effect on a
+/// may not show yet. The state of the task decides. Without a task, the call's answer was lost, and the call, except a
+/// create, is over after the settling time. If the service forgot the task of another operation than a create, that operation is over too: an effect on a
 /// server that is gone cannot reach another server. An imported server was created long before and not by this operator, so none
 /// of its calls is in progress.
 fn is_in_flight(observed: &OnRecord<'_>) -> bool {
@@ -148,6 +148,7 @@ pub(super) fn gone(observed: &OnRecord<'_>) -> Plan {
         return plan;
     }
     let (id, spec) = (&observed.id, &observed.facts.spec);
+    let recreates = spec.on_external_deletion == OnExternalDeletion::Recreate;
     let missing = format!("server {id} is no longer at the service");
     let siblings = adopt::bearing(observed);
     let sibling = siblings.iter().find(|other| *other != id);
@@ -163,20 +164,23 @@ pub(super) fn gone(observed: &OnRecord<'_>) -> Plan {
             "{missing}, and how its {verb} ended is not known yet: the operator queries its task again"
         );
         Readiness::reconciling(Reason::ServerMissing, message)
+    } else if recreates && !is_its_account(observed) {
+        let message = unverified_account_message(&missing, &words::another(spec));
+        Readiness::stalled(Reason::ServerMissing, message)
     } else if let Some(other) = sibling {
+        let remedy = match recreates {
+            true => "delete this Instance",
+            false => {
+                "set spec.onExternalDeletion to Recreate to have it in its place, or delete this Instance"
+            }
+        };
         let message = format!(
-            "{missing}; server {other}, which bears its name too, is there and billed: set spec.onExternalDeletion to Recreate \
-             to have it in its place, or delete this Instance"
+            "{missing}; server {other}, which bears its name too, is there and billed: {remedy}"
         );
         Readiness::stalled(Reason::ServerMissing, message)
     } else {
         let another = words::another(spec);
-        let is_other =
-            spec.on_external_deletion == OnExternalDeletion::Recreate && !is_its_account(observed);
-        let message = match is_other {
-            true => unverified_account_message(&missing, &another),
-            false => format!("{missing}; nothing is bought in its place: {another}"),
-        };
+        let message = format!("{missing}; nothing is bought in its place: {another}");
         Readiness::stalled(Reason::ServerMissing, message)
     };
     Plan::rest(readiness, again).with_id(id.clone())
@@ -189,7 +193,7 @@ fn is_ending(observed: &OnRecord<'_>) -> bool {
     let missing_since = missing_since.filter(|_| observed.facts.status_names(&observed.id));
     let is_new = missing_since.is_none_or(|since| {
         let age = observed.wall_clock.as_second() - since.0.as_second();
-        u64::try_from(age).is_ok_and(|age| age < times::ENDING_FOR.as_secs())
+        u64::try_from(age.max(0)).is_ok_and(|age| age < times::ENDING_FOR.as_secs())
     });
     let may_end = match &observed.task {
         Fact::Known(state) => !state.is_final(),

@@ -10,18 +10,18 @@ use crate::instance::plan::step::{NeededRead, OrPlan, Plan};
 use crate::instance::{references, times};
 use std::time::Duration;
 
-/// The look-up that comes before everything else. Without the codes of region and zone there is no listing to read. While image
+/// The plan that comes before everything else, if any. Without the codes of region and zone there is no listing to read. While image
 /// or key pair of an existing server are unresolved, the server cannot be compared with the spec.
 pub(super) fn first(observed: &Observation) -> Option<Plan> {
     let facts = &observed.facts;
     match &facts.record {
-        Record::None if facts.places.is_empty() => Some(stands_in_the_way(observed)),
+        Record::None if facts.places.is_empty() => Some(obstacle(observed)),
         Record::Speaks(record) if record.id.is_some() && !facts.deleting => {
             // Without an observation of the server it is unknown whether it has what the selector matches.
             let is_seen =
                 matches!(observed.detail, Fact::Known(_)) || !facts.status.detail.is_empty();
             let is_asked = observed.found.scope >= LookUpScope::Installation;
-            (is_seen && !is_asked && references::installation_is_open(observed))
+            (is_seen && !is_asked && references::installation_is_unresolved(observed))
                 .then(|| Plan::needing(NeededRead::References(LookUpScope::Installation)))
         }
         Record::None | Record::Speaks(_) | Record::Invalid(_) => None,
@@ -30,14 +30,14 @@ pub(super) fn first(observed: &Observation) -> Option<Plan> {
 
 /// Whether all references of a purchase are resolved; otherwise the plan that resolves them or reports the obstacle.
 pub(super) fn purchase(observed: &Observation) -> OrPlan<()> {
-    let is_open = references::is_open(observed, &Reference::ALL);
+    let is_unresolved = references::is_unresolved(observed, &Reference::ALL);
     match observed.facts.here {
-        Some(_) if !is_open => Ok(()),
+        Some(_) if !is_unresolved => Ok(()),
         _ if observed.found.scope < LookUpScope::Purchase => {
             let read = NeededRead::References(LookUpScope::Purchase);
             Err(Box::new(Plan::needing(read)))
         }
-        _ => Err(Box::new(stands_in_the_way(observed))),
+        _ => Err(Box::new(obstacle(observed))),
     }
 }
 
@@ -53,8 +53,8 @@ pub(super) fn is_other(next: &PurchaseRecord, record: &PurchaseRecord) -> bool {
 /// The readiness of an existing server whose image or key pair could not be resolved.
 pub(super) fn trouble(observed: &Observation) -> Option<Readiness> {
     let trouble = observed.found.trouble();
-    let is_open = references::installation_is_open(observed);
-    trouble.filter(|_| is_open).cloned()
+    let is_unresolved = references::installation_is_unresolved(observed);
+    trouble.filter(|_| is_unresolved).cloned()
 }
 
 pub(super) fn again(observed: &Observation) -> Option<Duration> {
@@ -68,7 +68,7 @@ fn pace(readiness: &Readiness) -> Duration {
     }
 }
 
-fn stands_in_the_way(observed: &Observation) -> Plan {
+fn obstacle(observed: &Observation) -> Plan {
     let readiness = observed.found.trouble().cloned().unwrap_or_else(|| {
         let message = "what the spec names is not looked up yet";
         Readiness::reconciling(Reason::ReferenceLookupFailed, message)

@@ -160,6 +160,13 @@ fn failures_are_reported_and_the_third_is_stalled() {
         Some((State::Stalled, Reason::OperationFailed))
     );
     assert_eq!(pause(&plan), Some(times::RETRY_FAILED[2]));
+    // The failures of another request do not count.
+    let edited = failed().status(|status| {
+        let mut other = retry(Verb::Stop, EndReason::Failed, 2, Duration::ZERO);
+        other.target.image = "img-other".to_owned();
+        status.retries = vec![other];
+    });
+    assert_eq!(end(&edited.plan()).times, 1);
 }
 
 fn refused(verb: Verb, reason: Reason) -> Scene {

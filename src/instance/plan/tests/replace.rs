@@ -76,18 +76,19 @@ fn an_externally_released_server_is_replaced_only_if_the_spec_requests_it_and_it
 
 #[test]
 fn a_changed_token_that_delays_the_replacement_is_reported() {
-    let mut scene = missing(1, SETTLE);
-    let AccountFact::AccountSession(session) = &mut scene.0.account else {
-        unreachable!()
-    };
-    (session.credential, session.shown_ours) = ("secret/2".into(), true);
-    let readiness = scene.plan().why.unwrap();
-    assert_eq!(
-        (readiness.state, readiness.reason),
-        (State::Stalled, Reason::ServerMissing)
-    );
-    let message = readiness.message;
-    assert!(message.contains("the token was changed"), "{message}");
+    for mut scene in [missing(1, SETTLE), doubled(SETTLE)] {
+        let AccountFact::AccountSession(session) = &mut scene.0.account else {
+            unreachable!()
+        };
+        (session.credential, session.shown_ours) = ("secret/2".into(), true);
+        let readiness = scene.plan().why.unwrap();
+        assert_eq!(
+            (readiness.state, readiness.reason),
+            (State::Stalled, Reason::ServerMissing)
+        );
+        let message = readiness.message;
+        assert!(message.contains("the token was changed"), "{message}");
+    }
 }
 
 #[test]
@@ -298,6 +299,10 @@ fn a_doubled_server_replaces_the_released_one_without_a_purchase() {
     assert!(rests(&fails), "the spec does not request another server");
     let message = fails.why.unwrap().message;
     assert!(message.contains(SIBLING), "{message}");
+    let paused = with_spec(doubled(SETTLE), |spec| spec.pause = Some(Pause::default()));
+    let message = paused.plan().why.unwrap().message;
+    let is_in_force = message.contains("set spec.onExternalDeletion to Recreate");
+    assert!(!is_in_force, "{message}");
 }
 
 #[test]
