@@ -129,7 +129,7 @@ fn an_operation_is_described_with_its_task_and_a_finished_one_with_its_time() {
         "Instance team-a/db, 2 d old, of Account default\n",
         "Its server is ecs-2.",
         "State: Reconciling (Reinstalling)",
-        "Ready is False since 3 min (Reinstalling): its disk is erased",
+        "Ready has been False for 3 min (Reinstalling): its disk is erased",
         "The operator follows the reinstall (attempt 2, as the spec asks) until it ends; the service accepted it as task task-7. [#####-----] 50 %",
         "2 h ago: create 1: done in 30 s, as the spec asks",
     ] {
