@@ -19,7 +19,8 @@ pub struct Operation {
     #[schemars(range(min = 0, max = 1_000_000_000))]
     pub attempt: i64,
     /// A random value of the reconcile that announced the newest call of the operation. It shows that the announcement is its
-    /// own, even if the write of it got no answer.
+    /// own, even if the write of it got no answer. `refused` if the service refused that call for a while: the next one is announced
+    /// anew.
     #[serde(default)]
     pub nonce: String,
     /// Generation of the spec for which the operation was announced.
@@ -219,6 +220,14 @@ impl fmt::Display for Verb {
 }
 
 impl Operation {
+    /// The nonce of an operation whose newest call was refused.
+    pub const REFUSED: &str = "refused";
+
+    /// Whether status shows that the service refused the newest call: none is in flight, also if another process made it.
+    pub fn is_refused(&self) -> bool {
+        self.nonce == Self::REFUSED
+    }
+
     /// Whether the operation is not known to have ended, or its server still has to be started.
     pub fn is_open(&self) -> bool {
         self.end.is_none() || self.stage == Some(Stage::Starting)

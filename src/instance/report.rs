@@ -123,8 +123,7 @@ async fn write(
     Err(wait)
 }
 
-/// The plan's changes, extended by the result of the call: the operation in progress, or one that the service refused, which ends
-/// its attempt.
+/// The plan's changes, extended by the result of the call.
 fn changes(observed: &Observation, plan: &Plan, outcome: &Outcome) -> StatusChanges {
     let mut changes = plan.changes.clone();
     if matches!(plan.step, Step::Record { .. }) && !matches!(outcome, Outcome::Written) {
@@ -141,6 +140,19 @@ fn changes(observed: &Observation, plan: &Plan, outcome: &Outcome) -> StatusChan
         changes.operation = called.map(|called| Operation {
             accepted: true,
             task_id: task.as_ref().map(ToString::to_string),
+            ..called
+        });
+    }
+    // The next plan replaces a call that is refused for these two reasons. Any other refusal of a reinstall is written down: a later
+    // process would mistake the call for one without an answer, which it must not repeat.
+    if let Outcome::Refused { reason, .. } = outcome
+        && !matches!(reason, Reason::Stopping | Reason::OperationRefused)
+        && let Some(called) = observed
+            .open()
+            .filter(|called| called.call() == Verb::Reinstall)
+    {
+        changes.operation = Some(Operation {
+            nonce: Operation::REFUSED.to_owned(),
             ..called
         });
     }

@@ -60,7 +60,10 @@ mod tests {
         for (operator, expected) in [
             (json!({"ports": ports}), Ok(8080)),
             (json!({"ports": another}), Ok(9090)),
-            (json!({"ports": with_tls}), Err("only to clients with a token")),
+            (
+                json!({"ports": with_tls}),
+                Err("only to clients with a token"),
+            ),
             (json!({"ports": []}), Err("is called metrics")),
         ] {
             let mut named = operator.clone();

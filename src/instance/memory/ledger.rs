@@ -97,10 +97,18 @@ impl Memory {
             }
             return;
         };
+        // Status shows the refusal that this process received.
+        let number = number_of(shown);
+        let refused = self.call.as_mut().filter(|call| {
+            shown.is_refused() && call.number == number && call.verb == shown.call()
+        });
+        if let Some(call) = refused {
+            call.nonce.clone_from(&shown.nonce);
+        }
         if self.call_of(shown).is_none() {
             let former = self.call.take();
-            let unsent = former.and_then(|former| former.unsent(number_of(shown)));
-            let state = match unsent.as_ref() == Some(&shown.nonce) {
+            let unsent = former.and_then(|former| former.unsent(number));
+            let state = match shown.is_refused() || unsent.as_ref() == Some(&shown.nonce) {
                 true => CallState::NotSent,
                 false => CallState::Unknown,
             };
@@ -119,10 +127,18 @@ impl Memory {
     }
 
     /// This process wrote an intent or a record, or may have written it. A later call on the recorded server stays the newest.
-    pub fn announced(&mut self, call: NewestCall) {
+    pub fn announced(&mut self, mut call: NewestCall) {
         let is_kept = |known: &NewestCall| {
             known.number > call.number || known.is_of(call.number, &call.nonce)
         };
+        // Another try of a call that was refused.
+        let is_former =
+            |known: &&NewestCall| known.number == call.number && known.verb == call.verb;
+        call.tries = self
+            .call
+            .as_deref()
+            .filter(is_former)
+            .map_or(0, |known| known.tries);
         if !self.call.as_deref().is_some_and(is_kept) {
             self.call = Some(Box::new(call));
         }

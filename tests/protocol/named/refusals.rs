@@ -4,7 +4,8 @@
 use super::play::{Play, lease, no_lease, one};
 use super::schedules;
 use crate::fault::Act::{
-    After, Before, CrashAfter, CrashBefore, LoseAnswer, LoseRequest, Status, StatusAfter, TaskFails,
+    After, Before, CrashAfter, CrashBefore, Late, LoseAnswer, LoseRequest, Status, StatusAfter,
+    TaskFails,
 };
 use crate::fault::Dependency;
 use crate::fault::Dependency::{Apiserver, Service};
@@ -123,6 +124,16 @@ schedules! {
     refused_403_of_a_server_that_is_bought_again_when_it_is_gone => "bought 1, left 1; web-1 Available":
         one().spec(recreates(2)).refuses(4_000, Service, 403, 600);
 
+    reinstall_with_the_same_image_that_is_refused_for_a_moment_and_a_crash => "bought 1, left 1, erased 1; web-1 Available":
+        one().at(6_000, Reinstall(1)).on(Kind::Reinstall, 1, Status(429)).on(Intent, 3, CrashBefore);
+    reinstall_with_the_same_image_that_is_refused_twice_and_a_crash_after_the_second_call => "bought 1, left 1; web-1 OutcomeUnknown":
+        one().at(6_000, Reinstall(1)).on(Kind::Reinstall, 1, Status(429)).on(Kind::Reinstall, 2, CrashBefore);
+    reinstall_with_the_same_image_that_is_refused_for_a_moment_and_then_loses_its_answer => "bought 1, left 1, erased 1; web-1 Available":
+        one().tasks(3).at(6_000, Reinstall(1)).on(Kind::Reinstall, 1, Status(429)).on(Kind::Reinstall, 2, LoseAnswer);
+    reinstall_with_the_same_image_that_is_refused_and_its_next_call_takes_effect_before_a_crash => "bought 1, left 1, erased 1; web-1 OutcomeUnknown":
+        one().at(6_000, Reinstall(1)).on(Kind::Reinstall, 1, Status(429)).on(Kind::Reinstall, 2, CrashAfter);
+    reinstall_with_the_same_image_that_is_refused_and_whose_refusal_is_written_late => "bought 1, left 1, erased 1; web-1 OutcomeUnknown":
+        one().at(6_000, Reinstall(1)).on(Kind::Reinstall, 1, Status(429)).on(Kind::Status, 2, Late(3)).on(Kind::Reinstall, 2, CrashAfter);
     reinstall_with_the_same_image_whose_intent_is_not_acknowledged => "bought 1, left 1, erased 1; web-1 Available":
         one().at(6_000, Reinstall(1)).on(Intent, 2, StatusAfter(504)).on(Kind::Read, 6, LoseRequest);
     reinstall_with_the_same_image_whose_intent_is_not_acknowledged_and_its_read_is_refused => "bought 1, left 1, erased 1; web-1 Available":

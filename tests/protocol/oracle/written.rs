@@ -104,10 +104,9 @@ impl Oracle {
             return;
         };
         let before = operation(former);
-        if before
-            .as_ref()
-            .is_some_and(|before| before.nonce == after.nonce)
-        {
+        // A refusal announces nothing.
+        let is_same = before.as_ref().is_some_and(|it| it.nonce == after.nonce);
+        if is_same || after.is_refused() {
             return;
         }
         let name = name_of(now);
@@ -128,6 +127,8 @@ impl Oracle {
             of(&before) == of(&after)
                 // A start after a reinstall is repeated if its answer is lost.
                 && (after.stage == Some(Stage::Starting)
+                    // So is a reinstall that was refused; other judges count its effects.
+                    || (after.call() == Verb::Reinstall && !before.accepted)
                     || (before.stage, before.power_cut) != (after.stage, after.power_cut))
         });
         if !is_next_call {

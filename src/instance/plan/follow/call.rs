@@ -18,7 +18,7 @@ impl OpenOperation<'_> {
     /// The intent was written and no call was made.
     pub(super) fn not_sent(&self) -> Plan {
         match self.is_still_requested() {
-            true => self.make_call(self.operation.clone(), false),
+            true => self.make_call(self.operation.clone(), self.operation.is_refused()),
             false => self.superseded("it was not sent"),
         }
     }
@@ -52,9 +52,11 @@ impl OpenOperation<'_> {
             {
                 self.next_call(|operation| operation.stage = Some(Stage::Stopping))
             }
-            _ if reason == Reason::Stopping || left.is_zero() => {
-                self.make_call(self.operation.clone(), false)
-            }
+            _ if reason == Reason::Stopping || left.is_zero() => match self.operation.call() {
+                // Status shows the refusal of the last call, or may show it soon.
+                Verb::Reinstall => self.next_call(|_| ()),
+                _ => self.make_call(self.operation.clone(), false),
+            },
             _ => self.because(Readiness::refused(message, reason), left),
         }
     }

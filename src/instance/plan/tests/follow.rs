@@ -186,16 +186,13 @@ fn a_permanent_refusal_ends_the_attempt_and_a_temporary_one_does_not() {
     assert!(rests(&waits.plan()));
     let reported = (State::Reconciling, Reason::ServiceBusy);
     assert_eq!(reason(&waits.plan()), Some(reported));
-    let repeats = |scene: &Scene| {
-        matches!(
-            scene.plan().step,
-            Step::Operate {
-                announce: false,
-                ..
-            }
-        )
+    let repeats = |scene: &Scene| match scene.plan().step {
+        Step::Operate { announce, .. } => Some(announce),
+        _ => None,
     };
-    assert!(repeats(&busy()), "the same attempt, once more");
+    assert_eq!(repeats(&busy()), Some(true), "a reinstall needs an intent");
+    let stop = refused(Verb::Stop, Reason::ServiceBusy);
+    assert_eq!(repeats(&stop), Some(false), "the same intent, once more");
     // The spec no longer requests the operation.
     assert_eq!(end(&with_spec(busy(), |_| {})), Some(false));
     let rotated = busy().with(|observed| observed.secret_version = Some("login/2".into()));
@@ -206,7 +203,7 @@ fn a_permanent_refusal_ends_the_attempt_and_a_temporary_one_does_not() {
             &[],
         )
     };
-    assert!(repeats(&unsent()));
+    assert_eq!(repeats(&unsent()), Some(false));
     assert_eq!(end(&with_spec(unsent(), |_| {})), Some(false));
     // The server is stopped already, which is why the service refused.
     let stopped = shows(refused(Verb::Stop, Reason::ServiceBusy), &[OFF]);
