@@ -89,7 +89,11 @@ async fn show(args: &InstancesArgs) -> Result<String, String> {
     if let (Some(owners), Some(account), false) =
         (&servers.owners, &servers.reached.account, args.unowned)
     {
-        let shown: BTreeSet<&str> = whole.iter().map(|server| server.id.as_str()).collect();
+        let of_row = |row: &Value| [row["ecsResourceUUID"].clone(), row["instance"].clone()];
+        let shown = rows.iter().flat_map(of_row);
+        let shown: BTreeSet<String> = shown
+            .filter_map(|it| Some(it.as_str()?.to_owned()))
+            .collect();
         let places = &servers.places;
         let is_here = |it: &&Instance| places.includes(&it.spec.region, &it.spec.zone);
         let waiting = owners.instances().filter(is_here);
@@ -135,13 +139,14 @@ fn package(instance: &Instance) -> Option<String> {
     bought.or_else(|| instance.spec.package.code.clone())
 }
 
-/// An Instance of this Account that has no server, or whose server is not listed.
-fn serverless(instance: &Instance, account: &Account, shown: &BTreeSet<&str>) -> Option<Value> {
+/// An Instance of this Account whose server is not listed. `shown` has the servers that are, and the Instances to which they belong.
+fn serverless(instance: &Instance, account: &Account, shown: &BTreeSet<String>) -> Option<Value> {
     let is_its = instance.namespace() == account.namespace()
         && instance.spec.account_ref.name == account.name_any();
     let status = instance.status.as_ref();
     let id = status.and_then(|status| status.id.as_deref());
-    if !is_its || id.is_some_and(|id| shown.contains(id)) {
+    let name = named(&ObjectKey::of(instance));
+    if !is_its || shown.contains(id.unwrap_or(&name)) {
         return None;
     }
     let mut conditions = status.iter().flat_map(|status| &status.conditions);
@@ -152,7 +157,7 @@ fn serverless(instance: &Instance, account: &Account, shown: &BTreeSet<&str>) ->
         "regionCode": instance.spec.region,
         "zoneCode": instance.spec.zone,
         "ownership": "owned",
-        "instance": named(&ObjectKey::of(instance)),
+        "instance": name,
         "package": package(instance),
     }))
 }
@@ -177,6 +182,32 @@ fn line(mut row: Value) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_instance_whose_server_is_listed_has_no_row_of_its_own() {
+        let instance = |id: Option<&str>| -> Instance {
+            let object = json!({
+                "metadata": {"namespace": "team-a", "name": "web"},
+                "spec": {"region": "r", "zone": "z", "package": {"code": "p"}, "image": {"id": "i"}, "login": {"sshKey": {"id": "k"}}},
+                "status": {"id": id},
+            });
+            serde_json::from_value(object).unwrap()
+        };
+        let account = json!({
+            "metadata": {"namespace": "team-a", "name": "default"},
+            "spec": {"endpoint": "http://127.0.0.1", "tokenSecretRef": {"name": "t", "key": "t"}},
+        });
+        let account: Account = serde_json::from_value(account).unwrap();
+        let shown = BTreeSet::from(["ecs-1".to_owned(), "team-a/web".to_owned()]);
+        let none = BTreeSet::new();
+        let has_row = |id, shown| serverless(&instance(id), &account, shown).is_some();
+        assert!(!has_row(Some("ecs-1"), &shown));
+        // Its server is listed by the marker, and the answer to its create is not on record.
+        assert!(!has_row(None, &shown));
+        assert!(has_row(None, &none));
+        // Its recorded server is missing, and another one bears its marker.
+        assert!(has_row(Some("ecs-2"), &shown));
+    }
 
     #[test]
     fn a_line_names_the_owner_of_a_server() {

@@ -5,7 +5,8 @@ use super::progress::Durations;
 use super::readiness::{about, is_current, readiness};
 use crate::output::joined;
 use cloud_server_operator::api::conditions::Reason;
-use cloud_server_operator::api::{HistoryEntry, Instance, InstanceStatus};
+use cloud_server_operator::api::names::BINDING;
+use cloud_server_operator::api::{HistoryEntry, Instance, InstanceStatus, PurchaseRecord};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
@@ -25,7 +26,7 @@ pub(super) fn describe(instance: &Instance, durations: &Durations, now: Timestam
         lines.push(format!("  {NEVER_OBSERVED}"));
         return lines.join("\n") + "\n";
     };
-    lines.push(format!("  {}", server(status)));
+    lines.push(format!("  {}", server(instance, status)));
     lines.push(String::new());
     let readiness = readiness(
         &instance.metadata,
@@ -56,9 +57,16 @@ pub(super) fn describe(instance: &Instance, durations: &Durations, now: Timestam
     joined(&lines) + "\n"
 }
 
-fn server(status: &InstanceStatus) -> String {
+fn server(instance: &Instance, status: &InstanceStatus) -> String {
     let Some(id) = &status.id else {
-        return "It has no server.".to_owned();
+        let record = instance.annotations().get(BINDING);
+        return match record.map(|text| PurchaseRecord::parse(text)) {
+            Some(Ok(record)) if record.id.is_none() && !record.bought_nothing() => {
+                let attempt = record.attempt;
+                format!("It may have a server: the answer to create {attempt} is not on record.")
+            }
+            _ => "It has no server.".to_owned(),
+        };
     };
     let text = |field: &str| status.detail.get(field).and_then(|value| value.as_str());
     let package = status.package.as_deref();

@@ -7,8 +7,7 @@ use cloud_server_operator::api::{Instance, InstanceStatus, Operation};
 use jiff::Timestamp;
 
 /// The same as `NOT_OBSERVED`, with the remedy.
-pub(super) const NEVER_OBSERVED: &str =
-    "The operator has not observed it yet: check that an operator runs and watches this namespace.";
+pub(super) const NEVER_OBSERVED: &str = "The operator has not reported anything about it yet. If this lasts, check that an operator runs and watches this namespace.";
 const EDIT_NOT_OBSERVED: &str = "The operator has not observed the newest edit or the deletion yet. If this lasts, check that an operator \
      runs and watches this namespace.";
 /// The texts for a reason of a newer operator.

@@ -4,7 +4,8 @@ use super::progress::Durations;
 use super::readiness::about;
 use super::{Objects, describe, next, tree};
 use cloud_server_operator::api::conditions::Reason;
-use cloud_server_operator::api::{Account, Instance};
+use cloud_server_operator::api::names::BINDING;
+use cloud_server_operator::api::{Account, Instance, Marker};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
@@ -144,6 +145,17 @@ fn a_refusal_is_described_with_its_remedy_and_cannot_control_the_terminal() {
     assert!(text.contains("It has no server."), "{text}");
     assert!(text.contains(&format!("Next step\n  {remedy}\n")), "{text}");
     assert!(!text.contains('\u{1b}'), "{text}");
+    let mut announced = refused();
+    let record = json!({"cluster": "c", "namespace": "team-a", "name": "web", "uid": "u1", "marker": Marker::of_uid("u1"),
+        "attempt": 3, "nonce": "n", "startedAt": "1970-01-01T00:00:00Z", "generation": 1, "target": {}, "package": "p",
+        "places": ["r/z"], "account": "default", "credential": "s/1"});
+    let annotations = announced.metadata.annotations.get_or_insert_default();
+    annotations.insert(BINDING.to_owned(), record.to_string());
+    let text = describe::describe(&announced, &Durations::default(), now());
+    assert!(
+        text.contains("It may have a server: the answer to create 3 is not on record"),
+        "{text}"
+    );
     let text = describe::describe(&ready(), &Durations::default(), now());
     assert!(text.contains("Its server is ecs-1, called web-abc, STARTED, at 198.18.0.1, with image Debian, package p."), "{text}");
     assert!(

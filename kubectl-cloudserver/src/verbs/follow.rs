@@ -82,9 +82,7 @@ impl Waiting<'_> {
         self.show();
         while !self.goals.is_empty() {
             let event = events.next().await;
-            if matches!(event, Some(Ok(_))) {
-                self.interruption = None;
-            }
+            self.interruption.take_if(|_| matches!(event, Some(Ok(_))));
             match event {
                 Some(Ok(Event::Init)) => listed.clear(),
                 Some(Ok(Event::InitApply(object))) => {

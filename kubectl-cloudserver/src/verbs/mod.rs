@@ -22,7 +22,7 @@ use cloud_server_operator::runtime::{KubeError, chance};
 use edit::{Edit, Verb, edit};
 use follow::{INTERRUPTED, follow};
 use goal::{Aim, Goal};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use kube::ResourceExt;
 use kube::api::{Api, PatchParams};
 use std::collections::BTreeMap;
@@ -107,16 +107,9 @@ fn end(
     lasts: Option<Duration>,
     now: Timestamp,
 ) -> Result<Option<String>, String> {
-    let after = |lasts: Duration| {
-        let lasts = SignedDuration::try_from(lasts).ok()?;
-        now.checked_add(lasts).ok()
-    };
-    let end = match lasts {
-        Some(lasts) => Some(after(lasts).ok_or(
-            "--for is too long: the pause would end after the last date that can be written",
-        )?),
-        None => until,
-    };
+    let too_long = "--for is too long: the pause would end after the last date that can be written";
+    let after = lasts.map(|lasts| now.checked_add(lasts).map_err(|_| too_long));
+    let end = after.transpose()?.or(until);
     if end.is_some_and(|end| end <= now) {
         return Err("the pause would end at once: name a later time".to_owned());
     }

@@ -41,12 +41,11 @@ impl WhichArgs {
             let params = ListParams::default().labels(labels);
             let all = lists::all(&api, "list the Instances", params).await;
             let all = all.map_err(|error| cluster.explain(&error))?;
-            let missing = match self.selector {
-                Some(_) => "Instance that matches: check -n and -l",
-                None => "Instance: check -n",
-            };
+            let namespace = &cluster.namespace;
+            let matching = self.selector.as_ref();
+            let matching = matching.map_or(": check -n", |_| " that matches: check -n and -l");
             return match all.is_empty() {
-                true => Err(format!("namespace {} has no {missing}", cluster.namespace)),
+                true => Err(format!("namespace {namespace} has no Instance{matching}")),
                 false => Ok(all),
             };
         }
