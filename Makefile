@@ -27,7 +27,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 prose: tools ## the English of comments and pages, by the rules of Vale in tools/vale
-	$(phase) 'the English of comments and pages, by Vale: built once, in about a minute'
+	$(phase) 'the English of comments and pages, by Vale, which the first run builds in about a minute'
 	tools/prose
 
 demo: ## a real API server, the simulated cloud, the operator, and a tour
