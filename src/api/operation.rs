@@ -19,8 +19,8 @@ pub struct Operation {
     #[schemars(range(min = 0, max = 1_000_000_000))]
     pub attempt: i64,
     /// A random value of the reconcile that announced the newest call of the operation. It shows that the announcement is its
-    /// own, even if the write of it got no answer. `refused` if the service refused that call for a while: the next one is announced
-    /// anew.
+    /// own, even if the write of it got no answer. `refused` once the service has refused that call, if it is a reinstall:
+    /// no call is in flight, and the next one has a new value.
     #[serde(default)]
     pub nonce: String,
     /// Generation of the spec for which the operation was announced.
@@ -222,6 +222,13 @@ impl fmt::Display for Verb {
 impl Operation {
     /// The nonce of an operation whose newest call was refused.
     pub const REFUSED: &str = "refused";
+
+    /// The same operation, whose newest call was refused.
+    #[must_use]
+    pub fn refused(self) -> Self {
+        let nonce = Self::REFUSED.to_owned();
+        Self { nonce, ..self }
+    }
 
     /// Whether status shows that the service refused the newest call: none is in flight, also if another process made it.
     pub fn is_refused(&self) -> bool {

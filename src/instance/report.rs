@@ -143,18 +143,15 @@ fn changes(observed: &Observation, plan: &Plan, outcome: &Outcome) -> StatusChan
             ..called
         });
     }
-    // The next plan replaces a call that is refused for these two reasons. Any other refusal of a reinstall is written down: a later
-    // process would mistake the call for one without an answer, which it must not repeat.
+    // Right after a refusal for these two reasons another call follows, or the operation ends. Any other refusal of a reinstall is
+    // written down: a later process would mistake the call for one without an answer, which it must not repeat.
     if let Outcome::Refused { reason, .. } = outcome
         && !matches!(reason, Reason::Stopping | Reason::OperationRefused)
         && let Some(called) = observed
             .open()
             .filter(|called| called.call() == Verb::Reinstall)
     {
-        changes.operation = Some(Operation {
-            nonce: Operation::REFUSED.to_owned(),
-            ..called
-        });
+        changes.operation = Some(called.refused());
     }
     changes
 }

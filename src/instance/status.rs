@@ -62,8 +62,10 @@ pub fn render(
         Some(readiness) if reports_missing(readiness) && next.id.is_some() => {
             next.missing_since.get_or_insert(Time(wall_clock));
         }
-        Some(_) if observed.is_some() => next.missing_since = None,
         // An acknowledgement observes nothing.
+        Some(readiness) if readiness.reason != Reason::WaitingForService => {
+            next.missing_since = None
+        }
         Some(_) | None => {}
     }
     apply_ends(&mut next, changes, readiness);

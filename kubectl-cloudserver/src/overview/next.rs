@@ -57,6 +57,7 @@ fn progress(open: &Operation, durations: &Durations, now: Timestamp) -> String {
     let call = match (open.accepted, &open.task_id) {
         (_, Some(task)) => format!("the service accepted it as task {task}"),
         (true, None) => "the service accepted it and named no task".to_owned(),
+        (false, None) if open.is_refused() => "the service refused it for now".to_owned(),
         (false, None) => "the service has not accepted it yet, or its answer was lost".to_owned(),
     };
     let cause = open.cause.map(|cause| format!(", {cause}"));

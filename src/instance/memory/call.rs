@@ -24,7 +24,7 @@ pub struct NewestCall {
     pub verb: Verb,
     /// The intent as it was announced, to be written again if the object loses it.
     pub intent: Intent,
-    /// This process wrote the intent.
+    /// This process wrote the intent, or will write the next one since status shows a refusal.
     pub is_own: bool,
     /// For a purchase: no operation has followed it. This process saw it begin or run, and status has not shown its end.
     pub is_newest: bool,
@@ -55,7 +55,7 @@ pub enum Intent {
 /// The outcome of the one call of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CallState {
-    /// This process wrote the intent, and sent nothing.
+    /// This process wrote the intent and sent nothing, or status shows that the service refused the call of any process.
     NotSent,
     /// The service refused the call, or it was never sent: it had no effect.
     Refused {
@@ -136,7 +136,8 @@ impl NewestCall {
     /// The nonce of an intent with this number under which this process certainly sent nothing.
     pub(super) fn unsent(self, number: u32) -> Option<String> {
         let is_unsent = self.is_own && self.state == CallState::NotSent;
-        let nonce = if is_unsent {
+        // `refused` is no value of one intent.
+        let nonce = if is_unsent && self.nonce != Operation::REFUSED {
             Some(self.nonce)
         } else {
             self.unsent

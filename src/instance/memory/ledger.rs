@@ -100,7 +100,8 @@ impl Memory {
         // Status shows the refusal that this process received.
         let number = number_of(shown);
         let refused = self.call.as_mut().filter(|call| {
-            shown.is_refused() && call.number == number && call.verb == shown.call()
+            let is_sent = call.is_own && call.state != CallState::NotSent;
+            shown.is_refused() && is_sent && call.number == number && call.verb == shown.call()
         });
         if let Some(call) = refused {
             call.nonce.clone_from(&shown.nonce);
@@ -131,14 +132,13 @@ impl Memory {
         let is_kept = |known: &NewestCall| {
             known.number > call.number || known.is_of(call.number, &call.nonce)
         };
-        // Another try of a call that was refused.
-        let is_former =
-            |known: &&NewestCall| known.number == call.number && known.verb == call.verb;
-        call.tries = self
-            .call
-            .as_deref()
-            .filter(is_former)
-            .map_or(0, |known| known.tries);
+        // Another try of a reinstall that was refused.
+        let is_refused = |known: &&NewestCall| {
+            let is_same = known.number == call.number && known.verb == call.verb;
+            is_same && call.verb == Verb::Reinstall && !known.state.is_accepted()
+        };
+        let known = self.call.as_deref().filter(is_refused);
+        call.tries = known.map_or(0, |known| known.tries);
         if !self.call.as_deref().is_some_and(is_kept) {
             self.call = Some(Box::new(call));
         }

@@ -110,6 +110,8 @@ fn retain(observed: &Observation, servers: &[ServerId]) -> Plan {
 fn release(observed: &Observation, id: &ServerId) -> Plan {
     let call = observed.memory.release_call(id);
     let is_idle = matches!(&observed.detail, Fact::Known(detail) if is_idle(detail.pending()));
+    let has_failed = matches!(observed.task, Fact::Known(TaskState::Failed { .. }));
+    let was_idle = observed.look().idle_since().is_some();
     // The task failed, or the service refused: retry after a pause. Releasing a server twice does no harm.
     let failure = match (call, &observed.task) {
         // The last call was not accepted, and nothing shows that an earlier one is still carried out.
@@ -119,8 +121,8 @@ fn release(observed: &Observation, id: &ServerId) -> Plan {
                 accepted,
                 ..
             }),
-            task,
-        ) if !accepted || is_idle || matches!(task, Fact::Known(TaskState::Failed { .. })) => {
+            _,
+        ) if !accepted || was_idle || has_failed => {
             Some(format!("releasing server {id}: {}", failure.message))
         }
         (Some(_), Fact::Known(TaskState::Failed { reason })) => {
@@ -141,9 +143,11 @@ fn release(observed: &Observation, id: &ServerId) -> Plan {
         Some(note) => Readiness::reconciling(Reason::Releasing, note),
         None => releasing(observed, format!("releasing server {id}")),
     };
+    let may_be_carried_out = call.is_some_and(|call| call.accepted) && !has_failed && !is_idle;
     let not_before = call.and_then(|call| call.not_before);
     match not_before.filter(|at| *at > observed.now) {
         Some(at) => Plan::rest(why, at - observed.now),
+        None if may_be_carried_out => Plan::rest(why, times::PASS_RECHECK).listing_often(),
         None => {
             let (id, reason) = (id.clone(), ReleaseReason::Deleted);
             Plan::act(Step::Release { id, why: reason }).because(Some(why))

@@ -129,6 +129,15 @@ impl OpenOperation<'_> {
         matches!(self.row().evidence, Evidence::Image) && is_other
     }
 
+    /// Whether the current call is a reinstall to another image, and the server no longer has its former one.
+    fn shows_a_new_image(&self, detail: &Detail) -> bool {
+        let before = self.operation.before.image.as_deref();
+        let is_new = detail
+            .image()
+            .is_some_and(|image| before != Some(image.as_str()));
+        self.installs_another_image() && is_new
+    }
+
     /// Whether the server shows the effect of the current call; None if nothing shows it.
     fn effect(&self) -> Option<bool> {
         let detail = self.observed.detail.known()?;

@@ -94,7 +94,7 @@ async fn write(
     if let Some(operation) = &facts.status.operation {
         let path = "/status/operation/accepted";
         operations.push(json!({"op": "test", "path": path, "value": operation.accepted}));
-        // The calls of one operation differ in their nonce alone.
+        // The calls of one operation differ in their nonce alone; refused ones share it, and none of them is in flight.
         if !operation.nonce.is_empty() {
             let path = "/status/operation/nonce";
             operations.push(json!({"op": "test", "path": path, "value": operation.nonce}));

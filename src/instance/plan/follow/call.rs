@@ -15,10 +15,11 @@ use crate::instance::times;
 const BUSY_TRIES: u32 = 4;
 
 impl OpenOperation<'_> {
-    /// The intent was written and no call was made.
+    /// No call is in flight: none was made, or status shows that it was refused.
     pub(super) fn not_sent(&self) -> Plan {
         match self.is_still_requested() {
             true => self.make_call(self.operation.clone(), self.operation.is_refused()),
+            false if self.operation.is_refused() => self.superseded("the service refused it"),
             false => self.superseded("it was not sent"),
         }
     }
@@ -57,7 +58,13 @@ impl OpenOperation<'_> {
                 Verb::Reinstall => self.next_call(|_| ()),
                 _ => self.make_call(self.operation.clone(), false),
             },
-            _ => self.because(Readiness::refused(message, reason), left),
+            _ => {
+                let plan = self.because(Readiness::refused(message, reason), left);
+                match self.operation.call() {
+                    Verb::Reinstall => plan.with_operation(Some(self.operation.clone().refused())),
+                    _ => plan,
+                }
+            }
         }
     }
 
@@ -127,12 +134,20 @@ impl OpenOperation<'_> {
         if observed.facts.operation().is_none() {
             return self.running();
         }
+        let next = OpenOperation {
+            operation: &operation,
+            observed,
+        };
         let may_call = |detail: &Detail| match operation.power_cut && operation.call() == Verb::Stop
         {
             true => begin::may_cut_power(observed, &detail.fields),
             false => begin::may_operate(observed, &detail.fields),
         };
         match &observed.detail {
+            // It was installed externally, or by this operation if an old status came back: the spec is compared with it anew.
+            Fact::Known(detail) if may_call(detail) && next.shows_a_new_image(detail) => {
+                return self.superseded("the server has another image by now");
+            }
             Fact::Known(detail) if may_call(detail) => {}
             Fact::Known(detail) => {
                 let pending = detail.pending().filter(|word| !is_idle(Some(word)));

@@ -108,6 +108,12 @@ fn a_refused_repetition_of_a_release_is_reported_unless_the_earlier_one_is_carri
         let mut observed = Scene::converged().deleting();
         observed.0.detail = Fact::Known(detail(changes));
         observed.0.task = task;
+        let observed = observed.look(|look, since, _| {
+            look.answer = match changes.is_empty() {
+                true => idle(since),
+                false => LastAnswer::None,
+            };
+        });
         observed.memory(|memory| {
             let call = ReleaseCall {
                 at: memory.origin.since,
