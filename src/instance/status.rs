@@ -64,7 +64,7 @@ pub fn render(
         }
         // An acknowledgement observes nothing.
         Some(readiness) if readiness.reason != Reason::WaitingForService => {
-            next.missing_since = None
+            next.missing_since = None;
         }
         Some(_) | None => {}
     }
