@@ -185,7 +185,7 @@ async fn a_user_who_may_only_list_instances_may_describe_them() {
     world.apply(&instance("web")).await;
     let user = Limited::of(&world).await;
     allow(&world, &[(OURS, "instances", &["list"])]).await;
-    let words = ["Instance ", "/web, ", "not observed it yet"];
+    let words = ["Instance ", "/web, ", "not reported anything about it yet"];
     user.until(&["describe", "web"], "", 0, &words).await;
     let words = ["cannot list resource \"accounts\"", "allowed to"];
     user.until(&["status"], "", 1, &words).await;

@@ -124,8 +124,8 @@ schedules! {
     refused_403_of_a_server_that_is_bought_again_when_it_is_gone => "bought 1, left 1; web-1 Available":
         one().spec(recreates(2)).refuses(4_000, Service, 403, 600);
 
-    refused_for_a_moment_and_deleted_while_the_watch_is_late => "bought 0, left 0; web-1 gone":
-        one().stale(3).on(Create, 1, Status(429)).at(5_000, Delete(1));
+    refused_for_a_moment_and_deleted_right_before_the_next_look => "bought 0, left 0; web-1 gone":
+        one().on(Create, 1, Status(429)).on(Kind::Read, 4, Before(Delete(1)));
     reinstall_with_the_same_image_that_is_refused_for_a_moment_and_a_crash => "bought 1, left 1, erased 1; web-1 Available":
         one().at(6_000, Reinstall(1)).on(Kind::Reinstall, 1, Status(429)).on(Intent, 3, CrashBefore);
     reinstall_with_the_same_image_that_is_refused_twice_and_a_crash_after_the_second_call => "bought 1, left 1; web-1 OutcomeUnknown":
