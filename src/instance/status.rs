@@ -62,10 +62,8 @@ pub fn render(
         Some(readiness) if reports_missing(readiness) && next.id.is_some() => {
             next.missing_since.get_or_insert(Time(wall_clock));
         }
-        // An acknowledgement observes nothing.
-        Some(readiness) if readiness.reason != Reason::WaitingForService => {
-            next.missing_since = None;
-        }
+        // A report that observed nothing, such as an acknowledgement, leaves it.
+        Some(_) if observed.is_some_and(|it| it.look().exists()) => next.missing_since = None,
         Some(_) | None => {}
     }
     apply_ends(&mut next, changes, readiness);

@@ -100,7 +100,8 @@ impl Memory {
         // Status shows the refusal that this process received.
         let number = number_of(shown);
         let refused = self.call.as_mut().filter(|call| {
-            let is_sent = call.is_own && call.state != CallState::NotSent;
+            let is_sent =
+                call.is_own && call.state != CallState::NotSent || call.state.is_accepted();
             shown.is_refused() && is_sent && call.number == number && call.verb == shown.call()
         });
         if let Some(call) = refused {

@@ -50,6 +50,11 @@ pub enum RowDigest {
 }
 
 impl Look {
+    /// Whether the last answer showed the server.
+    pub fn exists(&self) -> bool {
+        matches!(self.answer, LastAnswer::Exists { .. })
+    }
+
     /// Whether the last answer was that no such server exists.
     pub fn is_absent(&self) -> bool {
         self.absent_since().is_some()

@@ -139,10 +139,9 @@ fn release(observed: &Observation, id: &ServerId) -> Plan {
         let why = releasing(observed, format!("the service is releasing server {id}"));
         return Plan::rest(why, times::PASS_RECHECK).listing_often();
     }
-    let why = match failure {
-        Some(note) => Readiness::reconciling(Reason::Releasing, note),
-        None => releasing(observed, format!("releasing server {id}")),
-    };
+    let is_failure = failure.is_some();
+    let note = failure.unwrap_or_else(|| format!("releasing server {id}"));
+    let why = releasing(observed, note).at_once_if(is_failure);
     let may_be_carried_out = call.is_some_and(|call| call.accepted) && !has_failed && !is_idle;
     let not_before = call.and_then(|call| call.not_before);
     match not_before.filter(|at| *at > observed.now) {

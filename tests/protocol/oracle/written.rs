@@ -127,8 +127,8 @@ impl Oracle {
             of(&before) == of(&after)
                 // A start after a reinstall is repeated if its answer is lost.
                 && (after.stage == Some(Stage::Starting)
-                    // So is a reinstall that was refused; other judges count its effects.
-                    || (after.call() == Verb::Reinstall && !before.accepted)
+                    // So is a reinstall that was refused.
+                    || before.is_refused()
                     || (before.stage, before.power_cut) != (after.stage, after.power_cut))
         });
         if !is_next_call {
