@@ -141,7 +141,7 @@ schedules! {
     reinstall_with_the_same_image_that_is_refused_and_whose_next_intent_is_not_acknowledged => "bought 1, left 1, erased 1; web-1 Available":
         one().at(6_000, Reinstall(1)).on(Kind::Reinstall, 1, Status(429)).on(Intent, 3, StatusAfter(504)).on(Kind::Read, 6, LoseRequest);
     reinstall_that_was_refused_at_the_time_of_a_restored_snapshot_and_done_since => "bought 1, left 1, erased 1; web-1 Available":
-        one().on(Kind::Reinstall, 1, Status(429)).on(Kind::Reinstall, 2, Before(SnapshotEtcd)).at(6_000, EditImage(1)).at(60_000, RestoreEtcd).at(60_050, Kill(0));
+        one().on(Kind::Reinstall, 1, Status(429)).on(Intent, 3, Before(SnapshotEtcd)).at(6_000, EditImage(1)).at(60_000, RestoreEtcd).at(60_050, Kill(0));
     reinstall_with_the_same_image_whose_intent_is_not_acknowledged => "bought 1, left 1, erased 1; web-1 Available":
         one().at(6_000, Reinstall(1)).on(Intent, 2, StatusAfter(504)).on(Kind::Read, 6, LoseRequest);
     reinstall_with_the_same_image_whose_intent_is_not_acknowledged_and_its_read_is_refused => "bought 1, left 1, erased 1; web-1 Available":
