@@ -4,10 +4,11 @@
 
 use crate::support::{
     Setup, World, assert_idle, counts, end_task, endless, eventually, instance, is_ready,
-    other_image, quiet_all, stopped, token,
+    other_image, quiet_all, stopped, token, written_once,
 };
 use cloud_server_operator::api::names::BINDING;
 use cloud_server_operator::api::{Instance, Verb};
+use jiff::Timestamp;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 use std::path::Path;
@@ -52,7 +53,9 @@ async fn each_version_continues_the_open_operations_of_the_other() {
     quiet_all(&world).await;
 
     world.executable(None);
+    let since = Timestamp::now();
     world.restart().await;
+    written_once(&world, since).await;
     quiet_all(&world).await;
     world.finish().await;
 }

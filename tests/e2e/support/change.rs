@@ -9,7 +9,7 @@ use cloud_simulator::model::{Console, Effect, ServerInfo, TaskScript};
 use devcluster::audit::Entry;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// Longer than a listing at the pace of running operations (5 s), and longer than the settling time (2 s).
@@ -185,6 +185,19 @@ pub async fn quiet(world: &World, name: &str) {
 /// The same for all Instances.
 pub async fn quiet_all(world: &World) {
     stays_quiet(world, None).await;
+}
+
+/// Asserts that since then each Instance was written at most once, for a while: another version may word a status differently.
+pub async fn written_once(world: &World, since: Timestamp) {
+    stays("no second write", QUIET, async || {
+        let written = written_since(world, None, since).await;
+        let distinct: BTreeSet<&String> = written.iter().collect();
+        match distinct.len() == written.len() {
+            true => Ok(()),
+            false => Err(format!("{written:?}")),
+        }
+    })
+    .await;
 }
 
 async fn stays_quiet(world: &World, name: Option<&str>) {
