@@ -229,8 +229,8 @@ fn confirming(observed: &Observation, since: Instant) -> Plan {
 /// The instant after which both passes of the proof must begin.
 ///
 /// If the outcome of every attempt is known and every server that is gone was seen before, this is when the last one was known to
-/// be gone. Otherwise a request may
-/// still take effect, or a server that no listing has shown may still appear, so the passes begin after the settling time.
+/// be gone. Otherwise a request may still take effect, or a server that no listing has shown may still appear, so the passes begin
+/// after the settling time.
 fn proof_since(observed: &InSession<'_>) -> Instant {
     let memory = &observed.memory;
     let gone = || memory.releases.values().filter_map(Release::gone);
