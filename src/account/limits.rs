@@ -1,7 +1,6 @@
 //! Status of the limits of an Account: use, limit, and the Instances that wait.
 
-use super::times;
-use super::zones::number;
+use super::zones::{all_had_a_reconcile, number};
 use crate::api::conditions::Reason;
 use crate::api::{AccountSpec, LimitUse, LimitsStatus, WaitingInstance};
 use crate::session::{Limit, Usage};
@@ -30,8 +29,7 @@ pub(super) fn limits(
         next: used.waiting.iter().take(NAMED).map(waiting).collect(),
     };
     // After a restart, or while the service does not answer, no Instance has checked the limits yet: the former count stays.
-    let is_complete =
-        usable_since.is_some_and(|since| since.elapsed() >= times::WAITING_COUNT_COMPLETE_AFTER);
+    let is_complete = all_had_a_reconcile(usable_since);
     if let Some(former) = former.filter(|former| !is_complete && former.waiting > next.waiting) {
         next.waiting = former.waiting;
         next.next.clone_from(&former.next);
@@ -53,6 +51,7 @@ fn waiting((name, limit): &(String, Limit)) -> WaitingInstance {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::account::times;
     use serde_json::json;
 
     fn spec() -> AccountSpec {
@@ -87,7 +86,7 @@ mod tests {
         for since in [None, Some(now)] {
             assert_eq!(limits(&none, &spec(), Some(&full), since), full);
         }
-        tokio::time::advance(times::WAITING_COUNT_COMPLETE_AFTER).await;
+        tokio::time::advance(times::ALL_HAD_A_RECONCILE_AFTER).await;
         assert_eq!(limits(&none, &spec(), Some(&full), Some(now)).waiting, 0);
         assert_eq!(limits(&none, &spec(), Some(&full), None).waiting, 12);
     }

@@ -62,9 +62,9 @@ pub const PROBE_DEADLINE: Duration = Duration::from_secs(50);
 /// retries sooner; without new refusals, nothing shows whether it still holds.
 pub const ACCOUNT_STATUS_REFUSAL_VALID_FOR: Duration = Duration::from_secs(600);
 
-/// By this time after the Account became usable, every waiting Instance has checked the limits. Earlier, the count of
-/// waiting Instances would be too low, because some had no reconcile yet.
-pub const WAITING_COUNT_COMPLETE_AFTER: Duration = Duration::from_secs(25);
+/// By this time after the Account became usable, every Instance had a reconcile. Earlier, zones and waiting Instances would be
+/// missing.
+pub const ALL_HAD_A_RECONCILE_AFTER: Duration = Duration::from_secs(25);
 
 /// A zone is reported as failing after this time. A single lost listing concerns no user, and after an outage each zone has been
 /// listed again within this time, since pauses between retries end at 20 s.

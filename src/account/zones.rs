@@ -7,6 +7,7 @@ use crate::cloud::Place;
 use crate::inventory::{ListingFailure, PlaceListing};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
+use std::cmp::Ordering;
 use tokio::time::Instant;
 
 /// Status shows as many places and servers as the schema allows, since it is no database. The counts cover all of them.
@@ -20,7 +21,7 @@ const LONGEST_ID: usize = 253;
 const MESSAGE_MAX: usize = 500;
 
 /// Writes the state of the listings into a status that contains the former state. A zone that this process has not listed yet
-/// keeps its former state.
+/// keeps its former state, and so does one whose Instances had no reconcile yet after a restart.
 ///
 /// `trusted_since`: since when the service answers. A zone that fails after that fails for a reason of its own. None while the
 /// service does not answer, which the condition Ready reports.
@@ -38,7 +39,16 @@ pub(super) fn write_listings(
             zone(listing, former, trusted_since)
         })
         .collect();
+    if !all_had_a_reconcile(trusted_since) {
+        let is_missing = |it: &&PlaceInventory| {
+            let mut listings = listings.iter();
+            !listings.any(|listing| is_at(&listing.place, &it.region, &it.zone))
+        };
+        inventory.extend(status.inventory.iter().filter(is_missing).cloned());
+        inventory.sort_by(by_place);
+    }
     keep_times(&mut inventory, &status.inventory);
+    status.unowned = unowned(listings, &inventory, &status.unowned, account);
     let is_whole = |zone: &&PlaceInventory| zone.servers.is_some() && zone.failing_since.is_none();
     let listed = inventory.iter().filter(is_whole).count();
     status.listed_zones = Some(format!("{listed}/{}", inventory.len()));
@@ -53,10 +63,18 @@ pub(super) fn write_listings(
         // Keep failing zones when the list is cut: a user looks for them and has to fix them.
         inventory.sort_by_key(|zone| zone.failing_since.is_none());
         inventory.truncate(PLACES);
-        inventory.sort_by(|a, b| (&a.region, &a.zone).cmp(&(&b.region, &b.zone)));
+        inventory.sort_by(by_place);
     }
     status.inventory = inventory;
-    status.unowned = unowned(listings, &status.unowned, account);
+}
+
+fn by_place(a: &PlaceInventory, b: &PlaceInventory) -> Ordering {
+    (&a.region, &a.zone).cmp(&(&b.region, &b.zone))
+}
+
+/// Whether every Instance had a reconcile since the Account became usable, so that all zones and waiting Instances are known.
+pub(super) fn all_had_a_reconcile(usable_since: Option<Instant>) -> bool {
+    usable_since.is_some_and(|since| since.elapsed() >= times::ALL_HAD_A_RECONCILE_AFTER)
 }
 
 /// Keeps the written times of listings until one of them is too old, so that listings alone cause few writes. Compares the
@@ -126,18 +144,21 @@ pub(super) fn number(n: usize) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
 }
 
-/// The first unowned servers: the listed ones, of which there may be a hundred thousand. For a zone not yet listed by this
-/// process, the servers that status already shows.
+/// The first unowned servers: the listed ones, of which there may be a hundred thousand. For a zone of the inventory not yet
+/// listed by this process, the servers that status already shows.
 fn unowned(
     listings: &[PlaceListing],
+    inventory: &[PlaceInventory],
     former: &[UnownedServer],
     account: &Account,
 ) -> Vec<UnownedServer> {
-    let is_unlisted = |server: &&UnownedServer| {
-        let mut unlisted = listings.iter().filter(|it| it.ended.is_none());
-        unlisted.any(|listing| is_at(&listing.place, &server.region, &server.zone))
+    let is_kept = |server: &&UnownedServer| {
+        let (mut zones, mut listed) = (inventory.iter(), listings.iter());
+        zones.any(|zone| (&zone.region, &zone.zone) == (&server.region, &server.zone))
+            && !listed
+                .any(|it| it.ended.is_some() && is_at(&it.place, &server.region, &server.zone))
     };
-    let kept = former.iter().filter(is_unlisted).cloned();
+    let kept = former.iter().filter(is_kept).cloned();
     let rows = listings
         .iter()
         .flat_map(|listing| listing.unowned.iter().map(|row| (&listing.place, row)));

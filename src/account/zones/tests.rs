@@ -187,6 +187,13 @@ async fn counts_of_a_former_process_stay_until_the_zone_is_listed_again() {
         (Some(7), Some(1))
     );
     assert_eq!(reported.unowned, known.unowned);
+    // Right after a restart, no Instance in zone a had a reconcile yet. Later, none names the zone any more.
+    let one = [("b", listed(2, 0))];
+    assert_eq!(after(&known, &one, began), known);
+    tokio::time::advance(times::ALL_HAD_A_RECONCILE_AFTER).await;
+    let rest = after(&known, &one, began);
+    assert_eq!((rest.inventory.len(), rest.servers), (1, Some(2)));
+    assert_eq!(rest.unowned, []);
 }
 
 #[tokio::test(start_paused = true)]
