@@ -85,9 +85,10 @@ impl Caller {
             missing_codes: &self.missing_codes,
             secrets: &secrets,
         };
-        let deadline = match operation.is_mutating() {
-            true => times::MUTATION_DEADLINE,
-            false => times::READ_DEADLINE,
+        let deadline = match operation {
+            CloudCall::Detail | CloudCall::Task => times::QUERY_DEADLINE,
+            _ if operation.is_mutating() => times::MUTATION_DEADLINE,
+            _ => times::READ_DEADLINE,
         };
         let ends = began + deadline;
         let span = traces::call("service call", operation.as_str());

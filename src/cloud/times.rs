@@ -5,6 +5,10 @@ use std::time::Duration;
 /// A read is repeated soon anyway. A longer wait would only occupy a permit of the rate limiter.
 pub(super) const READ_DEADLINE: Duration = Duration::from_secs(30);
 
+/// One server or task is a small answer. Shorter than `OBSERVE_DEADLINE`, within which a reconcile waits for the rate limiter and the
+/// answer, so that a service that does not answer is reported as such.
+pub(super) const QUERY_DEADLINE: Duration = Duration::from_secs(15);
+
 /// A mutating call without an answer has an unknown outcome, so it gets twice the time. The settling time begins
 /// when the call has ended.
 pub(super) const MUTATION_DEADLINE: Duration = Duration::from_secs(60);

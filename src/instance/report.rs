@@ -143,10 +143,10 @@ fn changes(observed: &Observation, plan: &Plan, outcome: &Outcome) -> StatusChan
             ..called
         });
     }
-    // Right after a refusal for these two reasons another call follows, or the operation ends. Any other refusal of a reinstall is
-    // written down: a later process would mistake the call for one without an answer, which it must not repeat.
+    // Right after this reason the operation ends. Any other refusal of a reinstall is written down: a later process would mistake
+    // the call for one without an answer, which it must not repeat.
     if let Outcome::Refused { reason, .. } = outcome
-        && !matches!(reason, Reason::Stopping | Reason::OperationRefused)
+        && *reason != Reason::OperationRefused
         && let Some(called) = observed
             .open()
             .filter(|called| called.call() == Verb::Reinstall)

@@ -59,6 +59,14 @@ pub(crate) fn view_of_unknown_zone(tries: [Instant; 2]) -> View {
     }
 }
 
+/// The view of a place from whose listing many servers vanished at once.
+pub(crate) fn view_of_open_breaker() -> View {
+    View {
+        breaker_open: true,
+        ..View::default()
+    }
+}
+
 impl ListingFailure {
     /// A value for tests.
     pub(crate) fn of(since: Instant, began: Timestamp, message: &str) -> Self {

@@ -203,6 +203,10 @@ schedules! {
         one().reinstall_needs_stop().spec(json!({"powerState": "Unmanaged"})).at(4_000, EditImage(1)).on(Intent, 5, CrashAfter);
     s1_stopped_with_unmanaged_power_for_the_same_image_and_the_answer_lost_and_a_crash_before_the_start => "bought 1, left 1, erased 1, stopped 1, started 1; web-1 OutcomeUnknown":
         one().reinstall_needs_stop().spec(json!({"powerState": "Unmanaged"})).at(4_000, Step::Reinstall(1)).on(Reinstall, 2, CrashAfter).on(Intent, 5, CrashAfter);
+    s1_stopped_with_unmanaged_power_and_the_task_of_the_start_fails => "bought 1, left 1, erased 1, stopped 1, started 1; web-1 Available":
+        one().reinstall_needs_stop().spec(json!({"powerState": "Unmanaged"})).at(4_000, EditImage(1)).on(Power, 2, TaskFails);
+    s1_stopped_for_the_same_image_and_a_crash_before_the_stop_is_announced => "bought 1, left 1, erased 1, stopped 1, started 1; web-1 Available":
+        one().reinstall_needs_stop().at(4_000, Step::Reinstall(1)).on(Intent, 3, CrashBefore);
     s1_stopped_and_status_is_wiped_during_the_stop => "bought 1, left 1, erased 1, stopped 1, started 1; web-1 Available":
         one().reinstall_needs_stop().at(4_000, EditImage(1)).tasks(5).on(Power, 1, After(WipeStatus(1)));
     s1_stopped_and_status_is_wiped_during_the_erasure => "bought 1, left 1, erased 1, stopped 1, started 1; web-1 Available":

@@ -223,6 +223,12 @@ impl OpenOperation<'_> {
             .listing_often_while_readable(self.observed)
     }
 
+    /// Waits with the next call while the circuit breaker is open, which shows nothing about this server.
+    fn while_breaker_open(&self) -> Option<Plan> {
+        let plan = evidence::plan_while_breaker_open(self.observed)?;
+        Some(plan.with_operation(Some(self.operation.clone())))
+    }
+
     /// Does nothing about the open operation, for this reason.
     fn because(&self, why: Readiness, again: Duration) -> Plan {
         Plan::rest(why, again).with_operation(Some(self.operation.clone()))

@@ -152,7 +152,9 @@ impl OpenOperation<'_> {
             Fact::Known(detail) => {
                 let pending = detail.pending().filter(|word| !is_idle(Some(word)));
                 let Some(state) = pending.or_else(|| observed.unknown_state(&detail.fields)) else {
-                    return self.superseded("the server was changed externally");
+                    return self
+                        .while_breaker_open()
+                        .unwrap_or_else(|| self.superseded("the server was changed externally"));
                 };
                 let message = format!("the service is busy with server {} ({state})", observed.id);
                 let why = Readiness::refused(&message, Reason::ServiceBusy);

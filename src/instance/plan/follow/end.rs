@@ -1,7 +1,8 @@
 //! A call has ended, or its outcome is unknown and the server's state decides: the next call of the operation, or its end in status.
 
 use super::OpenOperation;
-use crate::api::{Applied, EndReason, OperationEnd, Stage, Verb};
+use crate::api::{Applied, EndReason, OperationEnd, PowerState, Stage, Verb};
+use crate::cloud::Detail;
 use crate::instance::fact::Fact;
 use crate::instance::observation::{is_idle, is_off};
 use crate::instance::plan::due::Comparison;
@@ -91,13 +92,32 @@ impl OpenOperation<'_> {
                 "the spec asks for something else now",
             ),
             // A second start does no harm.
-            (Some(Stage::Starting), Some(EndReason::AnswerLost)) => {
-                self.next_call(|operation| operation.stage = Some(Stage::Starting))
+            (Some(Stage::Starting), Some(EndReason::AnswerLost)) => self.next_call(|_| ()),
+            (Some(Stage::Starting), Some(EndReason::Failed | EndReason::Refused))
+                if self.observed.facts.spec.power_state == PowerState::Unmanaged
+                    && self.should_run() =>
+            {
+                self.start_again(failure)
             }
-            // The reinstall has ended before. A start that fails becomes an operation of its own.
+            // The reinstall has ended before. With power state Running, a start that fails becomes an operation of its own.
             (Some(Stage::Starting), _) => self.close(self.operation.end.clone()),
             (Some(Stage::Stopping | Stage::Erasing) | None, _) => self.start_first(failure),
         }
+    }
+
+    /// Repeats the start that follows a reinstall, after a pause: with power state Unmanaged, no other operation starts the server.
+    fn start_again(&self, failure: Option<OperationEnd>) -> Plan {
+        let (observed, failed) = (self.observed, self.newest_call());
+        let due = failed.map_or(observed.now, |call| call.since + times::START_RETRY);
+        let left = due.saturating_duration_since(observed.now);
+        if left.is_zero() {
+            return self.next_call(|_| ());
+        }
+        let message = failure.and_then(|failure| failure.message);
+        let message = message.unwrap_or_default();
+        let id = &observed.id;
+        self.waiting(format!("server {id} could not be started after its reinstall: {message}: it is started again within a minute"))
+            .within(left)
     }
 
     /// Ends the operation. If a reinstall leaves a server off that should run, it is started first: the end of the reinstall is
@@ -105,12 +125,11 @@ impl OpenOperation<'_> {
     fn start_first(&self, failure: Option<OperationEnd>) -> Plan {
         let observed = self.observed;
         let was_stopped = self.operation.stage.is_some();
+        let must_start = |detail: &Detail| self.should_run() && is_off(detail);
         match &observed.detail {
             _ if self.operation.verb != Verb::Reinstall => self.close(failure),
             Fact::Known(detail)
-                if self.should_run()
-                    && is_off(detail)
-                    && begin::may_operate(observed, &detail.fields) =>
+                if must_start(detail) && begin::may_operate(observed, &detail.fields) =>
             {
                 self.next_call(|operation| {
                     (operation.stage, operation.end) = (Some(Stage::Starting), failure);
@@ -118,6 +137,9 @@ impl OpenOperation<'_> {
             }
             // The service may show late that the server is being stopped.
             Fact::Known(detail) if was_stopped && !is_idle(detail.pending()) => self.running(),
+            Fact::Known(detail) if must_start(detail) => self
+                .while_breaker_open()
+                .unwrap_or_else(|| self.close(failure)),
             Fact::NotAsked if was_stopped => self.running().reading_detail(self.observed),
             Fact::Unknown(_) if was_stopped => self.running().within(times::UNREADABLE_RETRY),
             Fact::NotAsked | Fact::Known(_) | Fact::Absent | Fact::Unknown(_) => {

@@ -58,9 +58,63 @@ fn a_reinstall_that_needs_a_stop_is_one_operation_of_three_calls() {
     let started = shows(at(starting, accepted()), &[SECOND]);
     assert_eq!(end(&started), Some(true));
     // A start that fails becomes an operation of its own.
+    assert_eq!(end(&failed_start()), Some(true));
+}
+
+/// The last call of a reinstall failed.
+fn failed_start() -> Scene {
+    let failed = Fact::Known(TaskState::Failed {
+        reason: Some("no host".into()),
+    });
+    with_task(at(Stage::Starting, accepted()), failed, &[OFF, SECOND])
+}
+
+#[test]
+fn a_server_with_unmanaged_power_is_started_after_its_reinstall_until_it_runs() {
+    let again = Some((Some(Stage::Starting), false, None));
+    let refused = at(Stage::Starting, refused_call(Reason::OperationRefused));
+    for failed in [failed_start(), shows(refused, &[OFF, SECOND])] {
+        let failed = || with_power(failed.clone(), PowerState::Unmanaged);
+        let plan = failed().plan();
+        assert!(begun(&plan).is_none() && plan.changes.ended.is_none());
+        let why = plan.why.unwrap();
+        assert!(
+            why.message.contains("could not be started"),
+            "{}",
+            why.message
+        );
+        assert_eq!(next(&later(failed(), Duration::from_secs(60))), again);
+    }
+    let refused = at(Stage::Starting, refused_call(Reason::OperationRefused));
+    let runs = with_power(shows(refused, &[SECOND]), PowerState::Unmanaged);
+    assert_eq!(end(&runs), Some(true));
+}
+
+#[test]
+fn an_open_circuit_breaker_delays_the_calls_of_a_reinstall_and_does_not_end_it() {
+    let stopped = || shows(at(Stage::Stopping, accepted()), &[OFF]);
+    let erased = || shows(at(Stage::Erasing, accepted()), &[OFF, SECOND]);
     let failed = Fact::Known(TaskState::Failed { reason: None });
-    let failed = with_task(at(starting, accepted()), failed, &[OFF, SECOND]);
-    assert_eq!(end(&failed), Some(true));
+    let failed = || with_task(at(Stage::Erasing, accepted()), failed.clone(), &[OFF]);
+    for scene in [&stopped as &dyn Fn() -> Scene, &erased, &failed] {
+        for power in [PowerState::Running, PowerState::Unmanaged] {
+            assert!(next(&with_power(scene(), power)).is_some());
+            let plan = with_open_breaker(with_power(scene(), power)).plan();
+            assert!(begun(&plan).is_none() && plan.changes.ended.is_none());
+            let why = plan.why.unwrap();
+            assert_eq!(why.reason, Reason::InventoryUnreliable);
+            assert!(plan.changes.operation.is_some());
+        }
+    }
+    // Nothing has to be started.
+    let off = with_open_breaker(with_power(erased(), PowerState::Stopped));
+    assert_eq!(end(&off), Some(true));
+}
+
+fn with_open_breaker(scene: Scene) -> Scene {
+    scene.with(|observed| {
+        observed.listing = Some(ZoneViews::of(here(), testing::view_of_open_breaker()));
+    })
 }
 
 #[test]
