@@ -10,7 +10,7 @@ use kube::{Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use std::fmt::Debug;
 
-/// The maximum of objects in one answer: all objects of a large cluster in one answer would exceed the deadline of a request.
+/// The most objects in one answer: an answer with all objects of a large cluster would exceed the deadline of a request.
 const PAGE: u32 = 500;
 
 /// The project's own kinds.

@@ -16,7 +16,7 @@ use std::collections::{BTreeSet, HashMap};
 
 /// Every Instance that the user may list.
 pub(super) struct Owners {
-    /// Identity of the cluster in records; none if the user may not read it.
+    /// Identity of the cluster in records; none if it could not be read.
     pub(super) cluster: Option<String>,
     /// The only namespace whose Instances the user may list.
     pub(super) only: Option<String>,

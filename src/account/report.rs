@@ -72,7 +72,8 @@ pub(super) async fn report(
     Ok(None)
 }
 
-/// The next status. If no listing was requested since the process began, the former counts are the best that is known.
+/// The next status. The former counts stay if there is no listing: none was requested since the process began, or no Instance
+/// names a zone any more.
 fn next(
     context: &AccountContext,
     account: &Account,

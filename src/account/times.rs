@@ -62,8 +62,8 @@ pub const PROBE_DEADLINE: Duration = Duration::from_secs(50);
 /// retries sooner; without new refusals, nothing shows whether it still holds.
 pub const ACCOUNT_STATUS_REFUSAL_VALID_FOR: Duration = Duration::from_secs(600);
 
-/// By this time after the Account became usable, every Instance had a reconcile. Earlier, zones and waiting Instances would be
-/// missing.
+/// How long after the Account became usable every Instance should have had a reconcile: an estimate, which also counts after an
+/// outage. Earlier, zones and waiting Instances would be missing.
 pub const ALL_HAD_A_RECONCILE_AFTER: Duration = Duration::from_secs(25);
 
 /// A zone is reported as failing after this time. A single lost listing concerns no user, and after an outage each zone has been

@@ -21,25 +21,26 @@ const LONGEST_ID: usize = 253;
 const MESSAGE_MAX: usize = 500;
 
 /// Writes the state of the listings into a status that contains the former state. A zone that this process has not listed yet
-/// keeps its former state, and so does one whose Instances had no reconcile yet after a restart.
+/// keeps its former state. Until every Instance had a reconcile, a zone that no Instance has requested yet stays, too: after a
+/// restart, after an outage, and while the Account is not usable.
 ///
-/// `trusted_since`: since when the service answers. A zone that fails after that fails for a reason of its own. None while the
-/// service does not answer, which the condition Ready reports.
+/// `usable_since`: since when the Account is usable. A zone that fails after that fails for a reason of its own. None while the
+/// Account is not usable, which the condition Ready reports.
 pub(super) fn write_listings(
     status: &mut AccountStatus,
     listings: &[PlaceListing],
     account: &Account,
-    trusted_since: Option<Instant>,
+    usable_since: Option<Instant>,
 ) {
     let mut inventory: Vec<_> = listings
         .iter()
         .map(|listing| {
             let mut former = status.inventory.iter();
             let former = former.find(|it| is_at(&listing.place, &it.region, &it.zone));
-            zone(listing, former, trusted_since)
+            zone(listing, former, usable_since)
         })
         .collect();
-    if !all_had_a_reconcile(trusted_since) {
+    if !all_had_a_reconcile(usable_since) {
         let is_missing = |it: &&PlaceInventory| {
             let mut listings = listings.iter();
             !listings.any(|listing| is_at(&listing.place, &it.region, &it.zone))
@@ -72,7 +73,8 @@ fn by_place(a: &PlaceInventory, b: &PlaceInventory) -> Ordering {
     (&a.region, &a.zone).cmp(&(&b.region, &b.zone))
 }
 
-/// Whether every Instance had a reconcile since the Account became usable, so that all zones and waiting Instances are known.
+/// Whether, by an estimate, every Instance had a reconcile since the Account became usable, so that all zones and waiting
+/// Instances are known.
 pub(super) fn all_had_a_reconcile(usable_since: Option<Instant>) -> bool {
     usable_since.is_some_and(|since| since.elapsed() >= times::ALL_HAD_A_RECONCILE_AFTER)
 }
@@ -106,7 +108,7 @@ fn is_at(place: &Place, region: &str, zone: &str) -> bool {
 fn zone(
     listing: &PlaceListing,
     former: Option<&PlaceInventory>,
-    trusted_since: Option<Instant>,
+    usable_since: Option<Instant>,
 ) -> PlaceInventory {
     let mut zone = former.cloned().unwrap_or_default();
     (zone.region, zone.zone) = (listing.place.region.clone(), listing.place.zone.clone());
@@ -123,7 +125,7 @@ fn zone(
     }
     match &listing.failing {
         None if is_listed => (zone.failing_since, zone.message) = (None, None),
-        Some(failing) if has_lasted(failing, trusted_since) => {
+        Some(failing) if has_lasted(failing, usable_since) => {
             // The zone was already failing when this process began, and was not listed since.
             let former = zone.failing_since.filter(|_| !is_listed);
             zone.failing_since = Some(former.unwrap_or(Time(failing.began)));
@@ -135,8 +137,8 @@ fn zone(
     zone
 }
 
-fn has_lasted(failing: &ListingFailure, trusted_since: Option<Instant>) -> bool {
-    trusted_since
+fn has_lasted(failing: &ListingFailure, usable_since: Option<Instant>) -> bool {
+    usable_since
         .is_some_and(|since| failing.since.max(since).elapsed() >= times::ZONE_FAILING_SHOWN_AFTER)
 }
 
@@ -144,8 +146,8 @@ pub(super) fn number(n: usize) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
 }
 
-/// The first unowned servers: the listed ones, of which there may be a hundred thousand. For a zone of the inventory not yet
-/// listed by this process, the servers that status already shows.
+/// The first unowned servers: those of the listings (there may be a hundred thousand), and for a zone that this process has not
+/// listed yet, those that status already shows.
 fn unowned(
     listings: &[PlaceListing],
     inventory: &[PlaceInventory],

@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with_macros::skip_serializing_none;
 
-/// The observed state of the account. Written if something changes: counts at most once in 30 seconds, the time of the last
-/// listing at most once in five minutes.
+/// The observed state of the account. Written if something changes: counts at most every 30 seconds, times of listings at most
+/// every five minutes.
 #[skip_serializing_none]
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
@@ -22,8 +22,8 @@ pub struct AccountStatus {
     pub servers: Option<i64>,
     /// Number of those servers that no Instance owns.
     pub unowned_servers: Option<i64>,
-    /// Number of zones that could be listed, and of all zones: 1/2 if one of two fails. servers and unownedServers cover these
-    /// zones. A zone that fails counts as it was last listed, and not at all if it never was.
+    /// Number of zones that could be listed, and of all zones: 1/2 if one of two fails. In servers and unownedServers, a
+    /// zone that fails counts as it was last listed, and not at all if it never was.
     pub listed_zones: Option<String>,
     /// Servers by zone, for every zone that Instances name or recently named. Each zone can fail independently. If there are
     /// more than 100 zones, failing ones take precedence; listedZones, servers and unownedServers count all zones.
@@ -36,12 +36,12 @@ pub struct AccountStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 20))]
     pub unowned: Vec<UnownedServer>,
-    /// When the current values were first observed.
+    /// When the operator observed the values in this status, which it writes only if something has changed.
     pub last_observed_time: Option<Time>,
     /// Since when the service has not answered, while that is the case; unchanged while retries fail. The condition Ready has
     /// the details.
     pub unreachable_since: Option<Time>,
-    /// Ready: the service answers and accepts the token.
+    /// Conditions. Ready: the service answers, accepts the token, and refuses no calls because of the status of the account.
     #[serde(
         default,
         skip_serializing_if = "Vec::is_empty",
@@ -108,11 +108,13 @@ pub struct PlaceInventory {
     pub owned: Option<i64>,
     /// Number of those servers that no Instance owns.
     pub unowned: Option<i64>,
-    /// Number of Instances with an operation in flight there when the servers were counted.
+    /// Number of Instances there with an operation in progress or waiting for a listing, when status was written. An Instance
+    /// counts for at most about five minutes at a time.
     pub in_flight: i64,
     /// When the zone was last listed completely for all Instances in it, which bounds the age of the values in their status.
-    /// Written once the time of a zone is five minutes newer than the written one. Zones are listed every minute, and every
-    /// five minutes if the operator only looks for servers of deleted Instances.
+    /// Written once the time of a zone is five minutes newer than the written one. Zones are listed about every minute, sooner
+    /// while operations are in progress, and up to every four minutes if there are very many servers for spec.requests; every five
+    /// minutes if the operator only searches for servers of deleted Instances.
     pub last_listed_time: Option<Time>,
     /// Since when the zone cannot be listed, while that is the case; message has the reason. Unchanged while retries fail. If
     /// the service does not answer at all, the condition Ready reports that.

@@ -12,9 +12,9 @@ const ASIDE: &str = "/conditions";
 pub struct ListedTypes(Vec<String>);
 
 impl ListedTypes {
-    /// Reads the types, and removes two kinds of conditions from `conditions`, by which nothing is decided: those of other
-    /// controllers, and the schema's default. The rest gets the order of [`OWN_TYPES`], in which a status is computed: the list in
-    /// the apiserver keeps the order in which conditions were added.
+    /// Reads the types, and removes from `conditions` those that decide nothing: the conditions of other controllers, and the
+    /// schema's default. The rest gets the order of [`OWN_TYPES`], in which a status is computed: the list in the apiserver keeps
+    /// the order in which conditions were added.
     pub fn take(conditions: &mut Vec<Condition>) -> Self {
         let types = conditions.iter().map(|condition| condition.type_.clone());
         let types = types.collect();
@@ -34,9 +34,9 @@ impl ListedTypes {
 
     /// Operations of a JSON patch that replace the status, whose `conditions` are the operator's own.
     ///
-    /// A condition of another controller keeps its value, also one that was written after the types were read. The patch fails
-    /// where the list then has other types at these places. Only for a list that was read empty (the schema's default reads so)
-    /// there is no such test: JSON Patch has none that an absent list and an empty one both pass.
+    /// A condition of another controller keeps its value, even one that was written after the types were read. The patch fails if
+    /// the list then has other types at these places. There is no such test for a list that was read as empty (as the schema's
+    /// default is): JSON Patch has none that an absent list and an empty one both pass.
     pub fn replace_status(&self, mut status: Value) -> Vec<Value> {
         let own = status["conditions"].take();
         if self.0.is_empty() {

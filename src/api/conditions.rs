@@ -19,7 +19,7 @@ pub const STALLED: &str = "Stalled";
 pub const DRIFTED: &str = "Drifted";
 
 /// The operator recently confirmed what status shows of the server. False if the server could not be observed for five minutes,
-/// or if no Account is available to observe it with.
+/// or if its Account is missing or has a problem that will not pass by itself.
 pub const SYNCED: &str = "Synced";
 
 /// The service will expire the server within a week, or has expired it. A warning: the server may still run.
@@ -47,7 +47,7 @@ pub const OWN_TYPES: [&str; 9] = [
     UNSAFE_RIGHTS,
 ];
 
-/// Longest message of a condition, in characters. Messages of the service are truncated to this length.
+/// Longest message of a condition, in characters. A longer one is cut here, and an ellipsis is added.
 const MESSAGE_MAX: usize = 1024;
 
 /// The schema's default status, which the apiserver shows until the operator has written one. It costs no write.
@@ -58,7 +58,7 @@ pub fn unwritten() -> Value {
             "type": READY,
             "status": "Unknown",
             "reason": Reason::Pending.as_str(),
-            "message": "the operator has not looked at the object yet",
+            "message": "the operator has not observed the object yet",
             "lastTransitionTime": "1970-01-01T00:00:00Z",
         }],
     })
@@ -153,7 +153,8 @@ impl Readiness {
         }
     }
 
-    /// A refusal by the service. Status shows it at once, unless the next attempt may succeed.
+    /// A refusal by the service. Status shows it at once, except a refusal by rate or an outage, which it shows only
+    /// if it lasts.
     pub fn refused(message: &str, reason: Reason) -> Self {
         match reason {
             Reason::CreateRefused | Reason::OperationRefused => Self::stalled(reason, message),
@@ -162,9 +163,9 @@ impl Readiness {
         }
     }
 
-    /// The same, shown at once if the condition holds.
-    pub fn at_once_if(self, condition: bool) -> Self {
-        let is_progress = self.is_progress && !condition;
+    /// The same, but shown at once if `is_urgent`.
+    pub fn at_once_if(self, is_urgent: bool) -> Self {
+        let is_progress = self.is_progress && !is_urgent;
         Self {
             is_progress,
             ..self
@@ -294,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn every_reason_teaches() {
+    fn every_reason_has_a_meaning_and_a_remedy() {
         for reason in Reason::ALL {
             assert!(
                 reason.meaning().ends_with('.') && !reason.remedy().is_empty(),

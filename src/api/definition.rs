@@ -19,7 +19,7 @@ pub fn definitions() -> serde_json::Result<Vec<CustomResourceDefinition>> {
     installed.collect()
 }
 
-/// Changes two properties of the derived schemas, in every schema of a definition.
+/// Changes two properties in every derived schema of a definition.
 ///
 /// No field is nullable. In a create, an update and a read from etcd, the apiserver drops a null of such a field before it
 /// applies defaults and rules, so that an explicit null means the same as an absent field. In a server-side apply it refuses

@@ -10,7 +10,7 @@ use std::sync::Arc;
 const LENGTH: usize = 13;
 
 /// Identifies a server of the operator among all others at the service: the end of its name, derived from the UID of the
-/// Instance for which it was bought (design section 4, rule 1).
+/// Instance for which it was bought (`docs/decisions/0002-marker-in-the-name.md`).
 ///
 /// Thirteen characters of lower-case base32. The same UID always gives the same marker, so a restarted operator finds a server
 /// whose receipt was lost.

@@ -1,5 +1,5 @@
 //! Names by which Kubernetes and the service know the operator. They are a public interface: users' automation, RBAC rules and
-//! GitOps ignore-lists depend on them (design section 9).
+//! GitOps ignore-lists depend on them.
 
 use super::Marker;
 
@@ -12,7 +12,7 @@ pub const FINALIZER: &str = "cloudserver.dev/release";
 /// Annotation that contains the [`PurchaseRecord`](super::PurchaseRecord): the durable record of the purchase for an Instance.
 pub const BINDING: &str = "cloudserver.dev/binding";
 
-/// Label of every object that the operator creates.
+/// Label of every Secret that the operator creates.
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 
 /// Label of the Secrets that the operator writes: the purpose of the Secret.
@@ -45,7 +45,7 @@ pub const TOKEN_COPY: &str = "cloudserver.dev/token-copy";
 /// Annotation in which kubectl stores the manifest of a client-side apply.
 pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// Field manager of every write, and the program's name in logs and in the user agent.
+/// Field manager of every write of the operator, and the program's name in logs and in the user agent.
 pub const MANAGER: &str = "cloud-server-operator";
 
 /// Reporting controller of every Event.
@@ -57,7 +57,8 @@ pub const DEFAULT_ACCOUNT: &str = "default";
 /// Longest server name that the service accepts (specification section 8).
 pub const INSTANCE_NAME_MAX: usize = 64;
 
-/// The server's name at the service: as much of the object's name as fits, and the marker (design section 9).
+/// The server's name at the service: as much of the object's name as fits, and the marker
+/// (`docs/decisions/0002-marker-in-the-name.md`).
 ///
 /// Dots of a Kubernetes name become hyphens, since the service allows only letters, digits and hyphens. The attempt is not part
 /// of the name: every attempt makes servers with the same marker.

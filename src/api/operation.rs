@@ -7,8 +7,9 @@ use std::fmt;
 
 /// The newest operation on the server, complete: `status.operation`.
 ///
-/// Its intent, its receipt and its end are one write of status each. A create is recorded in the
-/// [`PurchaseRecord`](super::PurchaseRecord); this field only shows it while it is in flight or if it failed.
+/// Its intent, its receipt and its end are each written by one patch of status. A create is recorded in the
+/// [`PurchaseRecord`](super::PurchaseRecord); this field only shows it while it is in flight, if it failed, or if its server is
+/// gone and will be replaced.
 #[skip_serializing_none]
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
@@ -53,8 +54,9 @@ pub struct Operation {
     pub task_id: Option<String>,
     /// When the operation was announced.
     pub started_at: Time,
-    /// The failure of the operation, if it failed; it is requested again later. Without it, the operation is in flight. With
-    /// stage Starting, the server still has to be started.
+    /// The failure of the operation, if it failed. If the operation must wait before it may begin again, status.retries shows
+    /// that, except for a create. Without a failure here, the operation is in flight. With stage Starting, the server still has to
+    /// be started.
     pub end: Option<OperationEnd>,
 }
 
@@ -158,7 +160,8 @@ pub enum PowerState {
     Unmanaged,
 }
 
-/// An operation of the service that is announced before its call.
+/// An operation of the service that creates, changes or releases a server. Each is announced before its call, except a release,
+/// which may be repeated.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -230,7 +233,8 @@ impl Operation {
         Self { nonce, ..self }
     }
 
-    /// Whether status shows that the service refused the newest call: none is in flight, also if another process made it.
+    /// Whether status shows that the service refused the newest call: none is in flight, even if another process made the
+    /// call.
     pub fn is_refused(&self) -> bool {
         self.nonce == Self::REFUSED
     }
@@ -259,7 +263,8 @@ pub enum EndReason {
     Refused,
     /// Its outcome is unknown, and the server does not show its effect.
     AnswerLost,
-    /// Nothing was done yet, and the spec or a Secret now requests something else.
+    /// It was given up before its call had an effect (a reinstall may have stopped the server), because the spec, a Secret or the
+    /// server had changed. Or the server was gone before the outcome was known.
     Superseded,
     /// The server was released externally and will be replaced.
     ServerGone,

@@ -10,8 +10,8 @@ use thiserror::Error;
 
 /// The durable record of the purchase for an Instance: the annotation [`BINDING`](super::names::BINDING), as JSON.
 ///
-/// It must survive the loss of status, so it is an annotation (design section 4, rule 2). The intent is written by
-/// compare-and-swap; the receipt is written only if exactly this intent is still there.
+/// It must survive the loss of status, so it is an annotation (`docs/decisions/0001-record-in-an-annotation.md`). The intent
+/// is written by compare-and-swap; the receipt is written only if exactly this intent is still there.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -102,7 +102,7 @@ pub struct Refusal {
     pub message: String,
 }
 
-/// The object for which a record is valid (design section 4, rule 2).
+/// The object for which a record is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Speaks {
     /// Exactly this object.

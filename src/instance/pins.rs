@@ -1,7 +1,6 @@
 //! The meaning of references that is known without a look-up: identifiers, and the pins in status and record.
 //!
-//! Status has the pins, and the record has those of the purchase or the last reinstall. A pin is valid for exactly the selector
-//! that it resolves.
+//! Status has the pins, and the record has those of the purchase. A pin is valid for exactly the selector that it resolves.
 
 use crate::api::conditions::Readiness;
 use crate::api::{

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Deadline of one call to the apiserver (design section 9). An apiserver that needs longer counts as down.
+/// Deadline of one call to the apiserver. An apiserver that needs longer counts as down.
 pub const KUBE_CALL_DEADLINE: Duration = Duration::from_secs(15);
 
 /// How long opening a connection to the apiserver may take: a second attempt still fits into [`KUBE_CALL_DEADLINE`].
@@ -38,7 +38,7 @@ pub(super) const WATCH_RETRY_MAX: Duration = Duration::from_millis(4_500);
 /// still fail after its first one.
 pub(super) const WATCH_FAILURE_FORGOTTEN: Duration = Duration::from_secs(30);
 
-/// Longest reconcile (design section 9): longer than the longest mutating call (60 s) with the steps around it.
+/// Longest reconcile: longer than the longest mutating call (60 s) with the steps around it.
 pub const RECONCILE_LIMIT: Duration = Duration::from_secs(120);
 
 /// Longest wait of a reconcile for the rate limiter. Longer than a burst needs, and short enough to leave time for the record,
@@ -48,8 +48,7 @@ pub const ADMISSION: Duration = Duration::from_secs(20);
 /// When an object is reconciled again after a panic or an overrun. This is a defect of the operator, so not often.
 pub(super) const RECHECK_AFTER_DEFECT: Duration = Duration::from_secs(60);
 
-/// First wait of an object that failed (design section 9). A second is too short for users to notice, and longer than most
-/// temporary failures.
+/// First wait of an object that failed. A second is too short for users to notice, and longer than most temporary failures.
 pub(super) const OBJECT_RETRY_FIRST: Duration = Duration::from_secs(1);
 
 /// Longest wait of an object that failed: a fix that causes no event is noticed within five minutes.

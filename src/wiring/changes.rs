@@ -10,7 +10,8 @@ use std::sync::{Mutex, PoisonError};
 pub(super) struct Changes(Mutex<HashMap<ObjectKey, u64>>);
 
 impl Changes {
-    /// The urgency of a watch event: [`Priority::Change`] if spec, labels or the deletion differ from the last event.
+    /// The urgency of a watch event: [`Priority::Change`] if the object was created, or if its spec, its labels or its
+    /// deletion changed since the last event.
     pub(super) fn priority(&self, notice: &Notice) -> Option<Priority> {
         let mut digests = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if notice.change == Change::Gone {
@@ -18,7 +19,7 @@ impl Changes {
             return None;
         }
         let former = digests.insert(notice.key.clone(), notice.written);
-        // An object of the first listing may be old.
+        // An object in an initial list may be older than this process.
         let is_known =
             former == Some(notice.written) || (former.is_none() && notice.change == Change::Listed);
         (!is_known).then_some(Priority::Change)
@@ -44,7 +45,7 @@ mod tests {
             changes.priority(&Notice::of(&meta, change)).is_some()
         };
         let of = |generation: i64, record: &str| json!({"generation": generation, "resourceVersion": record, "annotations": {BINDING: record}});
-        assert!(!shown(Change::Listed, of(1, "a")), "a first listing");
+        assert!(!shown(Change::Listed, of(1, "a")), "an initial list");
         assert!(!shown(Change::Applied, of(1, "b")), "our record");
         assert!(shown(Change::Applied, of(2, "b")), "the spec");
         assert!(!shown(Change::Listed, of(2, "b")), "a relist");

@@ -1,5 +1,5 @@
-//! The costs of a create, a deletion and an idle fleet, by the audit log and the service's ledger (design section 6). Events,
-//! Leases and the Account's status are counted separately.
+//! The costs of a create, a deletion and an idle fleet, by the audit log and the service's ledger. Events, Leases and the Account's
+//! status are counted separately.
 
 use crate::support::{
     Setup, World, bought, condition, end_task, endless, eventually, insist, instance, is_ready,

@@ -62,7 +62,7 @@ impl Deref for Plane {
 }
 
 /// Waits for a condition that must be met soon after a fault ends, and prints how long it took. The limit of half a minute
-/// (design section 5, L2) is asserted in virtual time, where no other test uses the processor (`tests/protocol`).
+/// (L2 in `docs/maintainers/proof.md`) is asserted in virtual time, where no other test uses the processor (`tests/protocol`).
 async fn recovers<T>(what: &str, check: impl AsyncFnMut() -> Result<T, String>) -> T {
     let begun = Instant::now();
     let value = eventually(what, check).await;

@@ -1,5 +1,5 @@
-//! Judges all events by the true state of the world: the invariants of the design, S1 to S6, S8 and L1, and the promises of an
-//! Instance's policies.
+//! Judges all events by the true state of the world: the invariants S1 to S6, S8 and L1 (`docs/maintainers/proof.md`), and the
+//! promises of an Instance's policies.
 //!
 //! This file has the knowledge about a run, and [`troubles`] the faults that make promises impossible; [`requests`] has the
 //! users' requests. [`servers`] and [`releases`] judge the service's actions, [`written`] the operator's writes, [`passwords`]

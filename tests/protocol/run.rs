@@ -97,7 +97,7 @@ pub struct Outcome {
     pub neighbours: Done,
 }
 
-/// A Lease as the operator holds it (design section 9): the holder stops first, and others take over later.
+/// A Lease as the operator holds it: the holder stops first, and others take over later.
 const FENCED: Duration = Duration::from_secs(10);
 const TAKEOVER_AFTER: Duration = Duration::from_secs(15);
 /// A killed process is restarted after this time.

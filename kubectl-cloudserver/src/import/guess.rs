@@ -1,5 +1,5 @@
-//! The properties that the service does not report of a server. They are derived from the reported ones, or a flag states them and
-//! is accepted unless a reported property contradicts it.
+//! The properties of a server that the service does not report. They are derived from those that it reports, or given by a flag,
+//! which is accepted unless a reported property contradicts it.
 
 use crate::offers::{Listed, choose};
 use cloud_server_operator::catalog::{self, Candidates, Choice};
@@ -9,8 +9,8 @@ use serde_json::Value;
 /// Unverified facts, for the reader of the manifest.
 type Doubts = Vec<String>;
 
-/// The package that matches the server; of several the smallest, as with a filter. A package that a flag names is accepted if CPU and
-/// memory match: disk or traffic may have grown since the purchase.
+/// The package that matches the server; if several match, the smallest, as for a filter in a spec. A package that a flag names is
+/// accepted if CPU and memory match: disk or traffic may have grown since the purchase.
 pub(super) fn package(
     listed: &Listed,
     named: Option<&str>,
@@ -25,11 +25,13 @@ pub(super) fn package(
     let near = Candidates::of(alike.iter().map(|row| (row.id.clone(), None)));
     let remedy = match alike.is_empty() {
         true => format!(
-            "no package on sale in {place} is like the server: name the one that it was bought with, with --package CODE (`catalog \
-             packages --region {region}` lists those on sale)"
+            "no package on sale in {place} matches the server: use --package CODE to name the one that it was bought with \
+             (`catalog packages --region {region}` lists those on sale)"
         ),
         false => {
-            format!("like the server: {near}: name one of these with --package, or leave it out")
+            format!(
+                "these packages match the server: {near}: name one of them with --package, or leave out the flag"
+            )
         }
     };
     let Some(code) = named else {
@@ -61,7 +63,8 @@ pub(super) fn package(
     Ok(code.to_owned())
 }
 
-/// Whether a server of this package would match this one, in the properties that both report.
+/// Whether a server of this package would match this one, in the properties that both report; a missing data disk counts as
+/// none.
 fn is_like(row: &Offer, detail: &Detail) -> bool {
     let has = |field: &str| detail.fields.get(field).and_then(Value::as_u64);
     let same = |a: Option<u64>, b: Option<u64>| a.is_none() || b.is_none() || a == b;

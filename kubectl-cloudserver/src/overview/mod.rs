@@ -89,7 +89,7 @@ async fn show_tree(args: &StatusArgs) -> Result<String, String> {
 
 async fn show_each(args: &DescribeArgs) -> Result<String, String> {
     let cluster = args.cluster.connect()?;
-    // The histories of the others show how long operations take.
+    // All are listed, since the histories of the others show how long operations take.
     let listed = lists::objects(&cluster, Some(&cluster.namespace)).await;
     let listed = listed.map_err(|error| cluster.explain(&error))?;
     let (instances, unreadable) = lists::readable(listed);
@@ -106,7 +106,9 @@ async fn show_each(args: &DescribeArgs) -> Result<String, String> {
         return Err(
             match unreadable.any(|[.., unreadable]| unreadable == name) {
                 true => format!(
-                    "Instance {name}: this version of the command cannot read it; kubectl get instances.cloudserver.dev {name} -o yaml shows it"
+                    "Instance {name}: this version of the command cannot read it; kubectl get instances.cloudserver.dev {name} \
+                     -n {} -o yaml shows it",
+                    cluster.namespace
                 ),
                 false => format!(
                     "Instance {name} does not exist in namespace {}: check the name and -n",

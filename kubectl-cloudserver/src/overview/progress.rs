@@ -5,7 +5,7 @@ use cloud_server_operator::api::{Instance, Operation, Verb};
 use jiff::{SignedDuration, Timestamp};
 use std::collections::BTreeMap;
 
-/// Characters of a bar.
+/// Width of a bar, in characters.
 const WIDTH: u8 = 10;
 
 /// Durations of successful operations.
@@ -28,7 +28,7 @@ impl Durations {
         all
     }
 
-    /// The median duration; none if no operation has ended yet.
+    /// The median duration; none if no operation of this verb has succeeded yet.
     pub(super) fn usual(&self, verb: Verb) -> Option<SignedDuration> {
         let took = self.0.get(&verb)?;
         took.get(took.len() / 2).copied()

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 const UNREADABLE: &str = "this version of the command cannot read it";
 
-/// An Account in words, if there is one, and its Instances.
+/// An Account in words, and its Instances. The Account is None if it does not exist.
 #[derive(Default)]
 struct Branch<'a> {
     account: Option<String>,
@@ -117,7 +117,7 @@ fn not_ready(conditions: &[Condition], is_current: bool) -> Option<String> {
     ready.map(|ready| ready.message.clone())
 }
 
-/// A limit, if there is one.
+/// The use of a limit, if there is one.
 fn used(what: &str, limit: &LimitUse) -> Option<String> {
     let allowed = limit.allowed?;
     Some(format!("{} of {allowed} {what}", limit.used))

@@ -56,7 +56,8 @@ pub(super) async fn dry_run(
     let changes = changes(&now, &then);
     let object = serde_json::from_value(then).map_err(|error| {
         let why = format!(
-            "this version cannot read the Instance as it would be: {error}: use the version that its CustomResourceDefinition belongs to"
+            "this version cannot read the Instance as it would be: {error}: use the version of the command that belongs to the \
+             installed CustomResourceDefinition"
         );
         Finding::of(Effect::Unknown, why)
     })?;
@@ -99,7 +100,8 @@ fn is_client_side(live: &DynamicObject, manager: &str) -> bool {
     !by_manager && live.annotations().contains_key(LAST_APPLIED)
 }
 
-/// Client-side, as `kubectl apply`: three manifests make a merge patch.
+/// Client-side, as `kubectl apply`: a merge patch from the last applied manifest and the new one. A value that the object has
+/// already changes nothing.
 async fn client_side(
     api: &Api<DynamicObject>,
     live: &DynamicObject,
@@ -164,7 +166,7 @@ fn not_applied(cluster: &Cluster, error: &KubeError, namespace: &str) -> Finding
              rights as applying, and writes nothing"
         )),
         400 | 401 | 403 | 409 | 413 | 422 => refused(without_the_object(message).to_owned()),
-        // The apiserver reports a field that the schema does not know as an error of its own.
+        // The apiserver reports a field that the schema does not know as an internal error (500).
         _ if message.contains(NOT_TYPED) => refused(without_the_object(message).to_owned()),
         _ => Finding::of(Effect::Unknown, cluster.explain(error)),
     }
@@ -178,7 +180,8 @@ fn without_the_object(message: &str) -> &str {
         .map_or(message, |at| &message[at + WHY.len()..])
 }
 
-/// Whether RBAC forbids the request, and not a policy the object: this is RBAC's message.
+/// Whether this is the message of RBAC, which forbids the request, and not that of an admission policy, which denies the
+/// object.
 fn is_forbidden(message: &str) -> bool {
     message.contains(" is forbidden: User ")
 }

@@ -32,8 +32,8 @@ pub(super) struct Stage {
     context: Context,
     /// The existing Instances.
     owners: Option<Owners>,
-    /// The services of the files' Accounts.
-    services: Vec<String>,
+    /// The endpoints of the Accounts that could be read, from the cluster or the files.
+    endpoints: Vec<String>,
     /// Accounts whose token the service rejected.
     refused: Arc<Mutex<BTreeSet<ObjectKey>>>,
     /// Secrets that the user may not read.
@@ -49,7 +49,7 @@ async fn owners(cluster: &Cluster, notes: &mut Vec<String>) -> Result<Option<Own
         Ok(owners) => {
             if let Some(only) = &owners.only {
                 notes.push(format!(
-                    "only the Instances of namespace {only} may be listed: a server that an Instance of another namespace has counts as \
+                    "only the Instances of namespace {only} may be listed: a server of an Instance in another namespace counts as \
                      unowned"
                 ));
             }
@@ -112,7 +112,8 @@ impl Stage {
         let id = named.or(of_cluster).cloned().unwrap_or_default();
         if id.is_empty() {
             notes.push(
-                "you may not read namespace kube-system, so an Instance that was restored from a backup counts as new"
+                "the UID of namespace kube-system is not known, so an Instance that was restored from a backup counts as new: name \
+                 the identity of the cluster with --cluster-id"
                     .to_owned(),
             );
         }
@@ -123,7 +124,7 @@ impl Stage {
             cluster: cluster.clone(),
             context,
             owners,
-            services: Vec::new(),
+            endpoints: Vec::new(),
             unreadable: BTreeSet::new(),
             refused,
             notes,
@@ -147,8 +148,8 @@ impl Stage {
         }
         let index = self.context.sessions.owners();
         if let Some(owners) = &mut self.owners {
-            let services: Vec<&str> = self.services.iter().map(String::as_str).collect();
-            owners.keep(&services);
+            let endpoints: Vec<&str> = self.endpoints.iter().map(String::as_str).collect();
+            owners.keep(&endpoints);
             for object in owners.objects() {
                 index.listed(object);
             }
@@ -209,7 +210,7 @@ impl Stage {
         };
         let credentials = self.cluster.credentials(&account).await?;
         let mut spec = account.spec;
-        self.services.push(spec.endpoint.clone());
+        self.endpoints.push(spec.endpoint.clone());
         // The rate of purchases has no influence on the effects.
         spec.create_rate = None;
         let session = sessions.account_session(key, &spec, &credentials, MadeFrom::default());
@@ -217,7 +218,8 @@ impl Stage {
         Ok(())
     }
 
-    /// The Account as the files change it, which are applied together with the Instances. A file may contain a part of it.
+    /// The Account with the changes from the files, since these are applied together with the Instances. A file may contain only
+    /// some of its fields.
     fn with_files(
         &mut self,
         live: Option<Account>,
@@ -238,13 +240,15 @@ impl Stage {
         match (serde_json::from_value::<Account>(value), live) {
             (Ok(changed), Some(live)) if changed.spec == live.spec => Some(live),
             (Ok(changed), _) => {
-                self.notes.push(format!("{account} is taken as in {file}"));
+                self.notes
+                    .push(format!("the plan uses {account} as in {file}"));
                 Some(changed)
             }
             (Err(error), live) => {
                 let place = found.place();
                 self.notes.push(format!(
-                    "{account} is taken as it is in the cluster: with {place} it could not be read: {error}"
+                    "the plan uses {account} as it is in the cluster, since it could not be read with the changes from {place}: \
+                     {error}"
                 ));
                 live
             }

@@ -1,5 +1,5 @@
-//! Redacts objects for the archive. Accounts and Instances contain no secret, but Pods and annotations may. Therefore only fields that
-//! are known to contain none are kept in these.
+//! Redacts objects for the archive. Accounts and Instances contain no secret, but Pods and annotations may. Therefore these keep
+//! only fields that are known to contain none.
 
 use cloud_server_operator::api::names::GROUP;
 use cloud_server_operator::operator;
@@ -24,7 +24,7 @@ fn is_shown(variable: &str) -> bool {
 /// Fields that are kept of every container: they may name a Secret, but do not contain it.
 const OF_A_CONTAINER: [&str; 5] = ["image", "imagePullPolicy", "name", "ports", "resources"];
 
-/// The object without possible secrets. Of the specs of Pods, only the containers remain.
+/// The object without possible secrets. The specs of Pods keep only their containers.
 pub(super) fn redacted(mut object: Value) -> Value {
     for metadata in ["/metadata", "/spec/template/metadata"] {
         if let Some(Value::Object(annotations)) =

@@ -12,7 +12,7 @@ pub(super) enum Verb {
     Start,
     Stop,
     Restart,
-    /// With the image that its spec names.
+    /// With the image that the Instance's spec names.
     Reinstall,
     /// With the time at which the pause ends.
     Pause(Option<String>),
@@ -41,7 +41,7 @@ impl Verb {
             Self::Stop => ("powerState", json!(PowerState::Stopped), Aim::Ready),
             Self::Restart => ("restart", json!({"token": token}), Aim::Restarted(applied)),
             Self::Reinstall => {
-                // The user confirmed the displayed image: if the spec has another one meanwhile, nothing is erased.
+                // The user confirmed the displayed image: if the spec names another one by then, nothing is erased.
                 let value = json!({"token": token, "image": requested_image(live)});
                 ("reinstall", value, Aim::Reinstalled(applied))
             }
@@ -132,7 +132,7 @@ pub(super) fn edit(verb: &Verb, live: &Instance, token: &str) -> Result<Edit, St
         if verb.is_repeated_by_a_revert() {
             return Err(format!(
                 "{writer} applies spec.{field}: when it reverts the token, the operator would carry out another {field}; put a new \
-                 token there instead, or remove spec.{field} from it"
+                 token into its manifest instead, or remove spec.{field} from that manifest"
             ));
         }
         edit.notes.push(format!(
@@ -140,7 +140,7 @@ pub(super) fn edit(verb: &Verb, live: &Instance, token: &str) -> Result<Edit, St
         ));
     }
     if verb.calls_service() && live.spec.pause.is_some() {
-        let note = "it is paused, so nothing begins before that ends (`resume` ends it)";
+        let note = "it is paused, so nothing begins before the pause ends (`resume` ends it)";
         edit.notes.push(note.to_owned());
     }
     edit.message = requested;

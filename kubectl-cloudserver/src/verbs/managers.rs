@@ -8,8 +8,8 @@ use serde_json::Value;
 /// Field manager of the edits that verbs make. Flux treats names that begin with `kubectl` as manual edits, and reverts them.
 pub(super) const FIELD_MANAGER: &str = "cloudserver-cli";
 
-/// The writer that would revert this edit of the spec: a server-side field manager that owns the field, with any value;
-/// otherwise kubectl, if its last-applied manifest has another value.
+/// The writer that would revert this edit of the spec: a field manager that applied the field server-side, whatever its
+/// value; otherwise kubectl, if its last-applied manifest has another value.
 pub(super) fn reverting_applier(live: &Instance, field: &str, value: &Value) -> Option<String> {
     let entries = live.metadata.managed_fields.iter().flatten();
     let mut server_side = entries.filter(|entry| entry.operation.as_deref() == Some("Apply"));

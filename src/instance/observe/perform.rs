@@ -1,4 +1,4 @@
-//! Performs one read, and takes in its answer.
+//! Performs one read, and stores its answer in the observation and the memory.
 
 use super::{reads, selectors};
 use crate::api::{Marker, Verb};
@@ -22,7 +22,7 @@ pub(super) async fn perform(
     priority: CallPriority,
     session: &ReconcileSession,
 ) -> bool {
-    // Without a slot the object stands in line, and is woken when it gets one.
+    // Without a slot the object waits in the queue for calls, and is reconciled when it gets one.
     if is_answered(observed, read) || (read.is_for_a_call() && !session.may_call(priority)) {
         return false;
     }
@@ -44,7 +44,7 @@ pub(super) async fn perform(
     true
 }
 
-/// Whether this reconcile has the answer already. References know that themselves.
+/// Whether this reconcile has the answer already. For references, [`selectors::in_scope`] checks that.
 fn is_answered(observed: &Observation, read: &NeededRead) -> bool {
     match read {
         NeededRead::Task | NeededRead::References(_) => false,
@@ -66,7 +66,7 @@ async fn read_login(context: &Context, observed: &mut Observation, session: &Acc
     }
 }
 
-/// The Instance that has the server to import.
+/// The other Instance that already has the server to import, if any.
 fn owner_before_import(
     context: &Context,
     observed: &Observation,
@@ -103,7 +103,7 @@ async fn query_task(context: &Context, observed: &mut Observation, session: &Acc
     let (verb, target) = (poll.verb, observed.release_target());
     let memory = &mut observed.memory;
     match (verb, &state, target) {
-        // No operation has followed the create.
+        // The create still runs, so no operation has followed it.
         (Verb::Create, Fact::Known(TaskState::Running), _) => {
             let record = observed.facts.purchase();
             let is_it = record.is_some_and(|record| memory.attempt(record).is_some());
@@ -156,7 +156,7 @@ async fn read_detail(
 /// Remembers what the detail shows. A failed read leaves the former answer.
 fn take_in_detail(observed: &mut Observation, id: ServerId, session: &AccountSession) {
     let (former, now) = (*observed.look(), observed.now);
-    // A listing from before the purchase cannot show the server, and its absence there is nothing known.
+    // A listing from before the purchase cannot show the server, so its absence there shows nothing.
     let bought = observed.memory.settling_since();
     let listed = observed
         .listed(&id)

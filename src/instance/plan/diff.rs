@@ -130,8 +130,9 @@ pub(super) fn result_of(observed: &Observation, operation: &Operation) -> Applie
     }
 }
 
-/// The state of the server after an operation: a reinstall sets everything, a password change the password. A reinstall or a
-/// start also counts as a restart.
+/// The state of the server after an operation: a reinstall sets image, login and tokens, a password change the password. A value
+/// that the call does not set stays as applied: otherwise the call that sets it would never be due. A reinstall or a start also
+/// counts as a restart.
 pub(super) fn target(verb: Verb, applied: &Applied, specified: Applied) -> Applied {
     let applied = applied.clone();
     match verb {

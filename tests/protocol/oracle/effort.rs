@@ -1,8 +1,8 @@
-//! Judges the number of calls and writes: invariant L3.
+//! Judges the number of calls and writes: invariant L3 (`docs/maintainers/proof.md`).
 //!
 //! It counts the requests of a process, regardless of their results, for each object separately, in every minute that ends with
 //! a request. While external events happen, an operation may take the requests that it needs; repeated failures alone are held
-//! to the bound of the design.
+//! to the bound of L3.
 
 use super::{Oracle, ProcessId, Rule, Verdict, WATCHES_LATE, is_alive};
 use crate::apiserver::{ACCOUNTS, Key, uid};
@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 /// The period of the bounds: a minute, minus the network's share.
 const MINUTE: Duration = Duration::from_secs(59);
-/// Calls and writes for one object in a minute without a preceding event (design section 5).
+/// Calls and writes for one object in a minute without a preceding event (L3).
 const STEADY: usize = 6;
 /// One more read: a waiting Instance is woken when the Account's trouble is reported.
 const WOKEN: usize = 1;

@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Within this time after a dependency is available again, all waiting work has used it (design section 5, L2).
+/// Within this time after a dependency is available again, all waiting work has used it (L2 in `docs/maintainers/proof.md`).
 const RECOVERY: Duration = Duration::from_secs(30);
 
 /// How a dependency is unavailable.

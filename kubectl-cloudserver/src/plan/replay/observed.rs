@@ -1,4 +1,4 @@
-//! The observation from which a replay begins, and the plans that it makes.
+//! The observation from which a replay begins, and the plan for an observation.
 
 use cloud_server_operator::api::conditions::Reason;
 use cloud_server_operator::api::{Instance, ManagementPolicy};
@@ -23,7 +23,8 @@ const WAITS_FOR_LISTING: Duration = Duration::from_secs(90);
 /// Recheck for a new listing, in case its notification is missed.
 const LISTING_RECHECK: Duration = Duration::from_secs(2);
 
-/// The object without a pause or the policy `Observe`. Users want to know the steps that these hold back.
+/// The object without its pause and with the policy `Manage`: users want to know the steps that a pause or the policy `Observe`
+/// holds back.
 pub(super) fn unrestricted(instance: &Instance) -> Instance {
     let mut instance = instance.clone();
     instance.spec.pause = None;
@@ -46,7 +47,7 @@ pub(super) async fn observe(
         }
         let plan = planned(context, &mut observed, session.as_ref(), memory).await;
         let listing = observed.listing.as_ref();
-        // A listing that failed will fail again.
+        // A listing that fails is not awaited, since it would probably fail again.
         let listing = listing.filter(|listing| listing.unread().is_none());
         let needs_listing = match (observed.facts.id(), &observed.detail) {
             (None, _) => {
