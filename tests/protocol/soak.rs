@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use tracing_subscriber::EnvFilter;
 
 /// The results of many runs.
 #[derive(Default)]
@@ -149,6 +150,10 @@ fn soak() {
 #[test]
 #[ignore = "plays the schedule of SEED again, and prints its trace"]
 fn replay() {
+    // With RUST_LOG, the log of the operator is printed, too.
+    tracing_subscriber::fmt()
+        .with_env_filter(EnvFilter::from_default_env())
+        .init();
     let seed = number("SEED").expect("set SEED to the number that a failure printed");
     let schedule = schedule(seed);
     println!("{schedule:#?}");

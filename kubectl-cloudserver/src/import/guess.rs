@@ -30,7 +30,7 @@ pub(super) fn package(
         ),
         false => {
             format!(
-                "these packages match the server: {near}: name one of them with --package, or leave out the flag"
+                "these match the server: {near}: name one with --package, or leave out the flag"
             )
         }
     };

@@ -106,8 +106,7 @@ async fn show_each(args: &DescribeArgs) -> Result<String, String> {
         return Err(
             match unreadable.any(|[.., unreadable]| unreadable == name) {
                 true => format!(
-                    "Instance {name}: this version of the command cannot read it; kubectl get instances.cloudserver.dev {name} \
-                     -n {} -o yaml shows it",
+                    "Instance {name}: this version of the command cannot read it: see kubectl get csinst {name} -n {} -o yaml",
                     cluster.namespace
                 ),
                 false => format!(

@@ -56,8 +56,7 @@ pub(super) async fn dry_run(
     let changes = changes(&now, &then);
     let object = serde_json::from_value(then).map_err(|error| {
         let why = format!(
-            "this version cannot read the Instance as it would be: {error}: use the version of the command that belongs to the \
-             installed CustomResourceDefinition"
+            "this version cannot read the Instance as it would be: {error}: use the version of the installed definition"
         );
         Finding::of(Effect::Unknown, why)
     })?;

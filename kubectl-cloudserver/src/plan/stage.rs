@@ -112,8 +112,7 @@ impl Stage {
         let id = named.or(of_cluster).cloned().unwrap_or_default();
         if id.is_empty() {
             notes.push(
-                "the UID of namespace kube-system is not known, so an Instance that was restored from a backup counts as new: name \
-                 the identity of the cluster with --cluster-id"
+                "the UID of namespace kube-system is unknown, so a restored Instance counts as new: state it with --cluster-id"
                     .to_owned(),
             );
         }
@@ -240,15 +239,13 @@ impl Stage {
         match (serde_json::from_value::<Account>(value), live) {
             (Ok(changed), Some(live)) if changed.spec == live.spec => Some(live),
             (Ok(changed), _) => {
-                self.notes
-                    .push(format!("the plan uses {account} as in {file}"));
+                self.notes.push(format!("{account} is used as in {file}"));
                 Some(changed)
             }
             (Err(error), live) => {
                 let place = found.place();
                 self.notes.push(format!(
-                    "the plan uses {account} as it is in the cluster, since it could not be read with the changes from {place}: \
-                     {error}"
+                    "{account} is used as it is in the cluster: with {place} it could not be read: {error}"
                 ));
                 live
             }

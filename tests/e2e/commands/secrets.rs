@@ -112,7 +112,7 @@ async fn plan_uses_an_account_whose_token_is_in_the_files() {
         "spec": {"endpoint": "http://127.0.0.1:1"},
     });
     let (.., text) = verdict(&world, &[moved, instance("web")]).await;
-    for words in ["default as in", "could not reach the service"] {
+    for words in ["default is used as in", "could not reach the service"] {
         assert!(text.contains(words), "{words} is not in {text}");
     }
     assert!(
