@@ -38,20 +38,17 @@ impl ListedTypes {
     /// the list then has other types at these places. There is no such test for a list that was read as empty (as the schema's
     /// default is): JSON Patch has none that an absent list and an empty one both pass.
     pub fn replace_status(&self, mut status: Value) -> Vec<Value> {
-        let own = status["conditions"].take();
         if self.0.is_empty() {
-            status["conditions"] = own;
             return vec![json!({"op": "add", "path": "/status", "value": status})];
         }
-        if let Some(fields) = status.as_object_mut() {
-            fields.remove("conditions");
-        }
+        let fields = status.as_object_mut();
+        let own = fields.and_then(|fields| fields.remove("conditions"));
         let mut operations = vec![
             json!({"op": "move", "from": "/status/conditions", "path": ASIDE}),
             json!({"op": "add", "path": "/status", "value": status}),
             json!({"op": "move", "from": ASIDE, "path": "/status/conditions"}),
         ];
-        operations.extend(self.replace_own(&own));
+        operations.extend(self.replace_own(&own.unwrap_or_default()));
         operations
     }
 
@@ -185,6 +182,13 @@ mod tests {
             Some(status(&[own[0], own[1], own[2]], "after"))
         );
         assert_eq!(written(&[], &[], &own), Some(status(&own, "after")));
+    }
+
+    #[test]
+    fn a_status_without_conditions_leaves_the_list_to_the_schema() {
+        let patch = ListedTypes::default().replace_status(json!({"id": "ecs-1"}));
+        let add = json!({"op": "add", "path": "/status", "value": {"id": "ecs-1"}});
+        assert_eq!(patch, [add]);
     }
 
     #[test]
