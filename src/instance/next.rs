@@ -164,7 +164,9 @@ impl Ending<'_> {
         let observed = self.observed;
         let is_unwritten = matches!(
             (self.outcome, self.reported),
-            (_, Err(_)) | (Outcome::Rested, Ok(Some(_))) | (Outcome::Stale, _)
+            (_, Err(_))
+                | (Outcome::Rested, Ok(Some(_)))
+                | (Outcome::Stale | Outcome::NotDone(..), _)
         ) || self.plan.changes.detail.is_none();
         is_unwritten
             && matches!(observed.detail, Fact::Known(_))
