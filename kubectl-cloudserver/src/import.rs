@@ -1,5 +1,5 @@
-//! `import`: the manifest of an Instance that imports an existing server, or one for each server that no Instance in the cluster
-//! owns, such as a fleet from another cluster.
+//! `import`: the manifest of an Instance that imports an existing server. With `--all`, one manifest for each server that no
+//! Instance in the cluster owns, for example to take over the servers of another cluster.
 
 mod guess;
 
@@ -293,7 +293,7 @@ fn comments(
 async fn find(text: &str, servers: &Servers<'_>) -> Result<ServerId, String> {
     let client = &servers.reached.client;
     servers.progress.show(|| format!("searching {text}"));
-    // The answer to a text that is no identifier is not specified: then the list decides.
+    // The specification does not define the answer to a text that is no identifier, so after any error the list decides.
     let id = ServerId::from(text);
     if let Ok(detail) = client.detail(CallPriority::Urgent, &id).await {
         let [region, zone] = [detail.region(), detail.zone()].map(Option::unwrap_or_default);
@@ -319,7 +319,7 @@ async fn find(text: &str, servers: &Servers<'_>) -> Result<ServerId, String> {
     }
 }
 
-/// The name of the Instance: the requested one, or one made from the server's. No Instance has it yet.
+/// The name of the Instance: the requested one, or one made from the server's. Fails if an Instance has this name already.
 fn name(args: &ImportArgs, servers: &Servers<'_>, detail: &Detail) -> Result<String, String> {
     let of_server = || to_object_name(detail.name().map_or(detail.id.as_str(), unmarked));
     let name = args.name.clone().or_else(of_server).ok_or_else(|| {

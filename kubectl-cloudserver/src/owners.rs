@@ -16,9 +16,9 @@ use std::collections::{BTreeSet, HashMap};
 
 /// Every Instance that the user may list.
 pub(super) struct Owners {
-    /// Identity of the cluster in records; none if it could not be read.
+    /// Identity of the cluster as records contain it; none if it could not be read.
     pub(super) cluster: Option<String>,
-    /// The only namespace whose Instances the user may list.
+    /// The only namespace whose Instances the user may list; none if the user may list all.
     pub(super) only: Option<String>,
     objects: Vec<DeserializeGuard<Instance>>,
     /// The endpoint of each Account.
@@ -33,7 +33,7 @@ pub(super) enum Ownership {
     Owned(ObjectKey),
     /// The server's name bears the marker of an Instance that is not listed: it is deleted, or another cluster has it.
     Marked,
-    /// No record and no marker.
+    /// No listed Instance has the server on record, and the server's name bears no marker.
     Unowned,
     /// No cluster was read.
     Unknown,
@@ -84,7 +84,8 @@ pub(super) async fn owners(reached: &Reached, progress: &Progress) -> Option<Own
 }
 
 impl Owners {
-    /// Lists the Instances of all namespaces, or of one namespace if the user may not list the others.
+    /// Lists the Instances of all namespaces, or of one namespace if the user may not list the others. Only [`Self::keep`] builds
+    /// the index: before, no server has an owner.
     pub(super) async fn read(cluster: &Cluster) -> Result<Self, KubeError> {
         // The most important list first: if it fails, nothing else is requested.
         let (objects, only) = list::<Instance>(cluster).await?;
@@ -105,7 +106,8 @@ impl Owners {
         })
     }
 
-    /// Keeps the Instances of these services, or all if none is named: an identifier has a meaning at one service only.
+    /// Keeps the Instances of these services, or all if none is named, since an identifier is unique only at one service. Builds
+    /// the index of them.
     pub(super) fn keep(&mut self, services: &[&str]) {
         let plain = |endpoint: &str| endpoint.trim_end_matches('/').to_owned();
         let services: Vec<String> = services.iter().map(|service| plain(service)).collect();
@@ -153,8 +155,8 @@ impl Owners {
             .find(|instance| ObjectKey::of(*instance) == *key)
     }
 
-    /// Every place in which an Instance has a server, as its status reports: a sold-out region leaves the service's list, and its
-    /// servers stay.
+    /// Every place in which an Instance has a server, as its status reports: a sold-out region disappears from the service's list,
+    /// but its servers stay.
     pub(super) fn places(&self) -> BTreeSet<Place> {
         let place = |instance: &Instance| {
             let detail = &instance.status.as_ref()?.detail;
@@ -165,7 +167,7 @@ impl Owners {
     }
 }
 
-/// All objects of a kind. If the user may not list them, those of the cluster's namespace, and its name.
+/// All objects of a kind. If the user may not list them, those of the chosen namespace, and its name.
 async fn list<K: Kind>(
     cluster: &Cluster,
 ) -> Result<(Vec<DeserializeGuard<K>>, Option<String>), KubeError> {

@@ -1,4 +1,4 @@
-//! The servers of an account, from every known place. Each is an [`Offer`], the row of any list of the service.
+//! The servers of an account, from every known place. Each is an [`Offer`], the type for a row of any list of the service.
 
 use super::completion::values;
 use super::offers::{self, choose};
@@ -38,7 +38,7 @@ pub(super) struct Places {
 
 impl Places {
     /// Whether an Instance with this region and zone in its spec, by code or name, is in the requested region and zone. Without a
-    /// request every Instance is, also if its zone is unknown.
+    /// requested one, every Instance is included, even if its zone is unknown.
     pub(super) fn includes(&self, region: &str, zone: &str) -> bool {
         let region = match catalog::by_code_or_name(named(&self.regions), region) {
             Choice::One(code) => code,
@@ -109,7 +109,7 @@ impl<'a> Servers<'a> {
 }
 
 /// The places in which an account may have servers: those that the service lists, those of the Instances' servers, and those in
-/// the Account's status, since a sold-out region leaves the service's list.
+/// the Account's status, since a sold-out region disappears from the service's list.
 async fn places(
     client: &Client,
     owners: Option<&Owners>,

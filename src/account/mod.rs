@@ -1,4 +1,5 @@
-//! The reconcile of an Account: its token, its session, its readiness, and the release of late servers.
+//! The reconcile of an Account: its token, its session, its readiness, and the release of late servers, which are those
+//! of deleted Instances.
 
 mod context;
 mod events;
@@ -34,7 +35,7 @@ pub async fn reconcile(context: &AccountContext, account: &Account) -> Duration 
     if observe::is_outdated(context, account, &key, &observed).await {
         return times::OUTDATED_RECHECK;
     }
-    let (readiness, again) = plan(context, account, &key, &observed); // decides, and updates the memory
+    let (readiness, again) = plan(context, account, &key, &observed); // decides, and updates this process's memory of the Account
     act(context, account, &key, &observed, reconcile_ends).await; // installs the account session; releases late servers
     match report::report(context, account, &key, &observed, &readiness).await {
         Ok(wait) => wait.map_or(again, |wait| again.min(wait)),
@@ -48,7 +49,7 @@ pub async fn reconcile(context: &AccountContext, account: &Account) -> Duration 
     }
 }
 
-/// Derives the readiness from the observation, and when to reconcile again.
+/// Derives the readiness from the observation, and the time until the next reconcile.
 fn plan(
     context: &AccountContext,
     account: &Account,
@@ -77,7 +78,7 @@ fn plan(
     }
 }
 
-/// The readiness of a usable Account. If the service refuses some calls because of the account's status, it is not Ready.
+/// The readiness of a usable Account. It is not Ready if the service refuses some calls because of the account's status there.
 fn readiness_of_usable(
     account: &Account,
     session: &AccountSession,
@@ -113,8 +114,8 @@ fn readiness_of_usable(
     }
 }
 
-/// Returns the wait before an unusable Account is reconciled again, and advances the backoff. The wait for a probe counts from the
-/// last probe, so that neither wake-ups in between nor a probe that waits long for an answer delay the next one.
+/// Returns the wait before an unusable Account is reconciled again, and advances the backoff. The wait counts from the last probe,
+/// so that neither wake-ups in between nor a probe that waits long for an answer delay the next probe.
 fn retry_after_problem(context: &AccountContext, key: &ObjectKey, reason: Reason) -> Duration {
     let wait = match reason {
         Reason::TokenRefused => times::TOKEN_REFUSED_RETRY,
@@ -126,8 +127,8 @@ fn retry_after_problem(context: &AccountContext, key: &ObjectKey, reason: Reason
             let pause = context.memories.update(key, |memory| memory.backoff.fail());
             pause.min(times::UNREACHABLE_RETRY_MAX)
         }
-        // Most other problems end with an event that the operator watches. ConfigMaps and host names change without one, so each
-        // reconcile reads them again.
+        // Most other problems end with a change that the operator watches. ConfigMaps and the addresses of host names are not
+        // watched, so each reconcile reads them again.
         _ => return times::RESYNC_INTERVAL,
     };
     let probed = context.memories.get(key).probed;
@@ -135,7 +136,8 @@ fn retry_after_problem(context: &AccountContext, key: &ObjectKey, reason: Reason
     wait.saturating_sub(since).max(times::RETRY_MIN)
 }
 
-/// Installs or withdraws the account session, and wakes the Instances if that changed anything.
+/// Installs or withdraws the account session, and wakes the Instances if that changed anything. With a usable Account, also copies
+/// its token if a release may need it, and releases late servers.
 async fn act(
     context: &AccountContext,
     account: &Account,
@@ -163,13 +165,13 @@ async fn act(
     }
 }
 
-/// The Secrets that an Account names, for its token and for TLS.
+/// The names of an Account's Secrets, for its token and for TLS.
 pub fn secret_names(account: &Account) -> impl Iterator<Item = String> {
     let for_tls = tls_secrets(&account.spec).map(ToOwned::to_owned);
     std::iter::once(token_secret(account).name.clone()).chain(for_tls)
 }
 
-/// The flow that a reconcile belongs to, and its priority as far as the object shows it. Each Account is a flow of its own.
+/// The queue's flow to which a reconcile belongs, and its priority as far as the object shows it. Each Account has its own flow.
 pub fn flow(account: &Account) -> (Flow, Priority) {
     let flow = Flow {
         namespace: account.namespace().unwrap_or_default().into(),

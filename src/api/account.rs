@@ -10,8 +10,8 @@ use serde_with_macros::skip_serializing_none;
 
 /// An account at a cloud-server management service: the endpoint and the credentials.
 ///
-/// An Instance uses the Account named in its `accountRef`, or the one called `default`, of its own namespace only: no
-/// credential crosses a namespace.
+/// An Instance uses the Account that its `accountRef` names (`default` if it names none), always in its own namespace: no
+/// credential crosses a namespace boundary.
 #[skip_serializing_none]
 #[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[kube(
@@ -24,7 +24,7 @@ use serde_with_macros::skip_serializing_none;
     derive = "PartialEq",
     shortname = "csacct",
     category = "cloudserver",
-    doc = "An account at the cloud-server management service: its endpoint, its token, and how politely to use it.",
+    doc = "An account at the cloud-server management service: its endpoint, its token, and limits on its use.",
     printcolumn(
         name = "Ready",
         type_ = "string",
@@ -92,7 +92,7 @@ pub struct AccountSpec {
     #[serde(default)]
     pub requests: RequestLimits,
 
-    /// Settling time: seconds after which the operator assumes that a create with an unknown outcome will not take effect any
+    /// Settling time: seconds after which the operator assumes that a call with an unknown outcome will not take effect any
     /// more. It must be longer than the latest possible execution at the service plus the delay until a new server appears in
     /// its listing.
     #[serde(default = "default_settle_seconds")]
@@ -118,7 +118,7 @@ pub struct AccountSpec {
 
     /// The maximum number of Instances of this Account that have a server or are about to get one. Further Instances wait until
     /// one of those is gone. An import counts as one, but never waits. The limit never causes a release. Without it, there is
-    /// no limit; 0 buys nothing.
+    /// no limit; with 0, nothing is bought.
     #[schemars(range(min = 0, max = 100_000))]
     pub max_instances: Option<i32>,
 

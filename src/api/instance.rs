@@ -20,9 +20,9 @@ use serde_with_macros::skip_serializing_none;
 
 /// A cloud server of the management service.
 ///
-/// Fields that the service cannot change after creation become immutable once a server exists (`status.id` is set), so that a
-/// typing error can be fixed until a server is bought. These rules are on the object's root, which has access to spec and
-/// status. `package` is a reserved word of CEL and is written `__package__`.
+/// Fields that the service cannot change after creation become immutable once a server exists (`status.id` is set); until then a
+/// typing error can be fixed. These rules are on the root of the object, since they compare spec with status. `package` and
+/// `import` are reserved words of CEL and are written `__package__` and `__import__`.
 #[skip_serializing_none]
 #[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[kube(
@@ -144,19 +144,19 @@ pub struct InstanceSpec {
     #[serde(default)]
     pub deletion_policy: DeletionPolicy,
 
-    /// While true, the policy of deploy/, if installed, refuses the deletion of this Instance. If the Instance is deleted
-    /// anyway, the server is not released.
+    /// While true, the ValidatingAdmissionPolicy in deploy/, if installed, refuses the deletion of this Instance. If the Instance
+    /// is deleted anyway, the server is not released.
     #[serde(default)]
     pub deletion_protection: bool,
 
-    /// Manage, or Observe: the operator only observes the server and makes no call that changes anything; a deletion leaves the
-    /// server alone.
+    /// Manage, or Observe: the operator only observes the server and makes no call that changes anything; if the Instance is
+    /// deleted, the server stays.
     #[serde(default)]
     pub management_policy: ManagementPolicy,
 
-    /// While set, the operator begins nothing: no call that changes anything, no release, and no write except status, receipts,
-    /// and the final Secret write of a completed password change. Operations in flight are followed to their end. A deletion
-    /// waits.
+    /// A pause, during which the operator begins nothing: no call that changes anything, no release, and no write except status,
+    /// receipts, a missing finalizer, and the Secret write that completes an operation that set a password. Operations in flight
+    /// are followed to their end. A deletion waits.
     pub pause: Option<Pause>,
 
     /// How the server is stopped if powerState is Stopped.
@@ -167,13 +167,13 @@ pub struct InstanceSpec {
     #[serde(default)]
     pub on_external_deletion: OnExternalDeletion,
 
-    /// How often, over the life of this Instance, an externally released server is replaced by a new one.
+    /// The maximum number of times, over the life of this Instance, that an externally released server is replaced by a new one.
     #[serde(default = "default_recreate_limit")]
     #[schemars(range(min = 0, max = 100))]
     pub recreate_limit: i32,
 
-    /// How often the server's detail is read again, from 1m to 24h. If absent: every 10m, and only if the service's listing
-    /// does not report enough.
+    /// The interval between reads of the server's detail, from 1m to 24h. If absent: 10m, and no such read while the service's
+    /// listing reports enough and agrees with status.
     #[schemars(length(max = 16))]
     #[x_kube(validation = Rule::new(
         "self.matches('^([0-9]{1,2}h)?([0-9]{1,4}m)?([0-9]{1,5}s)?$') && size(self) > 0 && duration(self) >= duration('1m') && duration(self) <= duration('24h')"
@@ -185,14 +185,14 @@ pub struct InstanceSpec {
 }
 
 impl InstanceSpec {
-    /// Whether a deletion leaves the server at the service, or must not touch it.
+    /// Whether the server stays at the service when the Instance is deleted.
     pub fn keeps_its_server(&self) -> bool {
         self.deletion_protection
             || self.deletion_policy == DeletionPolicy::Retain
             || self.management_policy == ManagementPolicy::Observe
     }
 
-    /// The Secret and its key that contain the login password, given or generated.
+    /// The Secret with the login password, given or generated, and the key in it. None for a login by key pair.
     pub fn login_secret(&self, instance: &str) -> Option<SecretKeyRef> {
         if let Some(generate) = &self.login.generate {
             let name = generate.secret_name.clone();
@@ -274,7 +274,7 @@ pub struct InstanceStatus {
     #[schemars(length(max = 253))]
     pub package: Option<String>,
 
-    /// The values that the service last accepted. If absent, the values of the spec count as applied.
+    /// The values that the service last accepted. If absent, they are derived from the record of the purchase and from the spec.
     pub applied: Option<Applied>,
 
     /// The operation in flight at the service, or the last one if it failed.
@@ -290,8 +290,8 @@ pub struct InstanceStatus {
     #[schemars(length(max = 253))]
     pub unfinished_image: Option<String>,
 
-    /// Operations that ended badly and wait before they begin again, at most one of each kind. Success removes an entry, and
-    /// Ready removes all.
+    /// Operations that ended badly and wait before they begin again, at most one of each kind. The success of an operation removes
+    /// its entry, and an Instance that is Ready has none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8))]
     pub retries: Vec<Retry>,
@@ -299,7 +299,7 @@ pub struct InstanceStatus {
     /// Since when the server has been reported missing, while it is.
     pub missing_since: Option<Time>,
 
-    /// The completed operations, newest first.
+    /// The last eight completed operations, newest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8))]
     pub history: Vec<HistoryEntry>,

@@ -8,8 +8,8 @@ use serde_with_macros::skip_serializing_none;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The key of a generated login Secret that contains the current password. If a user changes it, the operator sets the new
-/// password on the server.
+/// The key of a generated login Secret whose value is the current password. If a user changes the value, the operator sets the
+/// new password on the server.
 pub const PASSWORD: &str = "password";
 
 /// A password that the operator generates.
@@ -23,8 +23,8 @@ pub struct GeneratedLogin {
     #[schemars(length(min = 1, max = 253))]
     #[x_kube(validation = Rule::new(NAME_RULE).message(NAME_MESSAGE))]
     pub secret_name: Option<String>,
-    /// Maximum age of a password before the operator generates a new one and sets it on the server: hours, minutes and seconds,
-    /// for example 720h; at least 1h. If absent: never.
+    /// Maximum age of a password, after which the operator generates a new one and sets it on the server: hours, minutes and
+    /// seconds, for example 720h; at least 1h. If absent, a password is never replaced.
     #[schemars(length(min = 1, max = 24))]
     #[x_kube(validation = Rule::new(
         "self.matches('^([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,6}s)?$') && duration(self) >= duration('1h')"
@@ -42,7 +42,7 @@ const TEMPLATE_RULE: &str =
 const TEMPLATE_MESSAGE: &str = "must not name app.kubernetes.io/managed-by or a key that begins with cloudserver.dev/: the operator alone writes those";
 
 /// Labels and annotations of a Secret that the operator writes. The operator adds and updates those that are listed here. All
-/// others on the Secret stay, including those that are removed from this list.
+/// others on the Secret stay, even those that were once listed here.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 pub struct SecretTemplate {
     /// Labels of the Secret.

@@ -1,9 +1,9 @@
 //! The service's offers: regions, packages, images, security groups and key pairs. Each list is read to its end and cached for
 //! all Instances of one (endpoint, token).
 //!
-//! A caller states what it looks for. A list that contains it is used for five minutes; one without it is read again, at most
-//! twice a minute, since the thing may have been created meanwhile. Concurrent callers share one reading. No list is read without
-//! a caller.
+//! A caller states the offer that it needs. A cached list with that offer is used for five minutes; one without it is read again,
+//! at most twice a minute, since the offer may have been created meanwhile. Concurrent callers share one reading. No list is read
+//! without a caller.
 
 mod list_cache;
 mod pages;
@@ -20,7 +20,7 @@ use crate::cloud::{CallPriority, Client, List};
 use list_cache::ListCache;
 use std::sync::Arc;
 
-/// The offers to one (endpoint, token); cheap to clone.
+/// The offers of the service at one (endpoint, token); cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Catalog {
     client: Client,
@@ -35,7 +35,7 @@ impl Catalog {
         }
     }
 
-    /// A list. `serves` decides whether a cached one answers the caller's question.
+    /// A list, from the cache or read now. `serves` decides whether a cached one has the offer that the caller needs.
     ///
     /// # Errors
     /// The list could not be read.

@@ -1,4 +1,4 @@
-//! The meaning of the references in a spec: what is written, and the one offer of the service that it stands for.
+//! Resolves the references in a spec: finds the one offer of the service that each of them selects.
 
 use super::Catalog;
 use super::pages::OfferList;
@@ -12,13 +12,13 @@ use tokio::time::Instant;
 /// A reference as the spec has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SpecReference<'a> {
-    /// An identifier or code, which stands for itself.
+    /// An identifier or code, which is used as it is.
     Id(&'a str),
     /// A selector as text, with the place in which it is resolved.
     Selector(String),
 }
 
-/// Finds a reference in the spec. None if the spec leaves it out.
+/// A reference as the spec has it. None if the spec leaves it out.
 pub fn in_spec<'a>(
     spec: &'a InstanceSpec,
     reference: Reference,
@@ -53,7 +53,7 @@ fn code_or_name(text: &str) -> (Option<&str>, Option<String>) {
     }
 }
 
-/// The place in which a reference is resolved, as the end of a text.
+/// The place in which a reference is resolved, as a suffix for a text.
 fn within(reference: Reference, place: &Place) -> String {
     match reference {
         Reference::Region | Reference::SshKey => String::new(),
@@ -74,7 +74,7 @@ pub struct Query<'a> {
     pub newer_than: Option<Instant>,
 }
 
-/// Why a reference has no meaning now.
+/// Why a reference cannot be resolved now.
 #[derive(Clone, Debug)]
 pub struct Unresolved {
     pub readiness: Readiness,
@@ -86,7 +86,7 @@ impl Query<'_> {
     /// Looks up the reference, and returns the service's identifier or code. An identifier in the spec is only checked.
     ///
     /// # Errors
-    /// The list could not be read, or does not have exactly one match.
+    /// The list could not be read, changed meanwhile, or does not have exactly one match.
     pub async fn resolve(&self, catalog: &Catalog) -> Result<String, Unresolved> {
         let Some(written) = in_spec(self.spec, self.reference, self.place) else {
             let field = self.reference.field();
@@ -161,7 +161,7 @@ impl Query<'_> {
             }
             // The missing thing may be in a row that could not be parsed.
             Choice::None(_) if !list.readable => {
-                return Err(self.unread(&shown, "it has rows that make no sense", false));
+                return Err(self.unread(&shown, "it has malformed rows", false));
             }
             Choice::Many(several) => {
                 let remedy = match field == exact {

@@ -5,17 +5,18 @@ use crate::cloud::{IdAndName, Offer};
 use std::cmp::{Ordering, Reverse};
 use std::fmt;
 
-/// Candidates that a message names.
+/// The number of candidates that a message names.
 const SHOWN: usize = 4;
-/// Characters of a name that a message repeats.
+/// The number of characters of a name that a message repeats.
 const NAME: usize = 48;
 
 /// The result of a selector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Choice {
     One(String),
-    /// No row; these are the closest.
+    /// No row matches; these are the closest.
     None(Candidates),
+    /// Several rows match.
     Many(Candidates),
 }
 
@@ -72,7 +73,7 @@ pub fn package(rows: &[Offer], wanted: &PackageRef) -> Choice {
     if let Some(smallest) = large.min_by(order) {
         return Choice::One(smallest.id.clone());
     }
-    // No package has all of it, so the largest are named.
+    // No package is large enough, so the largest are named, those with the wanted charge mode first.
     let mut near: Vec<&Offer> = rows.iter().collect();
     near.sort_by(|a, b| {
         has_mode(b, wanted)
@@ -104,7 +105,8 @@ pub fn is_large_enough(row: &Offer, wanted: &PackageRef) -> bool {
 }
 
 /// The order of packages, from the smallest: cpu, memory, system disk, data disk, name of the charge mode, included bandwidth or
-/// traffic, code. A missing figure, except of the data disk, counts as the largest, so that the operator does not buy a package as small that may be large.
+/// traffic, code. A missing figure counts as the largest, so that the operator does not buy a large package as the smallest. A
+/// missing data disk counts as none.
 pub fn order(a: &&Offer, b: &&Offer) -> Ordering {
     let known = |figure: Option<u64>| figure.unwrap_or(u64::MAX);
     let key = |row: &Offer| {
@@ -137,7 +139,7 @@ pub fn image(rows: &[Offer], wanted: &ImageRef, current: &[String]) -> Choice {
     choose(fitting.map(named).collect(), all, &texts, current)
 }
 
-/// An image in a message: its name, or its distribution if it has none.
+/// An image in a message: its name, or its distribution if it has none, and its kind unless that is `System`.
 fn image_name(row: &Offer) -> Option<String> {
     let kind = row.kind.as_deref().filter(|kind| *kind != "System");
     let name = row.name.as_ref().or(row.distribution.as_ref())?;
@@ -147,7 +149,7 @@ fn image_name(row: &Offer) -> Option<String> {
     })
 }
 
-/// The one with that code, or else the one with that name.
+/// The row with this code, or else the one with this name.
 pub fn by_code_or_name(all: Vec<IdAndName>, text: &str) -> Choice {
     if all.iter().any(|(code, _)| code == text) {
         return Choice::One(text.to_owned());
@@ -155,7 +157,7 @@ pub fn by_code_or_name(all: Vec<IdAndName>, text: &str) -> Choice {
     by_name(all, text, &[])
 }
 
-/// The one with that name; see [`image`] for `current`.
+/// The row with this name; see [`image`] for `current`.
 pub(super) fn by_name(all: Vec<IdAndName>, name: &str, current: &[String]) -> Choice {
     let fitting = all.iter().filter(|(_, its)| its.as_deref() == Some(name));
     choose(fitting.cloned().collect(), all, &[Some(name)], current)

@@ -20,7 +20,8 @@ impl fmt::Display for Unlike {
     }
 }
 
-fn first(
+/// The first figure that does not fit; one that either side lacks fits.
+fn first_unlike(
     detail: &Detail,
     wanted: [Option<u64>; 2],
     fits: impl Fn(u64, u64) -> bool,
@@ -37,16 +38,16 @@ fn first(
     })
 }
 
-/// A figure that contradicts the purchase of this package. A figure that either side lacks contradicts nothing.
+/// A figure of the server that contradicts the purchase of this package.
 pub fn unlike(row: &Offer, detail: &Detail) -> Option<Unlike> {
-    first(detail, [row.cpu, row.memory], |has, wanted| has == wanted)
+    first_unlike(detail, [row.cpu, row.memory], |has, wanted| has == wanted)
 }
 
-/// A figure that is below the filter's minimum.
+/// A figure of the server that is below the filter's minimum.
 pub fn smaller(wanted: &PackageRef, detail: &Detail) -> Option<Unlike> {
     let least = |figure: Option<i32>| u64::try_from(figure?).ok();
     let wanted = [least(wanted.cpu), least(wanted.memory)];
-    first(detail, wanted, |has, wanted| has >= wanted)
+    first_unlike(detail, wanted, |has, wanted| has >= wanted)
 }
 
 #[cfg(test)]

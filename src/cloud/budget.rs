@@ -6,14 +6,14 @@
 //! dropped. If there is no room, the listing fails.
 //!
 //! One rule governs both: the bytes held by the client, plus the bytes held by its namespace, plus the requested bytes must fit
-//! into the free bytes. If fifty namespaces request all they can get, each gets a fifty-second, and as much is left for the
-//! next.
+//! into the free bytes. If fifty namespaces with one client each request all they can get, piece by piece, each gets a
+//! fifty-second, and two fifty-seconds stay free.
 //!
 //! For calls, up to three sixths of the store are reserved in addition. A client with a call under way must leave all three
 //! free. A client without one must leave two free, or one if its latest call was answered. A client in a namespace without
-//! calls under way must leave none free. So services that occupy as much memory as they can, in any number, delay neither
-//! another namespace nor the first call of another client in their own namespace; and silent services do not delay a client
-//! whose service answers.
+//! calls under way must leave none free. So services that occupy as much memory as they can do not delay another
+//! namespace, even if their own has many of them. In their own namespace, a few of them do not delay the first call of another
+//! client, and services that never answered, in any number, do not delay a client whose latest call was answered.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -36,10 +36,10 @@ const PARTS_KEPT: usize = 2;
 /// Each store has at least this size, however little memory is left: enough for calls of several Accounts at a time, and for
 /// ten thousand rows, of which a single Account gets at most a third.
 const STORE_MIN: usize = 4 * MEBIBYTE;
-/// A command reads the listings of one account with whole rows for one user, and then ends.
+/// The same for a command, which reads the listings of one account with whole rows for one user, and then ends.
 const KEPT_OF_A_COMMAND: usize = 1024 * MEBIBYTE;
 
-/// The store of calls under way, and the one of rows kept.
+/// The indices of the two stores: calls under way, and rows kept.
 const CALLS: usize = 0;
 const KEPT: usize = 1;
 
@@ -59,7 +59,7 @@ struct ByteStore {
     used: usize,
 }
 
-/// The bytes that a client or a namespace holds of each store. Changed only while the stores are locked.
+/// The bytes that a client or a namespace holds in each store. Changed only while the stores are locked.
 type HeldBytes = [AtomicUsize; 2];
 
 /// The share of one client. Cheap to clone; all clones are the same share.
@@ -125,8 +125,8 @@ impl Budget {
         self.0.more_room.notify_waiters();
     }
 
-    /// The bytes that calls under way may currently reserve.
-    pub fn room(&self) -> usize {
+    /// The current size of the store for calls under way, free or not.
+    pub fn size_for_calls(&self) -> usize {
         self.stores()[CALLS].size
     }
 
@@ -164,7 +164,7 @@ impl Share {
         self.0.budget.share(namespace)
     }
 
-    /// Waits for room for a call whose answer may take this many bytes.
+    /// Waits until there is room for a call whose answer may take this many bytes, and reserves it.
     pub(super) async fn room(&self, bytes: usize) -> Reservation {
         loop {
             // Created first, so that no notification is missed.
@@ -184,7 +184,7 @@ impl Share {
         self.take(bytes).ok_or(NoMemory)
     }
 
-    /// The bytes that are kept of this client's listings.
+    /// The bytes of this client's rows.
     #[cfg(test)]
     pub(super) fn kept(&self) -> usize {
         self.0.own[KEPT].load(Ordering::Relaxed)

@@ -24,7 +24,7 @@ use super::times;
 use super::transport::{Transport, fault, retry_after};
 use crate::runtime::traces;
 
-/// Notified of each call: the operation, its result (the category of an error), its duration.
+/// Notified of the end of each call: its operation, its result (with the category of an error), and its duration.
 pub type Observer = Arc<dyn Fn(CloudCall, Result<(), &'static str>, Duration) + Send + Sync>;
 
 /// The header that carries the token.
@@ -64,7 +64,7 @@ pub(super) struct Call<'a> {
     pub bounds: Bounds,
     pub query: &'a [(&'a str, &'a str)],
     pub body: Option<Value>,
-    /// Secrets of the body, which no error may repeat.
+    /// The secret in the body, which no error may repeat.
     pub secret: Option<&'a str>,
     pub permit: Permit,
 }
@@ -108,7 +108,7 @@ impl Caller {
         self.health.ended(operation, began, outcome.as_ref().err());
         match &outcome {
             Err(error) if error.is_rate_limited() => self.limiter.refused(error.retry_after()),
-            // The call brought no information about the rate limit.
+            // Without an answer, nothing is known about the service's rate limit.
             Err(error) if error.status().is_none() => {}
             Ok(_) | Err(_) => self.limiter.answered(),
         }
@@ -129,8 +129,8 @@ impl Caller {
         outcome
     }
 
-    /// Reserves room for the answer unless the permit includes it. It does so before the request is sent, since the answer may
-    /// arrive at once.
+    /// Reserves room for the answer unless the permit includes it. This is done before the request is sent, since the answer may
+    /// follow immediately.
     async fn room(&self, call: &Call<'_>, ends: Instant) -> Result<Option<Reservation>, Fault> {
         if call.permit.room.is_some() {
             return Ok(None);
@@ -156,7 +156,7 @@ impl Caller {
         // The rest of the head is not needed and may be long.
         response.headers_mut().clear();
         if !(200..300).contains(&status) {
-            // The status alone is an answer. If the body breaks off or is too long, only the reason is missing.
+            // The status alone is an answer. If the body breaks off or is too long, only the service's reason is missing.
             let body = read(response, Bounds::short(), &mut |_| Ok(())).await;
             let body = body.ok().and_then(Result::ok);
             return Err(Fault::Answered {

@@ -24,7 +24,7 @@ pub(super) async fn keep_within(budget: Budget, metrics: Metrics) {
         }
         metrics
             .answer_memory
-            .set(i64::try_from(budget.room()).unwrap_or(i64::MAX));
+            .set(i64::try_from(budget.size_for_calls()).unwrap_or(i64::MAX));
         sleep(MEASURED_EVERY).await;
     }
 }

@@ -4,27 +4,27 @@ use crate::runtime::watch::ObjectKey;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Objects of one kind, found by the name in their namespace that they refer to; cheap to clone.
+/// The objects of one kind, indexed by the objects that they name in their own namespace; cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Referrers(Arc<Mutex<Inner>>);
 
 #[derive(Debug, Default)]
 struct Inner {
     /// Pairs of a target and an object that refers to it.
-    of: BTreeSet<(ObjectKey, ObjectKey)>,
+    pairs: BTreeSet<(ObjectKey, ObjectKey)>,
     /// The targets of each object, sorted.
-    by: HashMap<ObjectKey, Box<[ObjectKey]>>,
+    targets: HashMap<ObjectKey, Box<[ObjectKey]>>,
 }
 
 impl Inner {
     /// The pairs of this target.
     fn of(&self, target: &ObjectKey) -> impl Iterator<Item = &(ObjectKey, ObjectKey)> {
         let first = (target.clone(), ObjectKey::new("", ""));
-        let from = self.of.range(first..);
+        let from = self.pairs.range(first..);
         from.take_while(move |(known, _)| known == target)
     }
 
-    /// The key that the index already holds for this target, so that ten thousand referrers share one allocation.
+    /// The key that the index already holds for this target, or else this one: so ten thousand referrers share one allocation.
     fn known(&self, target: ObjectKey) -> ObjectKey {
         let known = self.of(&target).next().map(|(known, _)| known.clone());
         known.unwrap_or(target)
@@ -32,24 +32,24 @@ impl Inner {
 }
 
 impl Referrers {
-    /// Replaces the references of an object by these names in its namespace.
+    /// Replaces the references of an object with these names in its namespace.
     pub(super) fn note(&self, object: &ObjectKey, names: impl IntoIterator<Item = String>) {
         let mut inner = self.lock();
         let names = names.into_iter();
         let targets: BTreeSet<ObjectKey> = names
             .map(|name| inner.known(ObjectKey::new(&object.namespace, &name)))
             .collect();
-        // Both maps go on to share one key.
-        let former = inner.by.remove_entry(object);
+        // The former key is kept, so that both collections share one allocation.
+        let former = inner.targets.remove_entry(object);
         let (object, former) = former.unwrap_or_else(|| (object.clone(), Box::default()));
         for gone in former.iter().filter(|target| !targets.contains(*target)) {
-            inner.of.remove(&(gone.clone(), object.clone()));
+            inner.pairs.remove(&(gone.clone(), object.clone()));
         }
         for target in &targets {
-            inner.of.insert((target.clone(), object.clone()));
+            inner.pairs.insert((target.clone(), object.clone()));
         }
         if !targets.is_empty() {
-            inner.by.insert(object, targets.into_iter().collect());
+            inner.targets.insert(object, targets.into_iter().collect());
         }
     }
 
@@ -97,6 +97,6 @@ mod tests {
             referrers.note(&object, []);
         }
         let inner = referrers.lock();
-        assert!(inner.of.is_empty() && inner.by.is_empty());
+        assert!(inner.pairs.is_empty() && inner.targets.is_empty());
     }
 }

@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 /// Extensions of the files that are read in a directory.
 const ENDINGS: [&str; 3] = ["yaml", "yml", "json"];
 
-/// The most levels of nesting in a document. Each needs stack; no Kubernetes object has a quarter of them.
+/// The maximum nesting depth of a document. Each level needs stack; no Kubernetes object is nested half as deep.
 const MAX_DEPTH: usize = 128;
 
-/// The most values that the aliases (`*name`) of a file may expand to, since each needs memory.
+/// The maximum number of values that the aliases (`*name`) of a document may expand to, since each needs memory.
 const MAX_ALIAS_EVENTS: usize = 2_000_000;
 
 /// The group of kustomize's own files.
@@ -69,10 +69,10 @@ impl Manifest {
     }
 }
 
-/// Reads all files. `-` is standard input; in a directory, every YAML and JSON file is read.
+/// Reads all files. `-` is standard input; of a directory, every YAML and JSON file is read, but no subdirectory.
 ///
 /// # Errors
-/// A file cannot be read, or is neither YAML nor JSON.
+/// A file cannot be read, is neither YAML nor JSON, is nested too deeply, or has a document that is not a manifest.
 pub(super) fn read(files: &[PathBuf]) -> Result<Manifests, String> {
     let mut all = Manifests::default();
     for file in files {
@@ -118,8 +118,8 @@ fn malformed(file: &str, error: &Error) -> String {
     }
 }
 
-/// No limit but that of the nesting. The other limits of the library are made for hostile input; these files are the caller's own,
-/// and kubectl reads them completely.
+/// Only the nesting depth is limited here. The library's other limits are meant for hostile input, but these files are the user's
+/// own, and kubectl accepts larger ones.
 fn budget() -> Option<Budget> {
     budget! {
         max_events: usize::MAX,
@@ -150,7 +150,7 @@ fn of_directory(directory: &Path) -> std::io::Result<Vec<PathBuf>> {
 
 impl Manifests {
     fn add_file(&mut self, file: &str, text: &str) -> Result<(), String> {
-        // The parser needs no stack for nested values, but their conversion does: so the depth is checked first.
+        // The parser needs no stack for nested values, but their conversion does, so the depth is checked first.
         let checked =
             budget().map(|budget| check_yaml_budget(text, budget, EnforcingPolicy::AllContent));
         if matches!(checked, Some(Ok(report)) if report.breached.is_some()) {

@@ -30,7 +30,7 @@ use std::ops::ControlFlow::{self, Break, Continue};
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// The most steps of one replay: more than any object needs, so that a plan that repeats itself ends.
+/// The maximum number of steps in one replay: more than any object needs. It ends a replay whose plan repeats itself.
 const STEPS: usize = 20;
 
 /// The replay of one object.
@@ -217,16 +217,16 @@ impl Replay {
         let flow = self.with_stand_in();
         match is_unowned {
             true => flow,
-            // The plan of the server itself may wait.
+            // The plan also has the readiness of the server, which may be a wait.
             false => self.rest(plan),
         }
     }
 
-    /// The plan has no step: it is done, or it waits. The replay goes on beyond a wait that does not change what follows.
+    /// The plan has no step: it is done, or it waits. The replay continues after a wait that does not change the steps after it.
     fn rest(&mut self, plan: &Plan) -> ControlFlow<()> {
         match &plan.needs {
             None => {}
-            // The metadata of a login that was not read changes nothing.
+            // The login is known or has a stand-in. Only the metadata of its Secret is missing, which changes no step.
             Some(NeededRead::Login) if matches!(self.observed.login, LoginFact::Ready(_)) => {}
             Some(NeededRead::Login) => return self.with_stand_in(),
             Some(
@@ -255,7 +255,7 @@ impl Replay {
         // A pause after a failure ends automatically.
         let is_retried = retries.any(|retry| retry.not_before.is_some());
         match reason {
-            // The login: the operator may read a Secret that the user may not read. A wrong one is shown with the other steps.
+            // The operator may be able to read a Secret that the user may not read. A wrong login is shown with the other steps.
             Reason::SecretReadFailed if is_login_unknown => {
                 self.notes.push(message);
                 return self.with_stand_in();
@@ -277,7 +277,7 @@ impl Replay {
                 self.effects.push(waits);
                 return without_pauses(&mut self.observed);
             }
-            // A purchase follows later, without a user.
+            // A purchase follows later, without action by a user.
             Reason::CreateRateReached | Reason::CreateFailed | Reason::RecordedByOtherCluster => {
                 self.add_step(Effect::NewServer, Some(Verb::Create), message)?;
             }
@@ -326,7 +326,7 @@ impl Replay {
         Break(())
     }
 
-    /// Notes whether the spec's own pause or policy holds back the next step, as the plan with them shows.
+    /// Records the report of the spec's own pause or policy if it holds back the next step, as the plan with them shows.
     fn note_restriction(&mut self) {
         let mut restricted = self.observed.clone();
         restricted.facts.spec = self.spec.clone();
@@ -335,7 +335,7 @@ impl Replay {
         self.restriction = why.filter(waits);
     }
 
-    /// Adds a step. The replay ends if it repeats a step.
+    /// Adds a step. If the replay has it already, the plan repeats itself, and the replay ends.
     fn add_step(&mut self, effect: Effect, verb: Option<Verb>, why: String) -> ControlFlow<()> {
         let is_restricted = self.spec != self.observed.facts.spec;
         if is_restricted && !self.effects.iter().any(Finding::is_step) {

@@ -1,4 +1,4 @@
-//! The answers as people and programs read them.
+//! The answers as text for people.
 
 use super::files::place;
 use super::verdict::{Answer, Effect};
@@ -8,7 +8,7 @@ use cloud_server_operator::api::{counted, printable};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Characters of a value that a line shows.
+/// The number of characters of a value that a line shows.
 const SHOWN: usize = 80;
 
 /// Lines for people, in colours.
@@ -56,7 +56,7 @@ pub(super) fn text(answers: &[Answer]) -> String {
     text
 }
 
-/// The number of each effect.
+/// The number of Instances with each verdict.
 fn summary(answers: &[Answer]) -> String {
     let mut counts = BTreeMap::new();
     for answer in answers {

@@ -49,13 +49,13 @@ async fn the_remaining_memory_limits_calls_and_rows_and_one_call_is_always_possi
     let share = budget.share("a");
     let charge = share.charge(MEBIBYTE).unwrap();
     budget.fit(20 * MEBIBYTE);
-    assert_eq!(budget.room(), 12 * MEBIBYTE);
+    assert_eq!(budget.size_for_calls(), 12 * MEBIBYTE);
     // A single client gets a third of the 9 MiB that may be kept now.
     let kept = share.charge(MEBIBYTE).unwrap();
     assert!(share.charge(4 * MEBIBYTE).is_err());
     let room = has_room(&share, 2 * MEBIBYTE).unwrap();
     budget.fit(0);
-    assert_eq!(budget.room(), STORE_MIN);
+    assert_eq!(budget.size_for_calls(), STORE_MIN);
     assert!(
         share.charge(MEBIBYTE).is_err(),
         "at most a third of the rest"
@@ -72,7 +72,7 @@ async fn the_remaining_memory_limits_calls_and_rows_and_one_call_is_always_possi
         "a single call may take any amount"
     );
     budget.fit(usize::MAX);
-    assert_eq!(budget.room(), CALLS_MAX);
+    assert_eq!(budget.size_for_calls(), CALLS_MAX);
     drop((charge, kept));
     assert!(share.charge(KEPT_MAX / 4).is_ok());
 }

@@ -40,7 +40,7 @@ pub(super) fn judge(server: &Comparison<'_>) -> Readiness {
             return policy::differs(&format!("the spec asks for a {verb} of the server"));
         }
         if let Some(state) = observed.unknown_state(detail) {
-            return passes(state);
+            return in_unknown_state(state);
         }
         return Readiness::reconciling(
             verbs::row(*verb).reason,
@@ -81,22 +81,22 @@ fn at_rest(observed: &Observation, detail: &Map<String, Value>) -> Readiness {
         return as_specified(observed, &format!("the server is {specified} as specified"));
     }
     if let Some(state) = observed.unknown_state(detail) {
-        return passes(state);
+        return in_unknown_state(state);
     }
     let message = format!(
-        "the server is {}, the spec asks for a {specified} server: look at the server at the service",
+        "the server is {}, but the spec asks for a {specified} server: check the server at the service",
         text(detail, "ecsStatus").unwrap_or("in an unknown state")
     );
     Readiness::drifted(Reason::PowerStateDiffers, message)
 }
 
-/// The readiness if the server has another name than the operator gave it.
+/// The readiness if the server has another name than the one that it was bought or imported with.
 fn renamed(observed: &Observation, detail: &Map<String, Value>) -> Option<Readiness> {
     let name = observed.facts.server_name();
     let shown = text(detail, "instanceName").filter(|shown| *shown != name)?;
     let effect = match is_ours(observed, detail) {
         true => "",
-        false => ", which is no name of this Instance, so nothing is done to it",
+        false => ", which is not a name of this Instance, so nothing is done to it",
     };
     let message = format!(
         "the server was renamed to {shown} at the service{effect}: give it back the name {name}"
@@ -104,8 +104,8 @@ fn renamed(observed: &Observation, detail: &Map<String, Value>) -> Option<Readin
     Some(Readiness::drifted(Reason::NameDiffers, message))
 }
 
-/// The server is in a state that the operator does not know. Most such states end without action.
-fn passes(state: &str) -> Readiness {
+/// The readiness of a server in a state that the operator does not know. Most such states end without action.
+fn in_unknown_state(state: &str) -> Readiness {
     let minutes = times::UNKNOWN_STATE_PASSES_WITHIN.as_secs() / 60;
     let message = format!(
         "the server is {state}, a state that the operator does not know: it waits up to {minutes} minutes for another one and changes \
@@ -123,7 +123,8 @@ pub(super) fn is_ours(observed: &Observation, detail: &Map<String, Value>) -> bo
         .is_none_or(|(name, id)| observed.facts.is_own_name(&id, name))
 }
 
-/// The spec was edited between the purchase and the first status; the only remedy is to revert the edit.
+/// The readiness if the spec does not match the purchase, because it was edited before status showed the server. The only remedy
+/// is to revert the edit.
 pub(super) fn bought_otherwise(observed: &Observation) -> Option<Readiness> {
     let record = observed.facts.purchase()?;
     let spec = &observed.facts.spec;
@@ -142,7 +143,7 @@ pub(super) fn bought_otherwise(observed: &Observation) -> Option<Readiness> {
         let specified = match (in_spec(spec, reference, &here), pin) {
             (None, _) => was.map(|_| "(none)".to_owned()),
             (Some(SpecReference::Id(id)), _) => (was != Some(id)).then(|| id.to_owned()),
-            // The server was bought without one, or with what another selector meant.
+            // The server was bought without one, or with the result of another selector.
             (Some(SpecReference::Selector(selector)), _) if was.is_none() => Some(selector),
             (Some(SpecReference::Selector(selector)), Some(pin)) if pin.from != selector => {
                 Some(selector)
@@ -171,8 +172,8 @@ pub(super) fn bought_otherwise(observed: &Observation) -> Option<Readiness> {
     Some(Readiness::drifted(reason, message))
 }
 
-/// The server matches the spec. The message mentions a pause that is over, because a user who pauses again with a patch may have
-/// left the old `until` in place.
+/// The readiness of a server that matches the spec. The message mentions a pause that is over, because a user who pauses again
+/// with a patch may have left the old `until` in place.
 fn as_specified(observed: &Observation, words: &str) -> Readiness {
     let pause = observed.facts.spec.pause.as_ref();
     let mut message = match pause.and_then(|pause| pause.until.as_ref()) {
@@ -182,7 +183,7 @@ fn as_specified(observed: &Observation, words: &str) -> Readiness {
         None => words.to_owned(),
     };
     if let Some((obstacle, _)) = secret::obstacle(observed) {
-        // The connection Secret is no part of the server, so it stays Ready.
+        // The connection Secret is not part of the server, so the Instance stays Ready.
         message = format!("{message}; {obstacle}");
     }
     Readiness::ready(Reason::Available, message)
