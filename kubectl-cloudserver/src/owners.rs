@@ -4,7 +4,7 @@ use super::lists::{self, Kind};
 use super::progress::Progress;
 use super::service::{Cluster, Reached};
 use cloud_server_operator::api::{Account, Instance, Marker};
-use cloud_server_operator::cloud::{Place, ServerId};
+use cloud_server_operator::cloud::{Place, ServerId, check_endpoint};
 use cloud_server_operator::runtime::KubeError;
 use cloud_server_operator::runtime::kubernetes::call;
 use cloud_server_operator::runtime::watch::ObjectKey;
@@ -109,7 +109,10 @@ impl Owners {
     /// Keeps the Instances of these services, or all if none is named, since an identifier is unique only at one service. Builds
     /// the index of them.
     pub(super) fn keep(&mut self, services: &[&str]) {
-        let plain = |endpoint: &str| endpoint.trim_end_matches('/').to_owned();
+        let plain = |endpoint: &str| {
+            let url = check_endpoint(endpoint).map_or_else(|_| endpoint.to_owned(), String::from);
+            url.trim_end_matches('/').to_owned()
+        };
         let services: Vec<String> = services.iter().map(|service| plain(service)).collect();
         let endpoints = &self.endpoints;
         self.objects.retain(|object| {
@@ -118,8 +121,8 @@ impl Owners {
             };
             let namespace = instance.namespace().unwrap_or_default();
             let key = ObjectKey::new(&namespace, &instance.spec.account_ref.name);
-            let endpoint = endpoints.get(&key).map(|endpoint| plain(endpoint));
-            services.is_empty() || endpoint.is_none_or(|endpoint| services.contains(&endpoint))
+            let endpoint = endpoints.get(&key);
+            services.is_empty() || endpoint.is_none_or(|it| services.contains(&plain(it)))
         });
         let cluster = self.cluster.clone().unwrap_or_default();
         self.index = Index::new(cluster, |_| {});
@@ -177,5 +180,39 @@ async fn list<K: Kind>(
             Ok((lists::objects(cluster, Some(&only)).await?, Some(only)))
         }
         listed => Ok((listed?, None)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_service_is_recognized_however_its_endpoint_is_written() {
+        let instance = json!({
+            "apiVersion": "cloudserver.dev/v1alpha1", "kind": "Instance",
+            "metadata": {"name": "web", "namespace": "team"},
+            "spec": {
+                "accountRef": {"name": "default"}, "region": "r", "zone": "z", "package": {"code": "p"},
+                "image": {"id": "i"}, "firewall": {"id": "f"}, "login": {"sshKey": {"id": "k"}},
+            },
+        });
+        for (service, is_kept) in [
+            ("https://cloud.example/api/", true),
+            ("https://cloud.example/api", true),
+            ("https://other.example/api", false),
+        ] {
+            let endpoint = "HTTPS://Cloud.example:443/api".to_owned();
+            let mut owners = Owners {
+                cluster: None,
+                only: None,
+                objects: vec![serde_json::from_value(instance.clone()).unwrap()],
+                endpoints: [(ObjectKey::new("team", "default"), endpoint)].into(),
+                index: Index::new(String::new(), |_| {}),
+            };
+            owners.keep(&[service]);
+            assert_eq!(owners.objects.len(), usize::from(is_kept), "{service}");
+        }
     }
 }

@@ -133,9 +133,10 @@ async fn places(
         Some(text) => Some(region_code(&regions, text)?),
         None => None,
     };
-    let zone = within.zone.as_deref();
-    let zone = zone.map(|text| zone_code(regions.iter(), text));
-    all.retain(|place| region.as_ref().is_none_or(|code| place.region == *code));
+    let is_in_region = |code: &str| region.as_ref().is_none_or(|it| it == code);
+    let zones = regions.iter().filter(|row| is_in_region(&row.id));
+    let zone = (within.zone.as_deref()).map(|text| zone_code(zones, text));
+    all.retain(|place| is_in_region(&place.region));
     all.retain(|place| zone.as_ref().is_none_or(|code| place.zone == *code));
     if all.is_empty() {
         return Err("no known zone matches: try without --region and --zone".to_owned());

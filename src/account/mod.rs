@@ -117,16 +117,15 @@ fn readiness_of_usable(
 /// Returns the wait before an unusable Account is reconciled again, and advances the backoff. The wait counts from the last probe,
 /// so that neither wake-ups in between nor a probe that waits long for an answer delay the next probe.
 fn retry_after_problem(context: &AccountContext, key: &ObjectKey, reason: Reason) -> Duration {
+    let pause = || {
+        let pause = context.memories.update(key, |memory| memory.backoff.fail());
+        pause.min(times::UNREACHABLE_RETRY_MAX)
+    };
     let wait = match reason {
         Reason::TokenRefused => times::TOKEN_REFUSED_RETRY,
-        Reason::ServiceUnreachable
-        | Reason::RateLimited
-        | Reason::AccountNotNormal
-        | Reason::SecretReadFailed
-        | Reason::ConfigMapReadFailed => {
-            let pause = context.memories.update(key, |memory| memory.backoff.fail());
-            pause.min(times::UNREACHABLE_RETRY_MAX)
-        }
+        Reason::ServiceUnreachable | Reason::RateLimited | Reason::AccountNotNormal => pause(),
+        // These reads follow no probe.
+        Reason::SecretReadFailed | Reason::ConfigMapReadFailed => return pause(),
         // Most other problems end with a change that the operator watches. ConfigMaps and the addresses of host names are not
         // watched, so each reconcile reads them again.
         _ => return times::RESYNC_INTERVAL,

@@ -19,7 +19,7 @@ pub const STALLED: &str = "Stalled";
 pub const DRIFTED: &str = "Drifted";
 
 /// The operator recently confirmed what status shows of the server. False if the server could not be observed for five minutes,
-/// or if its Account is missing or has a problem that will not pass by itself.
+/// or if its Account is missing or has a problem that a user must fix.
 pub const SYNCED: &str = "Synced";
 
 /// The service will expire the server within a week, or has expired it. A warning: the server may still run.

@@ -28,11 +28,7 @@ pub(super) fn package(
             "no package on sale in {place} matches the server: use --package CODE to name the one that it was bought with \
              (`catalog packages --region {region}` lists those on sale)"
         ),
-        false => {
-            format!(
-                "these match the server: {near}: name one with --package, or leave out the flag"
-            )
-        }
+        false => format!("these match it: {near}: name one with --package, or omit the flag"),
     };
     let Some(code) = named else {
         let smallest = alike.first().map(|row| row.id.clone());

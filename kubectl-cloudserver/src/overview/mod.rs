@@ -102,19 +102,15 @@ async fn show_each(args: &DescribeArgs) -> Result<String, String> {
             texts.push(describe::describe(instance, &durations, now));
             continue;
         }
-        let mut unreadable = unreadable.iter();
-        return Err(
-            match unreadable.any(|[.., unreadable]| unreadable == name) {
-                true => format!(
-                    "Instance {name}: this version of the command cannot read it: see kubectl get csinst {name} -n {} -o yaml",
-                    cluster.namespace
-                ),
-                false => format!(
-                    "Instance {name} does not exist in namespace {}: check the name and -n",
-                    cluster.namespace
-                ),
-            },
-        );
+        let namespace = &cluster.namespace;
+        return Err(match unreadable.iter().any(|[.., it]| it == name) {
+            true => format!(
+                "Instance {name}: this version of the command cannot read it: see kubectl get csinst {name} -n {namespace} -o yaml"
+            ),
+            false => format!(
+                "Instance {name} does not exist in namespace {namespace}: check the name and -n"
+            ),
+        });
     }
     Ok(texts.join("\n"))
 }

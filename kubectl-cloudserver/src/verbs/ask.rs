@@ -1,7 +1,7 @@
 //! Asks for confirmation before disks are erased.
 
 use super::edit::{Edit, requested_image};
-use cloud_server_operator::api::{Instance, counted};
+use cloud_server_operator::api::{Instance, counted, printable};
 use kube::ResourceExt;
 use std::io::{IsTerminal, Write, stderr, stdin};
 
@@ -46,8 +46,8 @@ pub(super) fn whether_to_erase(edits: &[(Instance, Result<Edit, String>)]) -> Re
 fn line(live: &Instance) -> String {
     let status = live.status.as_ref();
     let text = |field: &str| {
-        let detail = status.map(|status| &status.detail)?;
-        detail.get(field)?.as_str().map(ToOwned::to_owned)
+        let text = status?.detail.get(field)?.as_str();
+        text.map(|text| printable(text).into_owned())
     };
     let id = status.and_then(|status| status.id.clone());
     let address = text("publicIpAddress").map(|address| format!(", {address}"));
@@ -59,9 +59,31 @@ fn line(live: &Instance) -> String {
         live.namespace().unwrap_or_default(),
         live.name_any(),
         disk.unwrap_or_default(),
-        id.unwrap_or_default(),
+        printable(&id.unwrap_or_default()),
         address.unwrap_or_default(),
         had.as_deref().unwrap_or("an unknown image"),
         requested_image(live).unwrap_or_default(),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_question_prints_no_control_sequence_of_the_service() {
+        let live = json!({
+            "apiVersion": "cloudserver.dev/v1alpha1", "kind": "Instance",
+            "metadata": {"name": "web", "namespace": "team"},
+            "spec": {
+                "accountRef": {"name": "default"}, "region": "r", "zone": "z", "package": {"code": "p"},
+                "image": {"id": "i"}, "firewall": {"id": "f"}, "login": {"sshKey": {"id": "k"}},
+            },
+            "status": {"observedGeneration": 1, "id": "ecs-1", "detail": {"imageName": "Debian\u{1b}[2K\r13"}},
+        });
+        let line = line(&serde_json::from_value(live).unwrap());
+        assert!(line.contains("Debian"), "{line}");
+        assert!(!line.contains(char::is_control), "{line}");
+    }
 }
