@@ -277,6 +277,10 @@ pub struct InstanceStatus {
     /// The values that the service last accepted. If absent, they are derived from the record of the purchase and from the spec.
     pub applied: Option<Applied>,
 
+    /// A reinstall of a running server has left it off, and it has not run since. With powerState Unmanaged, the operator starts it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub left_off: bool,
+
     /// The operation in flight at the service, or the last one if it failed.
     pub operation: Option<Operation>,
 

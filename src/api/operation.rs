@@ -30,8 +30,8 @@ pub struct Operation {
     /// The reason for the operation.
     #[serde(default, deserialize_with = "Cause::read")]
     pub cause: Option<Cause>,
-    /// The call of a reinstall that is in progress, if it is a stop before or a start after the reinstall, or the reinstall after
-    /// such a stop. Without it, the call is the operation itself.
+    /// The call of a reinstall that is in progress, if it is a stop before the reinstall, or the reinstall after such a stop.
+    /// Without it, the call is the operation itself.
     pub stage: Option<Stage>,
     /// A stop of the operation cuts the server's power: the operating system is not asked to shut down.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -55,20 +55,17 @@ pub struct Operation {
     /// When the operation was announced.
     pub started_at: Time,
     /// The failure of the operation, if it failed. If the operation must wait before it may begin again, status.retries shows
-    /// that, except for a create. Without a failure here, the operation is in flight. With stage Starting, the server still has to
-    /// be started.
+    /// that, except for a create. Without a failure here, the operation is in flight.
     pub end: Option<OperationEnd>,
 }
 
-/// The calls of a reinstall around which the server is stopped and started.
+/// The calls of a reinstall for which the server is stopped.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// The server is being stopped, because the service reinstalls only stopped servers.
     Stopping,
     /// The reinstall itself, after that stop.
     Erasing,
-    /// The reinstall is over, and the server is being started.
-    Starting,
 }
 
 /// The end of a failed operation.
@@ -239,16 +236,15 @@ impl Operation {
         self.nonce == Self::REFUSED
     }
 
-    /// Whether the operation is not known to have ended, or its server still has to be started.
+    /// Whether the operation is not known to have ended.
     pub fn is_open(&self) -> bool {
-        self.end.is_none() || self.stage == Some(Stage::Starting)
+        self.end.is_none()
     }
 
     /// The operation of the service that is requested now.
     pub fn call(&self) -> Verb {
         match self.stage {
             Some(Stage::Stopping) => Verb::Stop,
-            Some(Stage::Starting) => Verb::Start,
             Some(Stage::Erasing) | None => self.verb,
         }
     }

@@ -166,7 +166,7 @@ impl Ending<'_> {
             (self.outcome, self.reported),
             (_, Err(_))
                 | (Outcome::Rested, Ok(Some(_)))
-                | (Outcome::Stale | Outcome::NotDone(..), _)
+                | (Outcome::Stale | Outcome::NotDone(..) | Outcome::Written, _)
         ) || self.plan.changes.detail.is_none();
         is_unwritten
             && matches!(observed.detail, Fact::Known(_))

@@ -54,6 +54,7 @@ pub fn render(
     if let Some(applied) = &changes.applied {
         next.applied = Some(applied.clone());
     }
+    next.left_off = changes.left_off.unwrap_or(next.left_off);
     if let Some(token) = &changes.reconciled {
         next.last_reconcile_token = Some(token.clone());
     }

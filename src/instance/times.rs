@@ -88,9 +88,6 @@ pub const LONG_OPERATION_RECHECK: Duration = Duration::from_secs(30);
 /// first one three tries a minute would be too many.
 pub const SERVICE_BUSY_RETRY: Duration = Duration::from_secs(30);
 
-/// Pause after a start that failed before it is repeated, if it is the last call of a reinstall.
-pub const START_RETRY: Duration = Duration::from_secs(60);
-
 /// Pause before a release is repeated, so that a listing can show its effect.
 pub const RELEASE_RETRY: Duration = Duration::from_secs(60);
 

@@ -28,12 +28,12 @@ use Act::{
 };
 use Kind::{
     Create, Detail, Finalizer, Intent, Listing, Password, Power, Read, Receipt, Reinstall, Release,
-    Status,
+    Status, Task,
 };
 use Step::{
-    Apply, Backup, ConsoleRelease, Copy, Delete, EditImage, EditPower, ForceFinalizers, Hides,
-    Immigrate, Kill, Label, Replace, Restart, RestoreBackup, RestoreEtcd, RotatePassword,
-    SnapshotEtcd, Terminate, WipeStatus,
+    Apply, Backup, ConsoleMigrate, ConsoleOff, ConsoleRelease, Copy, Delete, EditImage, EditPower,
+    ForceFinalizers, Hides, Immigrate, Kill, Label, Replace, Restart, RestoreBackup, RestoreEtcd,
+    RotatePassword, SnapshotEtcd, Spec, TasksFail, Terminate, WipeStatus,
 };
 
 /// The second object is labelled ten times, so that a restored store has older versions than those that were seen.
@@ -205,6 +205,16 @@ schedules! {
         one().reinstall_needs_stop().spec(json!({"powerState": "Unmanaged"})).at(4_000, Step::Reinstall(1)).on(Reinstall, 2, CrashAfter).on(Intent, 5, CrashAfter);
     s1_stopped_with_unmanaged_power_and_the_task_of_the_start_fails => "bought 1, left 1, erased 1, stopped 1, started 1; web-1 Available":
         one().reinstall_needs_stop().spec(json!({"powerState": "Unmanaged"})).at(4_000, EditImage(1)).on(Power, 2, TaskFails);
+    s1_stopped_with_unmanaged_power_and_every_start_fails_for_a_while => "bought 1, left 1, erased 1, stopped 1, started 1; web-1 Available":
+        one().reinstall_needs_stop().spec(json!({"powerState": "Unmanaged"})).at(4_000, EditImage(1)).on(Reinstall, 2, After(TasksFail(true))).at(1_200_000, TasksFail(false));
+    s1_stopped_with_unmanaged_power_and_a_false_not_found_after_a_failed_erasure => "bought 1, left 1, erased 1, stopped 2, started 2; web-1 Available":
+        one().reinstall_needs_stop().spec(json!({"powerState": "Unmanaged"})).at(4_000, EditImage(1)).on(Reinstall, 2, TaskFails).on(Detail, 5, FalseNotFound);
+    s1_stopped_with_unmanaged_power_and_a_migration_right_after_the_erasure => "bought 1, left 1, erased 1, stopped 2, started 1; web-1 Available":
+        one().reinstall_needs_stop().spec(json!({"powerState": "Unmanaged"})).at(4_000, EditImage(1)).on(Task, 3, Before(ConsoleMigrate(1))).at(60_000, ConsoleOff(1));
+    s1_stopped_and_the_request_to_start_is_lost_and_the_server_shall_be_off => "bought 1, left 1, erased 1, stopped 1; web-1 Available":
+        one().reinstall_needs_stop().at(4_000, EditImage(1)).on(Power, 2, LoseRequest).at(30_000, EditPower(1));
+    s1_stopped_with_unmanaged_power_and_observed_until_the_reinstall_ended => "bought 1, left 1, erased 1, stopped 1, started 1; web-1 Available":
+        one().reinstall_needs_stop().spec(json!({"powerState": "Unmanaged"})).tasks(5).at(15_000, EditImage(1)).on(Reinstall, 2, After(Spec(1, json!({"managementPolicy": "Observe"})))).at(90_000, Spec(1, json!({"managementPolicy": "Manage"})));
     s1_stopped_for_the_same_image_and_a_crash_before_the_stop_is_announced => "bought 1, left 1, erased 1, stopped 1, started 1; web-1 Available":
         one().reinstall_needs_stop().at(4_000, Step::Reinstall(1)).on(Intent, 3, CrashBefore);
     s1_stopped_and_status_is_wiped_during_the_stop => "bought 1, left 1, erased 1, stopped 1, started 1; web-1 Available":

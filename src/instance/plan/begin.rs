@@ -95,7 +95,7 @@ fn announce(server: &Comparison<'_>, id: &ServerId, verb: Verb) -> OrPlan<Plan> 
         waiting_password,
         before: Before {
             image: observation::text(detail, "imageResourceUUID").map(ToOwned::to_owned),
-            running: ServerPower::of(detail) == Some(ServerPower::Started),
+            running: ServerPower::of(detail) == Some(ServerPower::Started) || server.left_off,
         },
         accepted: false,
         task_id: None,

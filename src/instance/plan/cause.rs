@@ -1,19 +1,20 @@
 //! Why an operation is begun. The cause is reported in record, history, Events and log, and never used for decisions.
 
-use crate::api::{Applied, Cause, Operation, PurchaseRecord, Verb};
+use crate::api::{Applied, Cause, Operation, PowerState, PurchaseRecord, Verb};
 use crate::instance::observation::Observation;
 
 /// Why an operation on an existing server is begun.
 pub(super) fn of(observed: &Observation, verb: Verb, applied: &Applied, target: &Applied) -> Cause {
     match verb {
-        Verb::Start | Verb::Stop => {
-            match applied.power_state == Some(observed.facts.spec.power_state) {
-                true => Cause::Drift,
-                false => Cause::Spec,
-            }
-        }
+        Verb::Start if applied.power_state == Some(PowerState::Running) => Cause::Drift,
+        Verb::Stop if applied.power_state == Some(PowerState::Stopped) => Cause::Drift,
         Verb::ModifyPassword => of_password(observed, applied, target),
-        Verb::Create | Verb::Release | Verb::Reinstall | Verb::Restart => Cause::Spec,
+        Verb::Create
+        | Verb::Release
+        | Verb::Reinstall
+        | Verb::Start
+        | Verb::Stop
+        | Verb::Restart => Cause::Spec,
     }
 }
 

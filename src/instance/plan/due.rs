@@ -15,6 +15,8 @@ pub(super) struct Comparison<'a> {
     pub observed: &'a Observation,
     /// The state that the service last accepted.
     pub applied: Applied,
+    /// Whether a reinstall left the server off.
+    pub left_off: bool,
     pub detail: &'a Map<String, Value>,
 }
 
@@ -38,8 +40,23 @@ impl<'a> Comparison<'a> {
         Self {
             observed,
             applied: diff::applied(observed, record),
+            left_off: observed.facts.status.left_off,
             detail,
         }
+    }
+
+    /// The power state that the server must have; Unmanaged if it may have any.
+    pub(super) fn power(&self) -> PowerState {
+        match self.observed.facts.spec.power_state {
+            PowerState::Unmanaged if self.left_off => PowerState::Running,
+            specified => specified,
+        }
+    }
+
+    /// Whether the server is still off because of a reinstall.
+    pub(super) fn is_still_off(&self) -> bool {
+        let has_run = ServerPower::of(self.detail) == Some(ServerPower::Started);
+        self.left_off && !has_run && self.power() != PowerState::Stopped
     }
 
     /// The operations that are due, in order. If one is not possible now, the next one is tried. A server is started before its
@@ -61,7 +78,7 @@ impl<'a> Comparison<'a> {
         let shown = ServerPower::of(detail);
         let is_off = shown == Some(ServerPower::Stopped);
         let is_on = shown == Some(ServerPower::Started);
-        let power = observed.facts.spec.power_state;
+        let power = self.power();
         let all = [
             (Verb::Reinstall, reinstall),
             (Verb::Start, power == PowerState::Running && is_off),

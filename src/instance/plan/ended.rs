@@ -39,7 +39,7 @@ pub(in crate::instance) fn badly(
     reason: EndReason,
     message: &str,
 ) -> StatusChanges {
-    let was_stopped = matches!(operation.stage, Some(Stage::Erasing | Stage::Starting));
+    let was_stopped = operation.stage == Some(Stage::Erasing);
     let is_create = operation.verb == Verb::Create;
     let in_a_row = match observed.facts.purchase() {
         Some(record) if is_create => record.failed.saturating_add(1),

@@ -11,7 +11,7 @@ mod call;
 mod end;
 
 use crate::api::conditions::Readiness;
-use crate::api::{EndReason, Operation, PowerState, Stage};
+use crate::api::{EndReason, Operation, Stage};
 use crate::cloud::{Detail, TaskState};
 use crate::instance::fact::Fact;
 use crate::instance::memory::call::{CallState, NewestCall};
@@ -19,7 +19,7 @@ use crate::instance::observation::is_idle;
 use crate::instance::plan::observed::OnRecord;
 use crate::instance::plan::step::Plan;
 use crate::instance::plan::verbs::{Evidence, VerbRow, row};
-use crate::instance::plan::{evidence, policy, words};
+use crate::instance::plan::{evidence, words};
 use crate::instance::{observation, times};
 use std::time::Duration;
 
@@ -66,6 +66,12 @@ impl OpenOperation<'_> {
         }
         let detail = match &self.observed.detail {
             Fact::Known(detail) if is_idle(detail.pending()) => detail,
+            // The next call waits for the circuit breaker, as `make_call` reports.
+            _ if self.operation.stage == Some(Stage::Stopping)
+                && matches!(task, Fact::Known(TaskState::Succeeded)) =>
+            {
+                return self.while_breaker_open().unwrap_or_else(|| self.running());
+            }
             _ => return self.running(),
         };
         let has_ended = match task {
@@ -186,9 +192,6 @@ impl OpenOperation<'_> {
 
     /// Whether spec and Secret still request the current call.
     fn is_still_requested(&self) -> bool {
-        if self.operation.stage == Some(Stage::Starting) {
-            return self.should_run();
-        }
         let (secret, announced) = (
             &self.observed.secret_version,
             &self.operation.target.password_secret,
@@ -196,17 +199,6 @@ impl OpenOperation<'_> {
         let is_same_secret = secret.is_none() || announced.is_none() || secret == announced;
         self.operation.generation == self.observed.facts.generation
             && (!self.operation.verb.bears_login() || is_same_secret)
-    }
-
-    /// Whether a server that is off after its reinstall must be started.
-    fn should_run(&self) -> bool {
-        // Under the policy `Observe` the server stays as it is.
-        !policy::is_observed(self.observed)
-            && match self.observed.facts.spec.power_state {
-                PowerState::Running => true,
-                PowerState::Stopped => false,
-                PowerState::Unmanaged => self.operation.before.running,
-            }
     }
 
     /// Does nothing: the current call goes on.

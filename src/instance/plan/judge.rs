@@ -16,6 +16,7 @@ use std::time::Duration;
 pub(super) fn report(server: &Comparison<'_>, again: Duration) -> Plan {
     let mut plan = Plan::rest(judge(server), again);
     plan.changes.applied = Some(server.applied_without_call());
+    plan.changes.left_off = Some(server.is_still_off());
     plan
 }
 
@@ -53,11 +54,12 @@ pub(super) fn judge(server: &Comparison<'_>) -> Readiness {
     if let ReinstallDecision::Held(readiness) = server.reinstall() {
         return readiness;
     }
-    at_rest(observed, detail)
+    at_rest(server)
 }
 
 /// No operation is running or requested: checks whether the server has been changed externally.
-fn at_rest(observed: &Observation, detail: &Map<String, Value>) -> Readiness {
+fn at_rest(server: &Comparison<'_>) -> Readiness {
+    let (observed, detail) = (server.observed, server.detail);
     let image = references::id(observed, Reference::Image);
     let (shown, image) = (text(detail, "imageResourceUUID"), image.as_deref());
     if let (Some(shown), Some(image)) = (shown, image)
@@ -72,7 +74,7 @@ fn at_rest(observed: &Observation, detail: &Map<String, Value>) -> Readiness {
     if let Some(readiness) = renamed(observed, detail) {
         return readiness;
     }
-    let (power, specified) = match observed.facts.spec.power_state {
+    let (power, specified) = match server.power() {
         PowerState::Running => (ServerPower::Started, "running"),
         PowerState::Stopped => (ServerPower::Stopped, "stopped"),
         PowerState::Unmanaged => return as_specified(observed, "the server is as specified"),

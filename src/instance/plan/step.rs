@@ -117,6 +117,8 @@ pub struct StatusChanges {
     pub operation: Option<Operation>,
     /// The state that the service last accepted, if it changed.
     pub applied: Option<Applied>,
+    /// Whether a reinstall has left the server off, if that is known anew.
+    pub left_off: Option<bool>,
     /// The token of `spec.reconcile` that was carried out.
     pub reconciled: Option<String>,
     /// An operation that ended.

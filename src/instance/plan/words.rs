@@ -42,7 +42,6 @@ pub(in crate::instance) fn running(operation: &Operation, id: &ServerId) -> Stri
         (_, _, Some(Stage::Stopping)) => {
             format!("{words} server {id}, since the service reinstalls only stopped servers")
         }
-        (_, _, Some(Stage::Starting)) => format!("{words} server {id} after its reinstall"),
     }
 }
 

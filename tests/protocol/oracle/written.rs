@@ -8,7 +8,7 @@ use super::{
 use crate::apiserver::{Apiserver, INSTANCES, finalizers, others_conditions, uid};
 use crate::fault::Kind;
 use cloud_server_operator::api::names::FINALIZER;
-use cloud_server_operator::api::{Operation, PurchaseRecord, Stage, Verb};
+use cloud_server_operator::api::{Operation, PurchaseRecord, Verb};
 use cloud_simulator::model::{ServerInfo, World};
 use serde_json::Value;
 use std::time::Duration;
@@ -121,14 +121,12 @@ impl Oracle {
             return;
         }
         let number = u32::try_from(after.attempt).unwrap_or(0);
-        // Another call of the same operation: a stop before its reinstall, a start after it, a power cut.
+        // Another call of the same operation: a stop before its reinstall, a power cut.
         let is_next_call = before.is_some_and(|before| {
             let of = |it: &Operation| (it.verb, it.attempt, it.target.reinstall.clone());
             of(&before) == of(&after)
-                // A start after a reinstall is repeated if its answer is lost.
-                && (after.stage == Some(Stage::Starting)
-                    // So is a reinstall that was refused.
-                    || before.is_refused()
+                // A reinstall that was refused is called again.
+                && (before.is_refused()
                     || (before.stage, before.power_cut) != (after.stage, after.power_cut))
         });
         if !is_next_call {

@@ -1,14 +1,14 @@
 //! A call has ended, or its outcome is unknown and the server's state decides: the next call of the operation, or its end in status.
 
 use super::OpenOperation;
-use crate::api::{Applied, EndReason, OperationEnd, PowerState, Stage, Verb};
-use crate::cloud::Detail;
+use crate::api::{Applied, EndReason, OperationEnd, Stage, Verb};
+use crate::cloud::ServerPower;
 use crate::instance::fact::Fact;
-use crate::instance::observation::{is_idle, is_off};
+use crate::instance::observation::is_idle;
 use crate::instance::plan::due::Comparison;
 use crate::instance::plan::step::Plan;
 use crate::instance::plan::verbs::Evidence;
-use crate::instance::plan::{begin, diff, ended, judge, secret, words};
+use crate::instance::plan::{diff, ended, judge, secret, words};
 use crate::instance::times;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use tokio::time::Instant;
@@ -91,57 +91,20 @@ impl OpenOperation<'_> {
                 EndReason::Superseded,
                 "the spec asks for something else now",
             ),
-            // A second start does no harm.
-            (Some(Stage::Starting), Some(EndReason::AnswerLost)) => self.next_call(|_| ()),
-            (Some(Stage::Starting), Some(EndReason::Failed | EndReason::Refused))
-                if self.observed.facts.spec.power_state == PowerState::Unmanaged
-                    && self.should_run() =>
-            {
-                self.start_again(failure)
-            }
-            // The reinstall has ended before. With power state Running, a start that fails becomes an operation of its own.
-            (Some(Stage::Starting), _) => self.close(self.operation.end.clone()),
-            (Some(Stage::Stopping | Stage::Erasing) | None, _) => self.start_first(failure),
+            (Some(Stage::Stopping | Stage::Erasing) | None, _) => self.end(failure),
         }
     }
 
-    /// Repeats the start that follows a reinstall, after a pause: with power state Unmanaged, no other operation starts the server.
-    fn start_again(&self, failure: Option<OperationEnd>) -> Plan {
-        let (observed, failed) = (self.observed, self.newest_call());
-        let due = failed.map_or(observed.now, |call| call.since + times::START_RETRY);
-        let left = due.saturating_duration_since(observed.now);
-        if left.is_zero() {
-            return self.next_call(|_| ());
-        }
-        let message = failure.and_then(|failure| failure.message);
-        let message = message.unwrap_or_default();
-        let id = &observed.id;
-        self.waiting(format!("server {id} could not be started after its reinstall: {message}: it is started again within a minute"))
-            .within(left)
-    }
-
-    /// Ends the operation. If a reinstall leaves a server off that should run, it is started first: the end of the reinstall is
-    /// written together with the stage, so that it survives a crash.
-    fn start_first(&self, failure: Option<OperationEnd>) -> Plan {
-        let observed = self.observed;
+    /// Ends the operation. A server that was stopped for it is read first, since the service may show late that it is off.
+    fn end(&self, failure: Option<OperationEnd>) -> Plan {
         let was_stopped = self.operation.stage.is_some();
-        let must_start = |detail: &Detail| self.should_run() && is_off(detail);
-        match &observed.detail {
-            _ if self.operation.verb != Verb::Reinstall => self.close(failure),
-            Fact::Known(detail)
-                if must_start(detail) && begin::may_operate(observed, &detail.fields) =>
-            {
-                self.next_call(|operation| {
-                    (operation.stage, operation.end) = (Some(Stage::Starting), failure);
-                })
-            }
-            // The service may show late that the server is being stopped.
+        match &self.observed.detail {
             Fact::Known(detail) if was_stopped && !is_idle(detail.pending()) => self.running(),
-            Fact::Known(detail) if must_start(detail) => self
-                .while_breaker_open()
-                .unwrap_or_else(|| self.close(failure)),
             Fact::NotAsked if was_stopped => self.running().reading_detail(self.observed),
-            Fact::Unknown(_) if was_stopped => self.running().within(times::UNREADABLE_RETRY),
+            // A single answer that the server does not exist proves nothing.
+            Fact::Absent | Fact::Unknown(_) if was_stopped => {
+                self.running().within(times::UNREADABLE_RETRY)
+            }
             Fact::NotAsked | Fact::Known(_) | Fact::Absent | Fact::Unknown(_) => {
                 self.close(failure)
             }
@@ -158,6 +121,10 @@ impl OpenOperation<'_> {
         let detail = self.observed.detail.known().map(|detail| &detail.fields);
         let fields = detail.unwrap_or(&self.observed.facts.status.detail);
         let mut server = Comparison::of(self.observed, self.observed.record, fields);
+        let is_off = ServerPower::of(fields) == Some(ServerPower::Stopped);
+        if self.operation.verb == Verb::Reinstall && self.operation.before.running {
+            server.left_off |= is_off || self.operation.stage.is_some();
+        }
         let mut plan = match failure {
             None => {
                 server.applied = diff::result_of(self.observed, self.operation);
@@ -184,7 +151,8 @@ impl OpenOperation<'_> {
     fn ended_badly(&self, failure: &OperationEnd, server: &Comparison<'_>) -> Plan {
         let (observed, reason) = (self.observed, failure.reason);
         let message = failure.message.as_deref().unwrap_or_default();
-        let changes = ended::badly(observed, self.operation.clone(), reason, message);
+        let mut changes = ended::badly(observed, self.operation.clone(), reason, message);
+        changes.left_off = Some(server.is_still_off());
         // The spec may request another reinstall than the one whose outcome is unknown.
         let is_another_reinstall_requested = |target: &Applied| {
             reason == EndReason::OutcomeUnknown

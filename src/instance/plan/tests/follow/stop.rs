@@ -1,7 +1,7 @@
 //! Tests of a server that must be stopped for a reinstall.
 
 use super::*;
-use crate::api::{PowerState, Stage};
+use crate::api::{Cause, PowerState, Stage};
 
 /// A reinstall at this stage, with this outcome of the stage's call.
 fn at(stage: Stage, call_state: CallState) -> Scene {
@@ -40,75 +40,72 @@ fn with_power(scene: Scene, power_state: PowerState) -> Scene {
     })
 }
 
+/// Whether the end of the operation shows that the server is to be started; None if it does not end.
+fn leaves_off(scene: &Scene) -> Option<bool> {
+    let changes = scene.plan().changes;
+    changes.ended.and(changes.left_off)
+}
+
 #[test]
-fn a_reinstall_that_needs_a_stop_is_one_operation_of_three_calls() {
-    let (stopping, erasing, starting) = (Stage::Stopping, Stage::Erasing, Stage::Starting);
+fn a_reinstall_that_needs_a_stop_is_one_operation_of_two_calls() {
+    let (stopping, erasing) = (Stage::Stopping, Stage::Erasing);
     let refused = refused(Verb::Reinstall, Reason::Stopping);
     assert_eq!(next(&refused), Some((Some(stopping), false, None)));
     let stopped = shows(at(stopping, accepted()), &[OFF]);
     assert_eq!(next(&stopped), Some((Some(erasing), false, None)));
     let lost = shows(at(stopping, CallState::Unknown), &[OFF]);
     assert_eq!(next(&lost), Some((Some(erasing), false, None)));
-    let erased = || shows(at(erasing, accepted()), &[OFF, SECOND]);
-    assert_eq!(next(&erased()), Some((Some(starting), false, None)));
-    let unmanaged = with_power(erased(), PowerState::Unmanaged);
-    assert_eq!(next(&unmanaged), Some((Some(starting), false, None)));
-    let off = with_power(erased(), PowerState::Stopped);
-    assert_eq!(end(&off), Some(true), "the spec stops the server");
-    let started = shows(at(starting, accepted()), &[SECOND]);
-    assert_eq!(end(&started), Some(true));
-    // A start that fails becomes an operation of its own.
-    assert_eq!(end(&failed_start()), Some(true));
-}
-
-/// The last call of a reinstall failed.
-fn failed_start() -> Scene {
-    let failed = Fact::Known(TaskState::Failed {
-        reason: Some("no host".into()),
-    });
-    with_task(at(Stage::Starting, accepted()), failed, &[OFF, SECOND])
-}
-
-#[test]
-fn a_server_with_unmanaged_power_is_started_after_its_reinstall_until_it_runs() {
-    let again = Some((Some(Stage::Starting), false, None));
-    let refused = at(Stage::Starting, refused_call(Reason::OperationRefused));
-    for failed in [failed_start(), shows(refused, &[OFF, SECOND])] {
-        let failed = || with_power(failed.clone(), PowerState::Unmanaged);
-        let plan = failed().plan();
-        assert!(begun(&plan).is_none() && plan.changes.ended.is_none());
-        let why = plan.why.unwrap();
-        assert!(
-            why.message.contains("could not be started"),
-            "{}",
-            why.message
+    let erased = |power| with_power(shows(at(erasing, accepted()), &[OFF, SECOND]), power);
+    for power in [PowerState::Running, PowerState::Unmanaged] {
+        let erased = erased(power);
+        assert_eq!(
+            (end(&erased), leaves_off(&erased)),
+            (Some(true), Some(true))
         );
-        assert_eq!(next(&later(failed(), Duration::from_secs(60))), again);
+        assert_eq!(erased.plan().why.unwrap().state, State::Reconciling);
     }
-    let refused = at(Stage::Starting, refused_call(Reason::OperationRefused));
-    let runs = with_power(shows(refused, &[SECOND]), PowerState::Unmanaged);
-    assert_eq!(end(&runs), Some(true));
+    let off = erased(PowerState::Stopped);
+    assert_eq!((end(&off), leaves_off(&off)), (Some(true), Some(false)));
+    let runs = shows(at(erasing, accepted()), &[SECOND]);
+    assert_eq!((end(&runs), leaves_off(&runs)), (Some(true), Some(false)));
 }
 
 #[test]
-fn an_open_circuit_breaker_delays_the_calls_of_a_reinstall_and_does_not_end_it() {
-    let stopped = || shows(at(Stage::Stopping, accepted()), &[OFF]);
-    let erased = || shows(at(Stage::Erasing, accepted()), &[OFF, SECOND]);
-    let failed = Fact::Known(TaskState::Failed { reason: None });
-    let failed = || with_task(at(Stage::Erasing, accepted()), failed.clone(), &[OFF]);
-    for scene in [&stopped as &dyn Fn() -> Scene, &erased, &failed] {
-        for power in [PowerState::Running, PowerState::Unmanaged] {
-            assert!(next(&with_power(scene(), power)).is_some());
-            let plan = with_open_breaker(with_power(scene(), power)).plan();
-            assert!(begun(&plan).is_none() && plan.changes.ended.is_none());
-            let why = plan.why.unwrap();
-            assert_eq!(why.reason, Reason::InventoryUnreliable);
-            assert!(plan.changes.operation.is_some());
-        }
+fn a_server_with_unmanaged_power_that_a_reinstall_left_off_is_started() {
+    let unmanaged = |left_off, shown: &[(&str, &str)]| {
+        let scene = Scene::converged().status(|status| {
+            status.left_off = left_off;
+            status.applied.as_mut().unwrap().power_state = Some(PowerState::Unmanaged);
+        });
+        shows(with_power(scene, PowerState::Unmanaged), shown)
+    };
+    let left_off = unmanaged(true, &[OFF]).plan();
+    let start = begun(&left_off).unwrap();
+    assert_eq!((start.verb, start.cause), (Verb::Start, Some(Cause::Spec)));
+    let runs = unmanaged(true, &[]).plan();
+    assert!(begun(&runs).is_none());
+    assert_eq!(runs.changes.left_off, Some(false));
+    // A user switched it off.
+    let off = unmanaged(false, &[OFF]).plan();
+    assert!(begun(&off).is_none());
+    assert_eq!(off.changes.left_off, Some(false));
+    let stopped = with_power(unmanaged(true, &[OFF]), PowerState::Stopped).plan();
+    assert!(begun(&stopped).is_none());
+    assert_eq!(stopped.changes.left_off, Some(false));
+}
+
+#[test]
+fn an_open_circuit_breaker_delays_the_next_call_of_a_reinstall_and_does_not_end_it() {
+    let read = shows(at(Stage::Stopping, accepted()), &[OFF]);
+    assert!(next(&read).is_some());
+    let unread = at(Stage::Stopping, accepted());
+    let unread = unread.with(|observed| observed.task = Fact::Known(TaskState::Succeeded));
+    for scene in [read, unread] {
+        let plan = with_open_breaker(scene).plan();
+        assert!(begun(&plan).is_none() && plan.changes.ended.is_none());
+        assert_eq!(plan.why.unwrap().reason, Reason::InventoryUnreliable);
+        assert!(plan.changes.operation.is_some());
     }
-    // Nothing has to be started.
-    let off = with_open_breaker(with_power(erased(), PowerState::Stopped));
-    assert_eq!(end(&off), Some(true));
 }
 
 fn with_open_breaker(scene: Scene) -> Scene {
@@ -136,56 +133,34 @@ fn a_stop_before_a_reinstall_that_has_no_effect_is_forced() {
 }
 
 #[test]
-fn a_server_stopped_for_a_reinstall_that_is_not_made_is_started_again() {
-    let starts = |reason| Some((Some(Stage::Starting), false, Some(reason)));
-    let refused = shows(
-        at(Stage::Erasing, refused_call(Reason::OperationRefused)),
-        &[OFF],
-    );
-    assert_eq!(next(&refused), starts(EndReason::Refused));
+fn a_reinstall_that_is_not_made_shows_that_its_server_was_left_off() {
+    let ends = |scene: &Scene| (end(scene), leaves_off(scene));
+    let left_off = (Some(false), Some(true));
+    let refused = || at(Stage::Erasing, refused_call(Reason::OperationRefused));
+    assert_eq!(ends(&shows(refused(), &[OFF])), left_off);
     let failed = Fact::Known(TaskState::Failed { reason: None });
     let failed = with_task(at(Stage::Erasing, accepted()), failed, &[OFF]);
-    assert_eq!(next(&failed), starts(EndReason::Failed));
+    assert_eq!(ends(&failed), left_off);
     let lost = shows(at(Stage::Erasing, CallState::Unknown), &[OFF]);
     let lost = later(lost, SETTLE * 2);
-    assert_eq!(next(&lost), starts(EndReason::AnswerLost));
+    assert_eq!(ends(&lost), left_off);
     let withdrawn = |power| {
         let stopped = shows(at(Stage::Stopping, accepted()), &[OFF]);
         with_spec(stopped, move |spec| spec.power_state = power)
     };
-    let superseded = starts(EndReason::Superseded);
-    assert_eq!(next(&withdrawn(PowerState::Unmanaged)), superseded);
-    assert_eq!(end(&withdrawn(PowerState::Stopped)), Some(false));
-    // The server was not read yet.
-    let unread = at(Stage::Erasing, refused_call(Reason::OperationRefused));
-    assert_eq!(unread.plan().needs, Some(NeededRead::Detail));
+    assert_eq!(ends(&withdrawn(PowerState::Unmanaged)), left_off);
+    let off = withdrawn(PowerState::Stopped);
+    assert_eq!(ends(&off), (Some(false), Some(false)));
+    // The state of the server is not known yet.
+    let migrating = shows(refused(), &[("ecsStatus", "MIGRATING")]);
+    assert_eq!(ends(&migrating), left_off);
+    assert_eq!(refused().plan().needs, Some(NeededRead::Detail));
+    let absent = refused().with(|observed| observed.detail = Fact::Absent);
+    assert_eq!(ends(&absent), (None, None));
 }
 
 #[test]
-fn a_start_after_a_reinstall_is_repeated_if_its_answer_is_lost_and_keeps_the_end() {
-    let starting = |reason| {
-        at(Stage::Starting, CallState::Unknown).status(|status| {
-            status.operation.as_mut().unwrap().end = bad_end(reason, 1);
-        })
-    };
-    let lost = shows(starting(EndReason::OutcomeUnknown), &[OFF]);
-    let lost = later(lost, SETTLE * 2);
-    let again = (
-        Some(Stage::Starting),
-        false,
-        Some(EndReason::OutcomeUnknown),
-    );
-    assert_eq!(next(&lost), Some(again));
-    for reason in [EndReason::OutcomeUnknown, EndReason::Refused] {
-        let plan = shows(starting(reason), &[]).plan();
-        let operation = plan.changes.operation.unwrap();
-        assert_eq!(operation.stage, None);
-        assert_eq!(operation.end.map(|end| end.reason), Some(reason));
-    }
-}
-
-#[test]
-fn a_reinstall_with_an_unknown_outcome_starts_its_server() {
+fn a_reinstall_with_an_unknown_outcome_shows_that_it_left_its_server_off() {
     let lost = open_operation(Verb::Reinstall, to_key(), CallState::Unknown);
     let lost = later(shows(lost, &[OFF]), SETTLE * 2).with(|observed| {
         let mut spec = crate::api::InstanceSpec::clone(&observed.facts.spec);
@@ -196,10 +171,5 @@ fn a_reinstall_with_an_unknown_outcome_starts_its_server() {
         });
         observed.facts.spec = spec.into();
     });
-    let starting = (
-        Some(Stage::Starting),
-        false,
-        Some(EndReason::OutcomeUnknown),
-    );
-    assert_eq!(next(&lost), Some(starting));
+    assert_eq!((end(&lost), leaves_off(&lost)), (Some(false), Some(true)));
 }
