@@ -115,8 +115,8 @@ async fn drive(
 /// Notes what the reconcile means for the limits of the Account.
 fn count(context: &Context, observed: &Observation, plan: &Plan, outcome: &Outcome) {
     let (quota, uid) = (context.sessions.owners(), &observed.facts.uid);
-    if matches!(outcome, Outcome::Refused { .. }) && plan.buys() {
-        quota.bought_nothing(uid);
+    if plan.buys() && !matches!(outcome, Outcome::Accepted { .. } | Outcome::Unknown(_)) {
+        quota.bought_nothing(uid, observed.now);
     }
     let limit = match plan.reason() {
         Some(Reason::AccountLimitReached) => Some(Limit::Instances),

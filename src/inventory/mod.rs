@@ -40,7 +40,7 @@ pub type InstanceUid = Arc<str>;
 /// The listings that an Instance needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subscription {
-    /// The places where its server is or may be.
+    /// The places where its server is or may be. A server on record is in the last one.
     pub places: Vec<Place>,
     pub id: Option<ServerId>,
     /// The marker that its servers bear in their names.
@@ -53,6 +53,12 @@ pub struct Subscription {
 }
 
 impl Subscription {
+    /// The server on record if it is in this place. A former place does not list it, which is no reason for alarm.
+    fn server_in(&self, place: &Place) -> Option<&ServerId> {
+        let is_here = self.places.last() == Some(place);
+        self.id.as_ref().filter(|_| is_here)
+    }
+
     /// Whether an operation on its server is in progress that is followed by queries for the task or the server.
     fn is_followed(&self) -> bool {
         self.wants.attention != Attention::Quiet && self.id.is_some()

@@ -52,9 +52,7 @@ impl State {
         }
     }
 
-    pub(super) fn subscribe(&mut self, subject: &InstanceUid, mut subscription: Subscription) {
-        subscription.places.sort_unstable();
-        subscription.places.dedup();
+    pub(super) fn subscribe(&mut self, subject: &InstanceUid, subscription: Subscription) {
         let former = self.held.get(subject);
         if former.is_some_and(|held| held.subscription == subscription) {
             return;
@@ -69,9 +67,8 @@ impl State {
             self.withdraw(subject, former, keep, !is_same_server);
         }
         self.followed += usize::from(subscription.is_followed());
-        let new_id = subscription.id.as_ref().filter(|_| !is_same_server);
         for place in &subscription.places {
-            self.join(subject, &subscription, place, new_id);
+            self.join(subject, &subscription, place, !is_same_server);
         }
         if let Some(id) = subscription.id.as_ref().filter(|_| subscription.releasing) {
             self.settle(id);
@@ -108,12 +105,13 @@ impl State {
         self.subscribe(subject, quiet);
     }
 
+    /// Adds a subscription to the counts and indexes of a place. `is_other`: the server is not that of the former subscription.
     fn join(
         &mut self,
         subject: &InstanceUid,
         subscription: &Subscription,
         place: &Place,
-        new_id: Option<&ServerId>,
+        is_other: bool,
     ) {
         let watched = self.places.entry(place.clone()).or_default();
         let newest = watched.view.newest.clone();
@@ -139,7 +137,8 @@ impl State {
         let shown = evidence(subscription, &newest);
         note_shown(&mut self.shown, shown, &place.region);
         let quiet = subscription.wants.attention == Attention::Quiet && !subscription.releasing;
-        if let Some(id) = new_id.filter(|id| quiet && !newest.rows.contains_key(*id)) {
+        let expected = subscription.server_in(place).filter(|_| quiet && is_other);
+        if let Some(id) = expected.filter(|id| !newest.rows.contains_key(*id)) {
             let on_record = watched.members.len();
             watched.suspect(id, on_record);
         }
@@ -275,7 +274,7 @@ impl State {
             };
             let subscription = &held.subscription;
             shown.extend(evidence(subscription, &pass));
-            let Some(id) = &subscription.id else {
+            let Some(id) = subscription.server_in(place) else {
                 continue;
             };
             // A server that the service reported as gone and that is listed again is not gone.
@@ -309,8 +308,8 @@ impl State {
                 continue;
             };
             let subscription = &held.subscription;
-            let id = subscription.id.as_ref();
-            let missing = id.is_some_and(|id| !pass.rows.contains_key(id));
+            let expected = subscription.server_in(place);
+            let missing = expected.is_some_and(|id| !pass.rows.contains_key(id));
             let before = *print;
             // A server that a doubtful pass does not show has not vanished.
             if !(doubtful && missing) {

@@ -230,9 +230,13 @@ impl Sessions {
         (newest.made_from == *from && newest.source.0 == *spec).then_some(newest)
     }
 
-    /// The Account is usable, with this account session. Returns whether that is new.
+    /// The Account is usable, with this account session. Returns whether that is new. Nothing changes if it is not the newest
+    /// account session: the Account was deleted meanwhile, and one of the same name may have been created.
     pub fn install(&self, account: &ObjectKey, account_session: Arc<AccountSession>) -> bool {
         self.update(account, |known| {
+            if known.newest.as_ref().map(Arc::as_ptr) != Some(Arc::as_ptr(&account_session)) {
+                return false;
+            }
             known.last = Some(account_session.clone());
             known.set(AccountState::Usable(account_session))
         })

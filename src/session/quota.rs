@@ -2,8 +2,9 @@
 //!
 //! An Instance counts from its first record on, which [`Owners`] knows from the watch, so a restart loses none of them. In
 //! addition the intents count that this process is about to write, and the creates of the last minute, which a restart forgets.
-//! All are checked under one lock right before the intent, so that two reconciles cannot both use the last place. The intents of
-//! another process are unknown here; the Lease makes sure that only one process acts on the namespaces of a shard.
+//! All are checked under one lock right before the intent, and again before a call that is repeated under the same intent, so that
+//! two reconciles cannot both use the last place. The intents of another process are unknown here; the Lease makes sure that only
+//! one process acts on the namespaces of a shard.
 //!
 //! The Instances that wait have no order: each checks again after a while, and a few are woken when one of the Account goes.
 
@@ -56,7 +57,8 @@ impl Owners {
         self.lock().check(uid, account, limits)
     }
 
-    /// Checks the same and takes a place and a create, if the limits allow it. Call it right before the intent.
+    /// Checks the same and takes a place and a create, if the limits allow it. Call it for each create, right before its intent, or
+    /// before its call if the intent stands already.
     pub fn admit(&self, uid: &str, account: &ObjectKey, limits: AccountLimits) -> bool {
         let mut state = self.lock();
         let is_free = state.check(uid, account, limits) == QuotaState::Free;
@@ -67,6 +69,7 @@ impl Owners {
         creates.retain(|(at, _)| is_recent(*at));
         creates.push_back((Instant::now(), shared(uid)));
         state.admissions.begin(uid, account, None);
+        state.end_admission(uid); // an Instance on record has a place already
         true
     }
 
@@ -92,12 +95,10 @@ impl Owners {
         self.wake_waiting(state, pending.map(|pending| pending.account));
     }
 
-    /// The newest create of this Instance certainly bought nothing, and does not count.
-    pub fn bought_nothing(&self, uid: &str) {
+    /// The create of this Instance that was admitted since then certainly bought nothing, and does not count.
+    pub fn bought_nothing(&self, uid: &str, since: Instant) {
         for creates in self.lock().admissions.creates.values_mut() {
-            if let Some(at) = creates.iter().rposition(|(_, other)| **other == *uid) {
-                creates.remove(at);
-            }
+            creates.retain(|(at, other)| **other != *uid || *at < since);
         }
     }
 

@@ -32,30 +32,34 @@ struct SecretVersion {
     text: String,
     /// Whether an older version of the operator wrote it, without a marker.
     lacks_marker: bool,
+    /// Only the answer to our own write showed it: the other objects that refer to the Secret are woken once a watch shows it.
+    is_unwatched: bool,
 }
 
 impl SecretVersions {
-    /// Records an event of the watch. Returns whether it is new: a list repeats what is known.
+    /// Records an event of the watch. Returns whether the watch shows it for the first time: a list repeats what is known.
     pub fn note(&self, notice: &Notice) -> bool {
         let mut versions = self.lock();
         versions.newest = versions.newest.max(number(&notice.version));
-        let known = versions.by_secret.get(&notice.key);
-        let known = known.map(|known| known.text.as_str());
+        let known = versions.by_secret.get_mut(&notice.key);
         match notice.change {
             Change::Gone => {
-                let is_known = known.is_some_and(|known| known.starts_with(&*notice.uid));
+                let is_known = known.is_some_and(|known| known.text.starts_with(&*notice.uid));
                 is_known && versions.by_secret.remove(&notice.key).is_some()
             }
             Change::Listed | Change::Applied => {
                 let text = version(&notice.uid, &notice.version);
-                let is_new = known != Some(text.as_str());
                 // If a policy removes the label from Secrets that the operator wrote, the operator does not add it again.
-                if is_new {
-                    let lacks_marker = notice.lacks_marker;
-                    let now = SecretVersion { text, lacks_marker };
-                    versions.by_secret.insert(notice.key.clone(), now);
+                if let Some(known) = known.filter(|known| known.text == text) {
+                    return std::mem::take(&mut known.is_unwatched);
                 }
-                is_new
+                let now = SecretVersion {
+                    text,
+                    lacks_marker: notice.lacks_marker,
+                    is_unwatched: false,
+                };
+                versions.by_secret.insert(notice.key.clone(), now);
+                true
             }
         }
     }
@@ -75,6 +79,7 @@ impl SecretVersions {
             let now = SecretVersion {
                 text: version(uid, resource_version),
                 lacks_marker: false,
+                is_unwatched: true,
             };
             versions.by_secret.insert(secret, now);
         }
@@ -249,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn our_own_write_is_known_at_once_and_does_not_replace_a_newer_version() {
+    fn our_own_write_is_known_at_once_new_to_the_watch_and_replaces_no_newer_version() {
         let (versions, key) = (SecretVersions::default(), ObjectKey::new("ns", "login"));
         let shows = |uid: &str, version: &str, change| {
             let meta = ObjectMeta {
@@ -263,9 +268,10 @@ mod tests {
         };
         versions.wrote(key.clone(), "u1", "9");
         assert_eq!(versions.of(&key).as_deref(), Some("u1/9"));
+        assert!(shows("u1", "9", Change::Applied), "others must hear of it");
         assert!(
-            !shows("u1", "9", Change::Applied),
-            "the watch shows nothing new"
+            !shows("u1", "9", Change::Listed),
+            "a list repeats what is known"
         );
         assert!(shows("u1", "11", Change::Applied));
         versions.wrote(key.clone(), "u1", "10");

@@ -200,6 +200,19 @@ async fn another_spec_with_the_same_generation_makes_another_account_session() {
     assert!(made_from(&now).is_none());
 }
 
+/// A probe is answered after its Account was deleted, and another one of the same name was created.
+#[tokio::test]
+async fn a_session_of_a_former_account_does_not_become_usable_for_a_new_one() {
+    let sessions = sessions();
+    let former = installed(&sessions, "a", &spec(HERE, json!({})), "t");
+    let state = || sessions.state_of(&key("a"));
+    assert!(matches!(state(), AccountState::Usable(_)));
+    sessions.depart(&key("a"));
+    sessions.announce(&key("a"));
+    assert!(!sessions.install(&key("a"), former));
+    assert!(matches!(state(), AccountState::Pending));
+}
+
 #[tokio::test]
 async fn a_deletion_does_not_use_a_refused_token_even_after_an_edit_of_the_account() {
     let sessions = sessions();

@@ -104,11 +104,8 @@ impl Attempt<'_> {
         known.is_newest = true;
         let (uid, account) = (&facts.uid, &self.observed.account_key);
         let quota = self.context.sessions.owners();
-        let is_admitted = match self.session.filter(|_| is_new) {
-            Some(session) => quota.admit(uid, account, session.limits),
-            None => quota.admit_server(uid, account, record.id.as_deref().map(ServerId::from)),
-        };
-        if !is_admitted {
+        let id = record.id.as_deref().map(ServerId::from);
+        if !is_new && !quota.admit_server(uid, account, id) {
             return Err(Outcome::Stale); // the next reconcile observes why
         }
         if self.is_owned_meanwhile(record) {
@@ -123,13 +120,9 @@ impl Attempt<'_> {
                     quota.withdraw(uid);
                 }
                 let is_restored = self.observed.epoch != self.context.memories.epoch();
-                match (is_new, may_stand) {
-                    // After a restore of etcd nothing is certain.
-                    (true, true) if is_restored => {}
-                    // If it turns out to be on record, no call was made for it.
-                    (true, true) => lock(self.memory).announced(known),
-                    (true, false) => quota.bought_nothing(uid),
-                    (false, _) => {}
+                // If it turns out to be on record, no call was made for it. After a restore of etcd nothing is certain.
+                if is_new && may_stand && !is_restored {
+                    lock(self.memory).announced(known);
                 }
                 return Err(outcome);
             }

@@ -114,6 +114,11 @@ impl Attempt<'_> {
     ) -> Result<Outcome, Outcome> {
         let session = self.session.ok_or_else(no_permit)?;
         let request = self.request(&start, session).await?;
+        let (observed, quota) = (&*self.observed, self.context.sessions.owners());
+        let is_create = matches!(start, ServiceCall::Create(_));
+        if is_create && !quota.admit(&observed.facts.uid, &observed.account_key, session.limits) {
+            return Err(Outcome::Stale); // the next reconcile observes why
+        }
         match announces {
             true => self.announce(plan, &mut start).await?, // one compare-and-swap
             false => self.confirm(&start, session).await?,

@@ -453,6 +453,35 @@ async fn an_empty_first_listing_opens_the_breaker_also_for_later_records() {
     assert!(!bench.state.has_shown("secret/1", &place().region));
 }
 
+/// Creates failed in a zone, and the next ones were made in another zone. The process that takes over has judged no listing yet.
+#[tokio::test(start_paused = true)]
+async fn a_former_place_expects_no_server_that_is_in_a_later_one() {
+    let mut bench = Bench::new();
+    let later = Place::new("r", "a");
+    let recorded = |n: u8, places: [&Place; 2]| Subscription {
+        places: places.map(Clone::clone).to_vec(),
+        ..quiet(&n.to_string(), Some(&format!("ecs-{n}")))
+    };
+    let subscribe = |bench: &mut Bench, n: u8, places: [&Place; 2]| {
+        let subscription = recorded(n, places);
+        bench
+            .state
+            .subscribe(&subject(&n.to_string()), subscription);
+        bench.state.view(&place()).breaker_open
+    };
+    for n in 0..3 {
+        subscribe(&mut bench, n, [&place(), &later]);
+    }
+    assert_eq!(bench.state.due(PER_SECOND, bench.now).now.len(), 2);
+    bench.end(vec![]);
+    assert!(!bench.state.view(&place()).breaker_open);
+    for n in 3..6 {
+        assert!(!subscribe(&mut bench, n, [&place(), &later]));
+    }
+    let opens = (6..9).map(|n| subscribe(&mut bench, n, [&later, &place()]));
+    assert_eq!(opens.collect::<Vec<_>>(), [false, false, true]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn newly_bought_servers_do_not_count_as_missing() {
     let mut bench = Bench::new();

@@ -83,10 +83,16 @@ async fn creates_count_for_a_minute_unless_they_bought_nothing() {
         instances: None,
         creates: Some(2),
     };
-    assert!(admits(&quota, "a", two) && admits(&quota, "b", two));
-    tokio::time::advance(MINUTE / 3).await;
+    assert!(admits(&quota, "a", two));
+    tokio::time::advance(MINUTE / 6).await;
+    let began = Instant::now();
+    assert!(admits(&quota, "b", two));
+    tokio::time::advance(MINUTE / 6).await;
     assert!(!admits(&quota, "c", two));
-    quota.bought_nothing("b");
+    // The next create of "a" was not admitted, so only the former one counts.
+    quota.bought_nothing("a", began);
+    assert_eq!(quota.usage(&account()).creates, 2);
+    quota.bought_nothing("b", began);
     assert_eq!(quota.usage(&account()).creates, 1);
     assert!(admits(&quota, "c", two) && !admits(&quota, "b", two));
     tokio::time::advance(MINUTE / 3 * 2).await;

@@ -136,6 +136,18 @@ async fn an_edit_of_a_secret_wakes_the_objects_that_refer_to_it_once() {
     assert_eq!(names.woken(), [("Instance web".to_owned(), None)]);
 }
 
+/// A password that the operator generates for one Instance may be the login of another one, too.
+#[tokio::test(start_paused = true)]
+async fn our_own_write_of_a_secret_wakes_the_objects_that_refer_to_it() {
+    let (feed, names) = feed();
+    shows(&feed, &names, &instance("1", "default"));
+    let login = ObjectKey::new("team", "login");
+    feed.0.instances.secrets.wrote(login, "s", "5");
+    feed.secret(&secret("5"));
+    let change = Some(Priority::Change);
+    assert_eq!(names.woken(), [("Instance web".to_owned(), change)]);
+}
+
 /// An apiserver that has no object.
 fn empty() -> Client {
     let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "message": "gone", "code": 404});

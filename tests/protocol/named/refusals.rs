@@ -4,8 +4,8 @@
 use super::play::{Play, lease, no_lease, one};
 use super::schedules;
 use crate::fault::Act::{
-    After, Before, CrashAfter, CrashBefore, Late, LoseAnswer, LoseRequest, Status, StatusAfter,
-    TaskFails,
+    After, Before, CrashAfter, CrashBefore, Late, LoseAnswer, LoseRequest, NotSent, Status,
+    StatusAfter, TaskFails,
 };
 use crate::fault::Dependency;
 use crate::fault::Dependency::{Apiserver, Service};
@@ -38,6 +38,12 @@ impl Play {
     fn two_of(mut self, most: u8) -> Self {
         self.schedule.setting.most = Some(most);
         self.at(600, Apply(2))
+    }
+
+    /// The Account may buy one server a minute.
+    fn one_a_minute(mut self) -> Self {
+        self.schedule.setting.creates = Some(1);
+        self
     }
 }
 
@@ -248,6 +254,9 @@ schedules! {
         one().two_of(0).at(529, Delete(1)).at(35_000, Most(1));
     most_lowered_below_the_current_number => "bought 2, left 1; web-1 AccountLimitReached, web-2 Available":
         one().two_of(2).at(10_000, Most(1)).at(200_000, Delete(1)).at(230_000, Apply(1));
+    most_of_one_a_minute_also_counts_creates_that_are_repeated => "bought 1, left 0; web-1 gone, web-2 gone":
+        one().one_a_minute().at(1_000, Apply(2)).on(Create, 1, NotSent).on(Create, 2, NotSent).on(Create, 3, NotSent)
+            .on(Create, 4, NotSent).at(25_000, Delete(1)).at(25_000, Delete(2));
     most_of_one_whose_answer_is_lost => "bought 1, left 1; web-1 Available, web-2 AccountLimitReached":
         one().two_of(1).on(Create, 1, LoseAnswer);
 }

@@ -30,6 +30,8 @@ pub struct Setting {
     pub spec: Vec<Value>,
     /// The Account's limit of Instances with a server.
     pub most: Option<u8>,
+    /// The Account's limit of creates per minute.
+    pub creates: Option<u8>,
     /// The request limits of the Account.
     pub requests: Value,
     /// Whether there is a server that was bought externally, which every Instance imports.
@@ -65,6 +67,7 @@ impl Default for Setting {
             by_key: false,
             spec: Vec::new(),
             most: None,
+            creates: None,
             requests: json!({"perSecond": 1000, "burst": 1000, "concurrent": 50}),
             import: None,
             imports: true,
@@ -117,6 +120,9 @@ impl Universe {
         });
         if let Some(most) = self.setting.most {
             account["spec"]["maxInstances"] = json!(most);
+        }
+        if let Some(creates) = self.setting.creates {
+            account["spec"]["createRate"] = json!({"perMinute": creates});
         }
         if self.setting.imports {
             account["spec"]["imports"] = json!("Allowed");
