@@ -14,7 +14,7 @@ use crate::credentials::{LoginFact, named_version};
 use crate::instance::context::Context;
 use crate::instance::fact::Fact;
 use crate::instance::facts::Facts;
-use crate::instance::memory::look::Poll;
+use crate::instance::memory::look::{Poll, RowDigest};
 use crate::instance::memory::parts::Birth;
 use crate::instance::memory::{Memory, lock};
 use crate::instance::observation::{AccountFact, Observation, SessionFacts, is_idle};
@@ -104,6 +104,10 @@ fn gather(observed: &mut Observation, session: &AccountSession, context: &Contex
         observations.shown_by.clone_from(&session.credential);
         if !is_idle(row.pending.as_deref()) && observations.look.at.is_none_or(|last| at > last) {
             observations.look.was_busy();
+        }
+        // The row at the last read has passed: it is news if it comes again.
+        if row.agrees_with(&observed.facts.status.detail) {
+            observations.look.row = Some(RowDigest::Row(row.digest));
         }
     }
     observed.listing = Some(listing);

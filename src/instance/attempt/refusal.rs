@@ -1,7 +1,7 @@
 //! The sentences for calls that the service refused, with the remedy.
 
 use crate::api::conditions::Reason;
-use crate::api::{Reference, Verb};
+use crate::api::{Reference, Stage, Verb};
 use crate::cloud::{Error, ServerPower};
 use crate::instance::fact::Fact;
 use crate::instance::observation::Observation;
@@ -64,10 +64,16 @@ fn remedy(error: &Error, observed: &Observation) -> String {
     let named = fields
         .into_iter()
         .find_map(|(word, field)| field.filter(|_| code.contains(word)));
-    match named {
-        Some((field, value)) => format!("fix {field} ({value})"),
-        None => "fix the spec, or resolve this with the service; the operator retries at once when the spec changes, and \
+    let was_stopped = observed
+        .open()
+        .is_some_and(|open| open.stage == Some(Stage::Erasing));
+    match (named, was_stopped) {
+        (Some((field, value)), _) => format!("fix {field} ({value})"),
+        (None, false) => "fix the spec, or resolve this with the service; the operator retries at once when the spec changes, and \
                  otherwise every few minutes"
+            .to_owned(),
+        (None, true) => "fix the spec, or resolve this with the service; the operator retries when the spec changes, and otherwise once \
+                 a day, since the server is stopped for each try"
             .to_owned(),
     }
 }

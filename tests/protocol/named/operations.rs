@@ -281,6 +281,8 @@ schedules! {
         one().spec(retains()).at(4_000, Delete(1)).at(9_000, Apply(1)).at(30_000, Delete(1));
     retain_with_a_finalizer_forced_off => "bought 1, left 1; web-1 gone":
         one().spec(retains()).at(4_000, ForceFinalizers(1)).at(5_000, Delete(1));
+    omitted_once_and_released_at_the_console => "bought 2, left 0; web-1 gone":
+        one().spec(recreates(1)).on(Listing, 3, Omit).at(200_000, ConsoleRelease(1)).at(500_000, Delete(1));
     switched_off_and_the_intent_to_start_is_refused_and_another_field_is_edited => "bought 1, left 1, stopped 1, started 1; web-1 Available":
         one().at(20_000, ConsoleOff(1)).on(Intent, 2, Act::Status(429)).at(64_000, Spec(1, json!({"managementPolicy": "Manage"})));
 
