@@ -21,7 +21,7 @@ const LONGEST_ID: usize = 253;
 const MESSAGE_MAX: usize = 500;
 
 /// Writes the state of the listings into a status that contains the former state. A zone that this process has not listed yet
-/// keeps its former state. Until every Instance had a reconcile, a zone that no Instance has requested yet stays, too: after a
+/// keeps its former state. Until every Instance has had a reconcile, a zone that no Instance has requested yet stays, too: after a
 /// restart, after an outage, and while the Account is not usable.
 ///
 /// `usable_since`: since when the Account is usable. A zone that fails after that fails for a reason of its own. None while the
@@ -73,7 +73,7 @@ fn by_place(a: &PlaceInventory, b: &PlaceInventory) -> Ordering {
     (&a.region, &a.zone).cmp(&(&b.region, &b.zone))
 }
 
-/// Whether, by an estimate, every Instance had a reconcile since the Account became usable, so that all zones and waiting
+/// Whether, by an estimate, every Instance has had a reconcile since the Account became usable, so that all zones and waiting
 /// Instances are known.
 pub(super) fn all_had_a_reconcile(usable_since: Option<Instant>) -> bool {
     usable_since.is_some_and(|since| since.elapsed() >= times::ALL_HAD_A_RECONCILE_AFTER)

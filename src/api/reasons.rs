@@ -130,7 +130,7 @@ reasons! {
         "Revert the spec. For another server, add an Instance with another name.";
     PowerStateDiffers:
         "The server has been in a state that the operator does not know for 15 minutes.",
-        "Look at the server at the service. Or set spec.powerState to Unmanaged.";
+        "Look at the server at the service. Or set spec.powerState to Unmanaged; if it is, a reinstall left the server off, and Stopped keeps it off.";
     NameDiffers:
         "The server was renamed at the service. If its name no longer ends in the Instance's marker, the operator does nothing to it.",
         "Restore the name in the message.";

@@ -165,8 +165,11 @@ impl Ending<'_> {
         let is_unwritten = matches!(
             (self.outcome, self.reported),
             (_, Err(_))
-                | (Outcome::Rested, Ok(Some(_)))
-                | (Outcome::Stale | Outcome::NotDone(..) | Outcome::Written, _)
+                | (Outcome::Rested | Outcome::NotDone(..), Ok(Some(_)))
+                | (
+                    Outcome::Stale | Outcome::NotDone(_, None) | Outcome::Written,
+                    _
+                )
         ) || self.plan.changes.detail.is_none();
         is_unwritten
             && matches!(observed.detail, Fact::Known(_))

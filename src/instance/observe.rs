@@ -14,7 +14,7 @@ use crate::credentials::{LoginFact, named_version};
 use crate::instance::context::Context;
 use crate::instance::fact::Fact;
 use crate::instance::facts::Facts;
-use crate::instance::memory::look::{Poll, RowDigest};
+use crate::instance::memory::look::Poll;
 use crate::instance::memory::parts::Birth;
 use crate::instance::memory::{Memory, lock};
 use crate::instance::observation::{AccountFact, Observation, SessionFacts, is_idle};
@@ -96,6 +96,7 @@ fn gather(observed: &mut Observation, session: &AccountSession, context: &Contex
     let is_back = |id: &ServerId, since: Instant| {
         listing.row(id).is_some() && listing.began_after(since + times::GONE_IS_CERTAIN_AFTER)
     };
+    let is_open = observed.is_open();
     let memory = &mut observed.memory;
     let releases = &mut memory.releases;
     releases.retain(|id, release| release.gone().is_none_or(|(_, since)| !is_back(id, since)));
@@ -105,9 +106,9 @@ fn gather(observed: &mut Observation, session: &AccountSession, context: &Contex
         if !is_idle(row.pending.as_deref()) && observations.look.at.is_none_or(|last| at > last) {
             observations.look.was_busy();
         }
-        // The row at the last read has passed: it is news if it comes again.
-        if row.agrees_with(&observed.facts.status.detail) {
-            observations.look.row = Some(RowDigest::Row(row.digest));
+        // The listing shows what status shows, so the row at the last read is over: if it comes again, it is news.
+        if !is_open && row.agrees_with(&observed.facts.status.detail) {
+            observations.look.row = None;
         }
     }
     observed.listing = Some(listing);

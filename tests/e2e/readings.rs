@@ -203,11 +203,15 @@ async fn life(test: &str, setup: Setup, readings: Readings, born: Born) {
     assert_eq!(world.sim.servers().len(), 1, "{}", world.ledger_text());
     quiet(&world, "web").await;
     println!("WRITES {test}: {:?}", life.writes);
-    // A reinstall that requires the server to be stopped and started has three calls: two writes for each of a stop, a reinstall and a
-    // start, the first intent, the end, and one for each call that takes longer than 2 s, which all do on a busy machine.
-    let most = match life.readings.reinstall_needs_stop {
-        true => 11,
-        false => 5,
+    // Two writes for each of a stop, a reinstall and a start, two ends, the first intent and its refusal, and one for each call that
+    // takes longer than 2 s, which all do on a busy machine.
+    let most = match (
+        life.readings.reinstall_needs_stop,
+        life.readings.power_after_reinstall,
+    ) {
+        (true, _) => 13,
+        (false, PowerAfterReinstall::Stopped) => 8,
+        (false, _) => 5,
     };
     assert!(
         life.writes.iter().all(|(_, count)| *count <= most),

@@ -15,7 +15,7 @@ pub struct Look {
     pub is_unreadable: bool,
     /// The last answer.
     pub answer: LastAnswer,
-    /// The state that the listing showed at that time, or when it last agreed with status. A row that differs from the detail leads to one read, and not to one for
+    /// The state that the listing showed at that time, unless it has agreed with status since. A row that differs from the detail leads to one read, and not to one for
     /// each listing.
     pub row: Option<RowDigest>,
 }

@@ -215,7 +215,7 @@ impl OpenOperation<'_> {
             .listing_often_while_readable(self.observed)
     }
 
-    /// Waits with the next call while the circuit breaker is open, which shows nothing about this server.
+    /// Delays the next call while the circuit breaker is open. An open breaker shows nothing about this server.
     fn while_breaker_open(&self) -> Option<Plan> {
         let plan = evidence::plan_while_breaker_open(self.observed)?;
         Some(plan.with_operation(Some(self.operation.clone())))

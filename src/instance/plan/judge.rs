@@ -86,7 +86,7 @@ fn at_rest(server: &Comparison<'_>) -> Readiness {
         return in_unknown_state(state);
     }
     let message = format!(
-        "the server is {}, but the spec asks for a {specified} server: check the server at the service",
+        "the server is {}, but it must be {specified}: check the server at the service",
         text(detail, "ecsStatus").unwrap_or("in an unknown state")
     );
     Readiness::drifted(Reason::PowerStateDiffers, message)

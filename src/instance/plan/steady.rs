@@ -208,7 +208,10 @@ pub(super) fn is_awaited(observed: &Observation, record: &PurchaseRecord) -> boo
 /// The server's state is known: returns the next operation, or the readiness to report.
 fn decide(observed: &OnRecord<'_>, detail: &Map<String, Value>) -> OrPlan<Plan> {
     let server = Comparison::of(observed, observed.record, detail);
-    begin::begin(&server, &observed.id)?;
+    begin::begin(&server, &observed.id).map_err(|mut plan| {
+        plan.changes.left_off = Some(server.is_still_off());
+        plan
+    })?;
     let again = match is_idle(pending(detail)) {
         true => times::IDLE_REQUEUE,
         false => times::SERVER_BUSY_RECHECK,

@@ -112,6 +112,7 @@ pub(super) fn cause(observed: &Observation, operation: &Operation) -> String {
                 secret.unwrap_or_default()
             )
         }
+        Verb::Start if facts.status.left_off => "a reinstall left the server off".to_owned(),
         Verb::Start | Verb::Stop => format!("spec.powerState is {:?}", facts.spec.power_state),
         Verb::Create | Verb::Release | Verb::Reinstall | Verb::Restart => {
             let (reinstall, restart) = (target.reinstall.clone(), target.restart.clone());

@@ -95,9 +95,13 @@ impl OpenOperation<'_> {
         }
     }
 
-    /// Ends the operation. A server that was stopped for it is read first, since the service may show late that it is off.
+    /// Ends the operation. A server that it may have left off is read first: the service may show that late.
     fn end(&self, failure: Option<OperationEnd>) -> Plan {
-        let was_stopped = self.operation.stage.is_some();
+        let operation = self.operation;
+        let was_stopped = operation.stage.is_some()
+            || (operation.verb == Verb::Reinstall
+                && operation.before.running
+                && operation.accepted);
         match &self.observed.detail {
             Fact::Known(detail) if was_stopped && !is_idle(detail.pending()) => self.running(),
             Fact::NotAsked if was_stopped => self.running().reading_detail(self.observed),
