@@ -4,7 +4,7 @@ use crate::fault::{Act, Kind, On, Rule, Step, Timed};
 use crate::run::{Operators, Outcome, Recording, Schedule, run};
 use crate::specs;
 use crate::universe::{ImportBy, Setting};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,7 +22,7 @@ fn acts(kind: Kind) -> Vec<Act> {
     }
     match kind {
         Kind::Create => acts.extend([Act::Twice, Act::TaskFails]),
-        Kind::Reinstall | Kind::Release => acts.push(Act::TaskFails),
+        Kind::Reinstall | Kind::Release | Kind::Power => acts.push(Act::TaskFails),
         Kind::Intent | Kind::Receipt => acts.push(Act::Meddle),
         Kind::Secret => acts.push(Act::Before(Step::EditLogin(1))),
         Kind::Listing => acts.push(Act::Omit),
@@ -145,6 +145,11 @@ fn newer_scripts() -> Vec<(&'static str, Schedule)> {
         policies(),
         vec![
             ("forced stop", forced_stop()),
+            ("reinstall with a stop", reinstall_with_a_stop()),
+            (
+                "reinstall with a stop, unmanaged",
+                with(json!({"powerState": "Unmanaged"}), reinstall_with_a_stop()),
+            ),
             ("by name", with(specs::by_name(), offer_image)),
         ],
     ]
@@ -240,6 +245,13 @@ fn forced_stop() -> Schedule {
     let stop = script(&[(4_000, Step::EditPower(1))]);
     let mut script = with(specs::forces("AfterGracePeriod"), stop);
     script.setting.stop = Some(Duration::from_secs(60));
+    script
+}
+
+/// The service reinstalls only stopped servers.
+fn reinstall_with_a_stop() -> Schedule {
+    let mut script = script(&[(4_000, Step::EditImage(1))]);
+    script.setting.readings.reinstall_needs_stop = true;
     script
 }
 
