@@ -8,7 +8,7 @@ use serde_json::Value;
 /// Field manager of the edits that verbs make. Flux treats names that begin with `kubectl` as manual edits, and reverts them.
 pub(super) const FIELD_MANAGER: &str = "cloudserver-cli";
 
-/// The writer that would revert this edit of the spec: a field manager that applied the field server-side, whatever its
+/// The writer that would revert this edit of the spec: a field manager that applied the field server-side, regardless of its
 /// value; otherwise kubectl, if its last-applied manifest has another value.
 pub(super) fn reverting_applier(live: &Instance, field: &str, value: &Value) -> Option<String> {
     let entries = live.metadata.managed_fields.iter().flatten();
