@@ -106,7 +106,7 @@ fn gather(observed: &mut Observation, session: &AccountSession, context: &Contex
         if !is_idle(row.pending.as_deref()) && observations.look.at.is_none_or(|last| at > last) {
             observations.look.was_busy();
         }
-        // The listing shows what status shows, so the row at the last read is over: if it comes again, it is news.
+        // The listing agrees with status, so the row of the last read is outdated: a listing that shows it again shows a change.
         if !is_open && row.agrees_with(&observed.facts.status.detail) {
             observations.look.row = None;
         }

@@ -98,15 +98,15 @@ impl OpenOperation<'_> {
     /// Ends the operation. A server that it may have left off is read first: the service may show that late.
     fn end(&self, failure: Option<OperationEnd>) -> Plan {
         let operation = self.operation;
-        let was_stopped = operation.stage.is_some()
+        let may_be_off = operation.stage.is_some()
             || (operation.verb == Verb::Reinstall
                 && operation.before.running
                 && operation.accepted);
         match &self.observed.detail {
-            Fact::Known(detail) if was_stopped && !is_idle(detail.pending()) => self.running(),
-            Fact::NotAsked if was_stopped => self.running().reading_detail(self.observed),
+            Fact::Known(detail) if may_be_off && !is_idle(detail.pending()) => self.running(),
+            Fact::NotAsked if may_be_off => self.running().reading_detail(self.observed),
             // A single answer that the server does not exist proves nothing.
-            Fact::Absent | Fact::Unknown(_) if was_stopped => {
+            Fact::Absent | Fact::Unknown(_) if may_be_off => {
                 self.running().within(times::UNREADABLE_RETRY)
             }
             Fact::NotAsked | Fact::Known(_) | Fact::Absent | Fact::Unknown(_) => {
